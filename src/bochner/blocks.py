@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rows in pieces: walk and sample the rows of a table without holding all of them.
+
+A *row source* is anything with a `shape` that gives rows for an index or a slice: an array, a memory map, a CSR
+matrix, or `ScaledRows` around one of them. Every other module reads data through the functions of this one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.sparsefuncs import min_max_axis
+
+__all__ = [
+    "Rows",
+    "ScaledRows",
+    "is_sparse",
+    "max_abs",
+    "pair_differences",
+    "row_blocks",
+    "sample_pairs",
+    "sample_rows",
+    "to_dense",
+]
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+
+BLOCK_BYTES = 1 << 20  # one block and its phases stay in the second-level cache
+
+
+class Rows(Protocol):
+    """What the library reads data through: `shape`, and rows by slice or by index."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __getitem__(self, rows: Any, /) -> Any: ...
+
+
+@dataclass(frozen=True)
+class ScaledRows:
+    """The rows of `source` divided by `scale` (a number, or one a column) as they are read, in float64."""
+
+    source: Rows
+    scale: float | Floats
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.source.shape
+
+    def __getitem__(self, rows: slice | Indices) -> Any:
+        block = self.source[rows].astype(np.float64)
+        if is_sparse(block):
+            scaled = sparse.csr_array(block.multiply(1.0 / np.asarray(self.scale)))
+            # scikit-learn's distances take 32-bit indices only, and a block has no need of longer ones.
+            scaled.indices, scaled.indptr = sparse.safely_cast_index_arrays(scaled, np.int32)
+            return scaled
+        return np.divide(block, self.scale, out=block)
+
+
+def row_blocks(n_rows: int, row_bytes: int) -> Iterator[slice]:
+    """Slices that cover `n_rows` rows, each of about a mebibyte and of at least 16 rows.
+
+    Examples
+    --------
+    >>> from bochner.blocks import row_blocks
+    >>> list(row_blocks(40, row_bytes=2**16))
+    [slice(0, 16, None), slice(16, 32, None), slice(32, 40, None)]
+    """
+    size = max(16, BLOCK_BYTES // max(1, row_bytes))
+    for start in range(0, n_rows, size):
+        yield slice(start, min(start + size, n_rows))
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is a scipy sparse array or matrix."""
+    return bool(sparse.issparse(X))
+
+
+def to_dense(X: Any) -> Floats:
+    """An array or sparse matrix as a dense float64 array."""
+    return np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
+
+
+def sample_rows(X: Rows, size: int, rng: np.random.Generator) -> Any:
+    """`size` distinct rows in their order, or all of them when there are no more; dense or CSR as `X` is."""
+    n_rows = X.shape[0]
+    if size >= n_rows:
+        return X[slice(None)]
+    return X[np.sort(rng.choice(n_rows, size, replace=False))]
+
+
+def sample_pairs(n_rows: int, size: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
+    """`size` unordered pairs of different rows, with replacement; all of them, once each, when there are no more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.blocks import sample_pairs
+    >>> first, second = sample_pairs(3, 10, np.random.default_rng(0))
+    >>> list(zip(first.tolist(), second.tolist()))
+    [(0, 1), (0, 2), (1, 2)]
+    """
+    if size >= n_rows * (n_rows - 1) // 2:
+        return np.triu_indices(n_rows, k=1)
+    first = rng.integers(n_rows, size=size)
+    step = rng.integers(1, n_rows, size=size)  # never 0: the two rows differ
+    return first, (first + step) % n_rows
+
+
+def pair_differences(X: Rows, first: Indices, second: Indices, width: int = 1) -> Iterator[tuple[slice, Floats]]:
+    """Blocks of x_i - x_j, dense, with the slice of the pairs they belong to.
+
+    `width` is the number of columns that the caller will make of a row, so that those fit into a block too.
+    """
+    for pairs in row_blocks(len(first), 8 * max(X.shape[1], width)):
+        yield pairs, to_dense(X[first[pairs]]) - to_dense(X[second[pairs]])
+
+
+def max_abs(X: Any) -> Floats:
+    """The largest magnitude in each column of an array or CSR matrix, without a temporary of its size."""
+    if is_sparse(X):
+        low, high = min_max_axis(X, axis=0)
+    else:
+        low, high = X.min(axis=0), X.max(axis=0)
+    return np.asarray(np.maximum(high, -low), dtype=np.float64)

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Plots in scikit-learn's manner: a `Display` holds the data, `plot` draws it and keeps `ax_` and `figure_`."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from bochner.blocks import Floats
+from bochner.transformer import FourierFeatures
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["KernelErrorDisplay", "WeightsDisplay"]
+
+# Colours of rising lightness (they stay apart in grey), each with a marker and a dash of its own.
+STYLES: tuple[dict[str, Any], ...] = (
+    {"color": "#1b1b1b", "marker": "o", "linestyle": "-"},
+    {"color": "#7a1f5c", "marker": "s", "linestyle": "--"},
+    {"color": "#1f6fb4", "marker": "^", "linestyle": "-."},
+    {"color": "#d9601a", "marker": "D", "linestyle": "-"},
+    {"color": "#4aa564", "marker": "v", "linestyle": ":"},
+    {"color": "#a9a9a9", "marker": "x", "linestyle": "--"},
+)
+
+
+class KernelErrorDisplay:
+    """Kernel error against the number of columns, for several methods.
+
+    Parameters
+    ----------
+    n_columns : array-like of shape (n_sizes,)
+        Output widths.
+    errors : mapping from str to array-like of shape (n_sizes, n_repeats)
+        Relative Frobenius errors of each method; the plot shows their mean and standard error.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the plot.
+    figure_ : matplotlib Figure
+        Figure of the plot.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from sklearn.datasets import load_iris
+    >>> from bochner import FourierFeatures, KernelErrorDisplay
+    >>> X = load_iris().data
+    >>> display = KernelErrorDisplay.from_estimators(
+    ...     {"plain": FourierFeatures(weighting="uniform"), "stein": FourierFeatures()}, X, n_frequencies=[8, 32]
+    ... )
+    >>> display.ax_.get_xlabel()
+    'columns'
+    """
+
+    def __init__(self, n_columns: ArrayLike, errors: Mapping[str, ArrayLike]) -> None:
+        self.n_columns = np.asarray(n_columns)
+        self.errors = {name: np.asarray(values, dtype=float) for name, values in errors.items()}
+
+    @classmethod
+    def from_estimators(
+        cls,
+        estimators: Mapping[str, FourierFeatures],
+        X: Any,
+        X_test: Any = None,
+        *,
+        n_frequencies: Sequence[int] = (16, 32, 64, 128, 256, 512),
+        n_repeats: int = 4,
+        random_state: int | np.random.RandomState | None = 0,
+        ax: "Axes | None" = None,
+    ) -> Self:
+        """Fit every estimator at every size, measure its kernel error, and plot.
+
+        Parameters
+        ----------
+        estimators : mapping from str to FourierFeatures
+            What to compare, by the name in the legend.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to fit on.
+        X_test : {array-like, sparse matrix} of shape (n_test, n_features), default=None
+            Rows to measure the error on; None means `X`.
+        n_frequencies : sequence of int, default=(16, 32, 64, 128, 256, 512)
+            Sizes.
+        n_repeats : int, default=4
+            Fits a size, with different seeds.
+        random_state : int, RandomState instance or None, default=0
+            Source of those seeds, which are the same for all estimators.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        KernelErrorDisplay
+            The plotted display.
+        """
+        seeds = [int(seed) for seed in check_random_state(random_state).randint(2**31 - 1, size=n_repeats)]
+        X_test = X if X_test is None else X_test
+
+        def error(estimator: FourierFeatures, size: int, seed: int) -> float:
+            fitted = clone(estimator).set_params(n_frequencies=size, random_state=seed).fit(X)
+            return float(fitted.kernel_error(X_test, random_state=seed).error)
+
+        errors = {
+            name: [[error(estimator, size, seed) for seed in seeds] for size in n_frequencies]
+            for name, estimator in estimators.items()
+        }
+        return cls(2 * np.asarray(n_frequencies), errors).plot(ax=ax)
+
+    def plot(self, ax: "Axes | None" = None) -> Self:
+        """Draw mean errors with a bar of one standard error, on logarithmic axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        KernelErrorDisplay
+            The display itself.
+        """
+        self.ax_ = _axes(ax)
+        self.figure_ = self.ax_.figure
+        for i, (name, values) in enumerate(self.errors.items()):
+            bars = values.std(axis=1, ddof=1) / np.sqrt(values.shape[1]) if values.shape[1] > 1 else None
+            style = STYLES[i % len(STYLES)]
+            self.ax_.errorbar(self.n_columns, values.mean(axis=1), bars, label=name, markersize=4, **style)
+        self.ax_.set(xscale="log", yscale="log", xlabel="columns", ylabel="relative kernel error")
+        self.ax_.set_xticks(self.n_columns, labels=[str(n) for n in self.n_columns])
+        self.ax_.minorticks_off()
+        _label_decades(self.ax_)
+        self.ax_.grid(alpha=0.3)
+        self.ax_.legend(frameon=False)
+        return self
+
+
+class WeightsDisplay:
+    """Histogram of the weights, with a line at the plain weight 1/M.
+
+    Parameters
+    ----------
+    weights : array-like of shape (n_frequencies,)
+        Weights of the frequencies.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the plot.
+    figure_ : matplotlib Figure
+        Figure of the plot.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from sklearn.datasets import load_iris
+    >>> from bochner import FourierFeatures, WeightsDisplay
+    >>> display = WeightsDisplay.from_estimator(FourierFeatures(random_state=0).fit(load_iris().data))
+    >>> display.weights.shape
+    (256,)
+    """
+
+    def __init__(self, weights: ArrayLike) -> None:
+        self.weights: Floats = np.asarray(weights, dtype=np.float64)
+
+    @classmethod
+    def from_estimator(cls, estimator: FourierFeatures, *, ax: "Axes | None" = None) -> Self:
+        """Plot the weights of a fitted `FourierFeatures`.
+
+        Parameters
+        ----------
+        estimator : FourierFeatures
+            A fitted transformer.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        WeightsDisplay
+            The plotted display.
+        """
+        check_is_fitted(estimator)
+        return cls(estimator.weights_).plot(ax=ax)
+
+    def plot(self, ax: "Axes | None" = None) -> Self:
+        """Draw the histogram.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        WeightsDisplay
+            The display itself.
+        """
+        self.ax_ = _axes(ax)
+        self.figure_ = self.ax_.figure
+        n = len(self.weights)
+        top = max(float(self.weights.max()), 2.0 / n)
+        self.ax_.hist(
+            self.weights, bins=np.linspace(0.0, top, 31).tolist(), color="#8fb4d9", edgecolor="#1b1b1b", linewidth=0.5
+        )
+        self.ax_.axvline(1.0 / n, color="#7a1f5c", linestyle="--", label=f"1/M = 1/{n}")
+        self.ax_.set(xlabel="weight", ylabel="frequencies", title=f"M = {n}, sum of weights {self.weights.sum():.3f}")
+        self.ax_.legend(frameon=False)
+        return self
+
+
+def _axes(ax: "Axes | None") -> "Axes":
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt  # an extra, and slow to import: only who plots pays for it
+
+    return plt.subplots(layout="constrained")[1]
+
+
+def _label_decades(ax: "Axes") -> None:
+    """Error ticks at 1, 2 and 5 of each decade, written as percentages."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %"))

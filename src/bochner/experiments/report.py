@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reports: rows become a table in the terminal and one self-contained page."""
+
+import html
+import os
+import platform
+import tempfile
+from collections.abc import Sequence
+from importlib.metadata import version
+from importlib.resources import files
+from io import StringIO
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from bochner.blocks import Floats
+from bochner.display import KernelErrorDisplay, WeightsDisplay
+from bochner.experiments.datasets import Split
+from bochner.experiments.run import Row
+from bochner.experiments.studies import NYSTROEM, KernelStudy, method_name
+from bochner.transformer import FourierFeatures
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Summary", "terminal_table", "write_page"]
+
+PACKAGES = ("bochner", "numpy", "scipy", "scikit-learn", "matplotlib")
+
+
+class Summary:
+    """Mean errors and standard errors of a study's rows, by method and size."""
+
+    def __init__(self, study: KernelStudy, data: Split, rows: Sequence[Row]) -> None:
+        self.study = study
+        self.data = data
+        found = {(row.method, row.n_frequencies, row.seed): row.error for row in rows}
+        self.errors: dict[str, Floats] = {
+            method: np.array([[found[method, size, seed] for seed in study.seeds] for size in study.n_frequencies])
+            for method in study.methods
+        }
+        means = np.array([errors.mean(axis=1) for errors in self.errors.values()])
+        self.best = [study.methods[i] for i in means.argmin(axis=0)]
+        self.best_fourier = [study.methods[i] for i in means[:-1].argmin(axis=0)]
+
+    def cell(self, method: str, column: int) -> str:
+        """Mean error in percent, with its standard error when there are several seeds."""
+        values = 100 * self.errors[method][column]
+        if len(values) == 1:
+            return f"{values[0]:.2f}"
+        return f"{values.mean():.2f} ±{values.std(ddof=1) / np.sqrt(len(values)):.2f}"
+
+    def verdict(self) -> str:
+        """What the numbers say, in two sentences."""
+        last = len(self.study.n_frequencies) - 1
+        columns = 2 * self.study.n_frequencies[last]
+        ours = self.best_fourier[last]
+        mean = {name: 100 * float(self.errors[name][last].mean()) for name in (ours, NYSTROEM)}
+        plain = 100 * float(self.errors[method_name("mc", "uniform")][last].mean())
+        lead = "Nystroem is lower still" if mean[NYSTROEM] < mean[ours] else "Nystroem is higher"
+        return (
+            f"At {columns} columns the best Fourier features are {ours}: {mean[ours]:.2f} % error, against "
+            f"{plain:.2f} % for plain random Fourier features. {lead} at {mean[NYSTROEM]:.2f} %."
+        )
+
+
+def terminal_table(summary: Summary) -> Table:
+    """The errors of all methods as a rich table: best of all bold, best Fourier features underlined."""
+    study, data = summary.study, summary.data
+    table = Table(
+        title=f"Relative kernel error in % on {len(data.X_test)} held-out rows of {data.name}, mean of "
+        f"{len(study.seeds)} seeds ± standard error",
+        caption="bold: lowest of all; underlined: lowest of the Fourier features",
+    )
+    table.add_column("columns", no_wrap=True)
+    for size in study.n_frequencies:
+        table.add_column(str(2 * size), justify="right", no_wrap=True)
+    for i, method in enumerate(study.methods):
+        cells = [Text(summary.cell(method, j), _emphasis(summary, method, j)) for j in range(len(study.n_frequencies))]
+        table.add_row(method, *cells, end_section=(i + 1) % len(study.weightings) == 0)
+    return table
+
+
+def write_page(summary: Summary, path: Path) -> None:
+    """Write the study as one HTML file with nothing outside itself: plots, table, seeds and versions."""
+    template = Template(files("bochner.experiments").joinpath("page.html").read_text(encoding="utf-8"))
+    study, data = summary.study, summary.data
+    versions = ", ".join([f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in PACKAGES)])
+    page = template.substitute(
+        name=html.escape(data.name),
+        shape=f"{len(data.X_train)} rows to fit on, {len(data.X_test)} held-out rows, {data.X_train.shape[1]} columns",
+        verdict=html.escape(summary.verdict()),
+        errors=_svg(_error_figure(summary)),
+        weights=_svg(_weights_figure(summary)),
+        table=_html_table(summary),
+        seeds=", ".join(str(seed) for seed in study.seeds),
+        versions=html.escape(versions),
+    )
+    _write_atomically(path, page)
+
+
+def _emphasis(summary: Summary, method: str, column: int) -> str:
+    marks = [(summary.best, "bold"), (summary.best_fourier, "underline")]
+    return " ".join(style for best, style in marks if best[column] == method)
+
+
+def _html_table(summary: Summary) -> str:
+    study = summary.study
+    head = "".join(f"<th>{2 * size}</th>" for size in study.n_frequencies)
+    lines = [f"<tr><th>columns</th>{head}</tr>"]
+    for i, method in enumerate(study.methods):
+        cells = "".join(
+            f'<td class="{_emphasis(summary, method, j)}">{summary.cell(method, j)}</td>'
+            for j in range(len(study.n_frequencies))
+        )
+        first = ' class="first"' if i % len(study.weightings) == 0 else ""
+        lines.append(f"<tr{first}><th>{method}</th>{cells}</tr>")
+    return "\n".join(lines)
+
+
+def _error_figure(summary: Summary) -> "Figure":
+    """One panel a sampler with all its weightings, and Nystroem in each of them."""
+    study = summary.study
+    figure, axes = _subplots(2, 2, (9.5, 7.5), share=True)
+    columns = [2 * size for size in study.n_frequencies]
+    for ax, sampler in zip(axes.flat, study.samplers, strict=True):
+        errors = {weighting: summary.errors[method_name(sampler, weighting)] for weighting in study.weightings}
+        KernelErrorDisplay(columns, errors | {NYSTROEM: summary.errors[NYSTROEM]}).plot(ax=ax)
+        ax.set_title(sampler)
+        ax.label_outer()
+    for ax in axes.flat[1:]:
+        ax.get_legend().remove()
+    return figure
+
+
+def _weights_figure(summary: Summary) -> "Figure":
+    """Histograms of the stein weights of independent frequencies at three sizes, as in the paper."""
+    sizes = [size for size in (32, 128, 512) if size in summary.study.n_frequencies]
+    figure, axes = _subplots(1, len(sizes), (9.5, 3.0), share=False)
+    for ax, size in zip(axes.flat, sizes, strict=True):
+        features = FourierFeatures(n_frequencies=size, sampler="mc", random_state=summary.study.seeds[0])
+        WeightsDisplay.from_estimator(features.fit(summary.data.X_train), ax=ax)
+        ax.title.set_fontsize(10)
+    for ax in axes.flat[1:]:
+        ax.set_ylabel("")
+    return figure
+
+
+def _subplots(n_rows: int, n_columns: int, size: tuple[float, float], *, share: bool) -> tuple["Figure", Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(layout="constrained", figsize=size)  # no pyplot: nothing global, no window
+    return figure, figure.subplots(n_rows, n_columns, squeeze=False, sharex=share, sharey=share)
+
+
+def _svg(figure: "Figure") -> str:
+    buffer = StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    """Write beside the target and rename, so that a reader never sees half a file."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise

@@ -1,0 +1,491 @@
+# SPDX-License-Identifier: BSD-3-Clause
+r"""Weightings: how much each frequency counts in :math:`\hat k(\delta) = \sum_m \beta_m \cos(w_m \cdot \delta)`.
+
+Weights are never negative, so that :math:`\sqrt{\beta_m}` exists and the approximate kernel is positive
+semidefinite. Plain Fourier features have :math:`\beta_m = 1/M`.
+"""
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from scipy import linalg
+from scipy.optimize import nnls
+from scipy.spatial.distance import pdist, squareform
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from bochner.blocks import Floats, Indices, Mask, Rows, pair_differences, sample_rows
+from bochner.features import fourier_map
+from bochner.kernels import Kernel
+
+__all__ = [
+    "PAPER_GRID",
+    "WEIGHTINGS",
+    "PairStatistics",
+    "Quadrature",
+    "Shrinkage",
+    "Stein",
+    "Uniform",
+    "Weighting",
+    "nonnegative_ridge",
+]
+
+PAPER_GRID = tuple(2.0**exponent for exponent in range(-8, 9, 2))
+PAIRS_PER_FREQUENCY = 4  # the paper: "2 to 4 times the number of random features" are enough
+JITTERS = (1e-10, 1e-8, 1e-6, 1e-4)
+
+
+class Weighting(BaseEstimator, ABC):
+    """Chooses one weight a frequency; subclasses write `weigh`."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+
+    @abstractmethod
+    def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
+        """Weights (n_frequencies,), none negative.
+
+        Parameters
+        ----------
+        frequencies : ndarray of shape (n_frequencies, n_features)
+            Frequencies of `kernel`.
+        kernel : Kernel
+            A shape at unit length scale.
+        X : rows of shape (n_samples, n_features)
+            The data in units of the length scale.
+        rng : numpy.random.Generator
+            The only source of randomness; the frequencies were drawn from another one.
+        """
+
+
+class Uniform(Weighting):
+    """The plain weights 1/M.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.kernels import Gaussian
+    >>> from bochner.weights import Uniform
+    >>> Uniform().weigh(np.zeros((4, 2)), Gaussian(), np.zeros((1, 2)), np.random.default_rng(0))
+    array([0.25, 0.25, 0.25, 0.25])
+    """
+
+    def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
+        del kernel, X, rng
+        return _uniform(len(frequencies))
+
+
+class Shrinkage(Weighting):
+    r"""One number for all frequencies: :math:`(1 - \alpha^*) / M`, the paper's Theorem 1 with :math:`\mu = 0`.
+
+    .. math:: \alpha^* = \frac{V}{V + E[k^2]}, \quad V = \frac1M E\left[\frac{1 + k(2\delta)}2 - k(\delta)^2\right],
+
+    expectations over pairs of data. The variance is that of independent frequencies; samplers that do better are
+    shrunk a little too much.
+
+    Parameters
+    ----------
+    n_points : int, default=2000
+        Rows sampled for the expectations, which run over all their pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.kernels import Gaussian
+    >>> from bochner.weights import Shrinkage
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> Shrinkage().weigh(np.zeros((2, 1)), Gaussian(), X, np.random.default_rng(0)).round(3)
+    array([0.446, 0.446])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"n_points": [Interval(Integral, 1, None, closed="left")]}
+
+    def __init__(self, n_points: int = 2000) -> None:
+        self.n_points = n_points
+
+    def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
+        points = sample_rows(X, self.n_points, rng)
+        energy = float(np.mean(np.square(kernel(points))))
+        variance = (0.5 + 0.5 * float(np.mean(kernel(2.0 * points))) - energy) / len(frequencies)
+        return energy / (max(variance, 0.0) + energy) * _uniform(len(frequencies))
+
+
+@dataclass(frozen=True)
+class PairStatistics:
+    r"""What a quadratic risk over pairs is made of: averages of :math:`z z^T`, :math:`k z` and :math:`k^2`.
+
+    z holds the cosines :math:`\cos(w_m \cdot \delta)` of a pair and k its exact kernel value.
+    """
+
+    gram: Floats
+    target: Floats
+    energy: float
+
+    @classmethod
+    def of_points(cls, cosines_sines: Floats, exact: Floats) -> "PairStatistics":
+        r"""Over all pairs of n points, from their features [C | S] at unit weight and their kernel matrix K.
+
+        Sums over n^2 pairs are a few products of small matrices: :math:`\sum z z^T` is the entrywise
+        :math:`(C^TC)^2 + (C^TS)^2 + (S^TC)^2 + (S^TS)^2`, and :math:`\sum k z_m = c_m^T K c_m + s_m^T K s_m`.
+        """
+        n, m = len(exact), cosines_sines.shape[1] // 2
+        squares = np.square(cosines_sines.T @ cosines_sines)
+        gram = squares[:m, :m] + squares[:m, m:] + squares[m:, :m] + squares[m:, m:]
+        columns = np.einsum("ij,ij->j", cosines_sines, exact @ cosines_sines)
+        return cls(gram / n**2, (columns[:m] + columns[m:]) / n**2, float(np.mean(np.square(exact))))
+
+    @classmethod
+    def of_pairs(cls, cosines: Floats, exact: Floats, pair_weights: Floats) -> "PairStatistics":
+        """Over explicit pairs, each row multiplied by the root of its weight (the weights' mean estimates 1)."""
+        roots = np.sqrt(pair_weights / len(exact))
+        cosines, exact = cosines * roots[:, None], exact * roots
+        return cls(cosines.T @ cosines, cosines.T @ exact, float(exact @ exact))
+
+    def risk(self, weights: Floats) -> float:
+        """Mean squared error of the weighted kernel over the pairs."""
+        return float(self.energy - 2.0 * self.target @ weights + weights @ self.gram @ weights)
+
+
+class Quadrature(Weighting):
+    r"""Bayesian quadrature: the weights of the posterior mean of a Gaussian process over frequencies.
+
+    With :math:`K_{ml} = e^{-|w_m - w_l|^2 / (2 s^2)}` and :math:`\gamma_m = \int e^{-|w - w_m|^2 / (2 s^2)} dP(w)`
+    the weights are :math:`K^{-1} \gamma`, the minimiser of the posterior variance :math:`\beta^T K \beta - 2
+    \gamma^T \beta`; here the minimiser over :math:`\beta \ge 0`, which is the same when none is negative.
+
+    Parameters
+    ----------
+    bandwidths : sequence of float, default=PAPER_GRID
+        Candidates for s, in units of the median distance between frequencies.
+    selection : {"pairs", "likelihood"}, default="pairs"
+        Choose s by the squared error on sampled pairs, or by the marginal likelihood of their cosines.
+    n_pairs : int, default=None
+        Number of sampled pairs; None means four a frequency.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.kernels import Gaussian
+    >>> from bochner.weights import Quadrature
+    >>> rng = np.random.default_rng(0)
+    >>> weights = Quadrature().weigh(rng.normal(size=(8, 2)), Gaussian(), rng.normal(size=(50, 2)), rng)
+    >>> bool(weights.min() >= 0)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "bandwidths": ["array-like"],
+        "selection": [StrOptions({"pairs", "likelihood"})],
+        "n_pairs": [Interval(Integral, 1, None, closed="left"), None],
+    }
+
+    def __init__(
+        self,
+        bandwidths: Sequence[float] = PAPER_GRID,
+        selection: Literal["pairs", "likelihood"] = "pairs",
+        n_pairs: int | None = None,
+    ) -> None:
+        self.bandwidths = bandwidths
+        self.selection = selection
+        self.n_pairs = n_pairs
+
+    def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
+        if not hasattr(kernel, "log_embedding"):
+            raise ValueError(
+                f"{type(kernel).__name__} is not compatible with weighting Quadrature: it must implement "
+                f"`log_embedding`; use weighting='stein', 'shrinkage' or 'uniform'."
+            )
+        bandwidths = _positive_values("bandwidths", self.bandwidths, zero=False)
+        pairs = _draw_pairs(X.shape[0], self.n_pairs or PAIRS_PER_FREQUENCY * len(frequencies), rng)
+        statistics = PairStatistics.of_pairs(*_cosines(frequencies, kernel, X, *pairs), np.ones(len(pairs[0])))
+        squared = squareform(pdist(frequencies, "sqeuclidean"))
+        apart = squared[squared > 0.0]
+        unit = float(np.sqrt(np.median(apart))) if len(apart) else 1.0
+        rules = [_QuadratureRule.at(unit * bandwidth, frequencies, kernel, squared) for bandwidth in bandwidths]
+        if self.selection == "pairs":
+            best = min(rules, key=lambda rule: statistics.risk(rule.weights))
+        else:
+            best = max(rules, key=lambda rule: rule.log_likelihood(statistics))
+        if best.jitter > JITTERS[0]:
+            warnings.warn(
+                f"The covariance of the frequencies is nearly singular: {best.jitter:g} was added to its diagonal. "
+                f"Smaller `bandwidths` avoid it.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return best.weights
+
+
+@dataclass(frozen=True)
+class _QuadratureRule:
+    """Bayesian quadrature at one bandwidth: the covariance's Cholesky factor and the non-negative weights."""
+
+    factor: Floats
+    weights: Floats
+    jitter: float
+
+    @classmethod
+    def at(cls, bandwidth: float, frequencies: Floats, kernel: Kernel, squared: Floats) -> "_QuadratureRule":
+        covariance = np.exp(squared / (-2.0 * bandwidth**2))
+        log_embedding = kernel.log_embedding(frequencies, bandwidth)
+        # In many dimensions the embedding underflows long before the ratios of its entries do.
+        top = float(log_embedding.max())
+        for jitter in JITTERS:
+            covariance.flat[:: len(covariance) + 1] = 1.0 + jitter
+            try:
+                factor = linalg.cholesky(covariance, lower=True)
+                weights = nonnegative_ridge(covariance, np.exp(log_embedding - top), 0.0)
+            except linalg.LinAlgError:
+                continue
+            return cls(factor, np.exp(top) * weights, jitter)
+        raise linalg.LinAlgError(f"The covariance of the frequencies is singular at bandwidth {bandwidth:g}.")
+
+    def log_likelihood(self, statistics: PairStatistics) -> float:
+        """Marginal likelihood of the pairs' cosines as independent functions, their amplitude maximised out."""
+        amplitude = np.trace(linalg.cho_solve((self.factor, True), statistics.gram)) / len(self.factor)
+        log_determinant = 2.0 * np.log(np.diag(self.factor)).sum()
+        return -0.5 * float(len(self.factor) * np.log(amplitude) + log_determinant)
+
+
+class Stein(Weighting):
+    r"""The paper's data-driven weights: ridge regression of the exact kernel on the cosines, without negative weights.
+
+    .. math:: \min_{\beta \ge 0} \; \mathrm{mean}_{(x, y)} \Big(k(x - y) - \sum_m \beta_m \cos(w_m \cdot (x - y))
+        \Big)^2 + \frac{\alpha}{4M} |\beta|^2
+
+    `alpha` is the candidate with the smallest error on held-out pairs; then the weights are moved towards 1/M by the
+    factor that those pairs ask for, so that few data never make them worse than uniform ones there.
+
+    Parameters
+    ----------
+    sketch : {"points", "pairs"}, default="points"
+        Which pairs the mean runs over: all pairs of sampled rows, or sampled pairs (the paper's sketch).
+    n_points : int, default=2000
+        Rows sampled by ``sketch="points"``; half of them judge the weights of the other half.
+    n_pairs : int, default=None
+        Pairs sampled by ``sketch="pairs"`` for the regression, and as many again to choose `alpha`; None means four
+        a frequency, n_samples squared or more all of them.
+    sampling : {"uniform", "row-norm"}, default="uniform"
+        Probabilities of ``sketch="pairs"``: equal, or proportional to the norm of the row of cosines, which the
+        regression then weighs by the inverse.
+    alphas : sequence of float, default=PAPER_GRID
+        Ridge candidates, in units of the paper's sketch of 4M pairs. With a single one nothing is held out and the
+        weights solve the problem above exactly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.kernels import Gaussian
+    >>> from bochner.weights import Stein
+    >>> rng = np.random.default_rng(0)
+    >>> weights = Stein().weigh(rng.normal(size=(8, 2)), Gaussian(), rng.normal(size=(50, 2)), rng)
+    >>> bool(weights.min() >= 0)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "sketch": [StrOptions({"points", "pairs"})],
+        "n_points": [Interval(Integral, 1, None, closed="left")],
+        "n_pairs": [Interval(Integral, 1, None, closed="left"), None],
+        "sampling": [StrOptions({"uniform", "row-norm"})],
+        "alphas": ["array-like"],
+    }
+
+    def __init__(
+        self,
+        sketch: Literal["points", "pairs"] = "points",
+        n_points: int = 2000,
+        n_pairs: int | None = None,
+        sampling: Literal["uniform", "row-norm"] = "uniform",
+        alphas: Sequence[float] = PAPER_GRID,
+    ) -> None:
+        self.sketch = sketch
+        self.n_points = n_points
+        self.n_pairs = n_pairs
+        self.sampling = sampling
+        self.alphas = alphas
+
+    def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
+        ridges = _positive_values("alphas", self.alphas, zero=True) / (PAIRS_PER_FREQUENCY * len(frequencies))
+        sketch = self._points if self.sketch == "points" else self._pairs
+        statistics, splits = sketch(frequencies, kernel, X, rng)
+        if len(ridges) == 1:
+            return nonnegative_ridge(statistics.gram, statistics.target, ridges[0])
+        ridge, trust = _select(splits, ridges)
+        weights = nonnegative_ridge(statistics.gram, statistics.target, ridge)
+        return trust * weights + (1.0 - trust) * _uniform(len(weights))
+
+    def _points(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> "_Sketch":
+        points = sample_rows(X, self.n_points, rng)
+        exact = kernel(points)
+        features = fourier_map(points, frequencies, np.ones(len(frequencies)))
+        half, other = np.array_split(rng.permutation(len(exact)), 2)
+        if not len(other):  # a single row judges itself
+            other = half
+        parts = [PairStatistics.of_points(features[part], exact[np.ix_(part, part)]) for part in (half, other)]
+        return PairStatistics.of_points(features, exact), [(parts[0], parts[1]), (parts[1], parts[0])]
+
+    def _pairs(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> "_Sketch":
+        n_pairs = self.n_pairs or PAIRS_PER_FREQUENCY * len(frequencies)
+        if self.sampling == "uniform":
+            cosines, exact = _cosines(frequencies, kernel, X, *_draw_pairs(X.shape[0], n_pairs, rng))
+            pair_weights = np.ones(len(exact))
+        else:
+            cosines, exact, pair_weights = _row_norm_sample(frequencies, kernel, X, n_pairs, rng)
+        drawn = PairStatistics.of_pairs(cosines, exact, pair_weights)
+        cosines, exact = _cosines(frequencies, kernel, X, *_draw_pairs(X.shape[0], n_pairs, rng))
+        return drawn, [(drawn, PairStatistics.of_pairs(cosines, exact, np.ones(len(exact))))]
+
+
+_Sketch = tuple[PairStatistics, list[tuple[PairStatistics, PairStatistics]]]
+
+
+def _select(splits: list[tuple[PairStatistics, PairStatistics]], ridges: Floats) -> tuple[float, float]:
+    r"""The ridge with the smallest held-out risk, and how far to trust its weights against uniform ones.
+
+    The risk of :math:`u + \theta (\beta - u)` is a parabola in :math:`\theta`; its minimum in [0, 1] is returned.
+    """
+    paths = [_ridge_path(seen, ridges) for seen, _ in splits]
+    risks = [[held.risk(weights) for weights in path] for (_, held), path in zip(splits, paths, strict=True)]
+    best = int(np.argmin(np.sum(risks, axis=0)))
+    gain = curvature = 0.0
+    for (_, held), path in zip(splits, paths, strict=True):
+        uniform = _uniform(len(path[best]))
+        step = path[best] - uniform
+        gain += float(step @ (held.target - held.gram @ uniform))
+        curvature += float(step @ held.gram @ step)
+    return float(ridges[best]), float(np.clip(gain / curvature, 0.0, 1.0)) if curvature > 0.0 else 1.0
+
+
+def _ridge_path(statistics: PairStatistics, ridges: Floats) -> list[Floats]:
+    """The weights for every ridge; each solution starts from the signs of the one before."""
+    path: list[Floats] = []
+    for ridge in ridges:
+        start = path[-1] > 0.0 if path else None
+        path.append(nonnegative_ridge(statistics.gram, statistics.target, ridge, start))
+    return path
+
+
+def nonnegative_ridge(gram: Floats, target: Floats, ridge: float, start: Mask | None = None) -> Floats:
+    r"""The minimiser of :math:`\beta^T (G + \rho I) \beta - 2 t^T \beta` over :math:`\beta \ge 0`.
+
+    Block principal pivoting (Portugal, Judice and Vicente, 1994): guess the positive weights, solve for them, and
+    exchange every weight that came out with the wrong sign. That takes a handful of Cholesky factorisations, where
+    an active-set method needs a step a weight; such a method (scipy's) takes over when the exchanges go in circles.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        G, positive semidefinite.
+    target : ndarray of shape (n,)
+        t.
+    ridge : float
+        The ridge; where it is 0, a rounding error's worth is added.
+    start : ndarray of bool of shape (n,), default=None
+        First guess of the positive weights; None means all.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        The weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.weights import nonnegative_ridge
+    >>> nonnegative_ridge(np.eye(2), np.array([1.0, -1.0]), 0.0).round(6)
+    array([1., 0.])
+    """
+    n = len(target)
+    floor = n * np.finfo(float).eps * float(np.max(np.diag(gram)))
+    gram = gram + max(ridge, floor) * np.eye(n)
+    slack = 1e-12 * float(np.abs(target).max())
+    positive = np.ones(n, dtype=bool) if start is None else start.copy()
+    fewest, patience = n + 1, 5
+    while True:
+        weights = np.zeros(n)
+        if positive.any():
+            factor = linalg.cho_factor(gram[np.ix_(positive, positive)], overwrite_a=True, check_finite=False)
+            weights[positive] = linalg.cho_solve(factor, target[positive], check_finite=False)
+        gradient = gram @ weights - target
+        wrong = np.where(positive, weights < 0.0, gradient < -slack)
+        count = int(wrong.sum())
+        if count == 0:
+            return weights
+        if count >= fewest:
+            patience -= 1
+            if patience == 0:
+                return _active_set(gram, target)
+        fewest = min(fewest, count)
+        positive ^= wrong
+
+
+def _active_set(gram: Floats, target: Floats) -> Floats:
+    """The same minimiser by scipy's active-set method, from the Cholesky factor of the (definite) Gram matrix."""
+    factor = linalg.cholesky(gram, lower=True)
+    whitened = linalg.solve_triangular(factor, target, lower=True)
+    return np.asarray(nnls(factor.T, whitened, maxiter=100 * len(target))[0])
+
+
+def _uniform(n_frequencies: int) -> Floats:
+    return np.full(n_frequencies, 1.0 / n_frequencies)
+
+
+def _positive_values(name: str, values: Sequence[float], *, zero: bool) -> Floats:
+    """`values` as an array, or one sentence about what is wrong with them."""
+    array = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    if (
+        array.ndim != 1
+        or not len(array)
+        or not np.isfinite(array).all()
+        or array.min() < 0
+        or not (zero or array.all())
+    ):
+        kind = "non-negative" if zero else "positive"
+        raise ValueError(f"`{name}` must be a non-empty sequence of {kind} numbers. Got {values!r} instead.")
+    return array
+
+
+def _draw_pairs(n_rows: int, size: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
+    """Ordered pairs of rows, a row with itself included, as in the Frobenius norm; all of them if size allows."""
+    flat = np.arange(n_rows**2) if size >= n_rows**2 else rng.integers(n_rows**2, size=size)
+    return np.divmod(flat, n_rows)
+
+
+def _cosines(frequencies: Floats, kernel: Kernel, X: Rows, first: Indices, second: Indices) -> tuple[Floats, Floats]:
+    """cos(w_m . (x_i - x_j)) and k(x_i - x_j) for the given pairs, shapes (n_pairs, M) and (n_pairs,)."""
+    cosines, exact = np.empty((len(first), len(frequencies))), np.empty(len(first))
+    for pairs, differences in pair_differences(X, first, second, len(frequencies)):
+        np.matmul(differences, frequencies.T, out=cosines[pairs])
+        np.cos(cosines[pairs], out=cosines[pairs])
+        exact[pairs] = kernel.at(differences)
+    return cosines, exact
+
+
+def _row_norm_sample(
+    frequencies: Floats, kernel: Kernel, X: Rows, n_pairs: int, rng: np.random.Generator
+) -> tuple[Floats, Floats, Floats]:
+    """Pairs drawn with probability proportional to the norm of their row of cosines, and their weights 1/(n p).
+
+    The norms of all n^2 rows are out of reach: a uniform pool of 16 times the size stands for them.
+    """
+    pool = _draw_pairs(X.shape[0], 16 * n_pairs, rng)
+    norms = np.empty(len(pool[0]))
+    for pairs, differences in pair_differences(X, *pool, len(frequencies)):
+        norms[pairs] = np.linalg.norm(np.cos(differences @ frequencies.T), axis=1)
+    probabilities = norms / norms.sum()
+    chosen = rng.choice(len(norms), size=n_pairs, p=probabilities)
+    cosines, exact = _cosines(frequencies, kernel, X, pool[0][chosen], pool[1][chosen])
+    return cosines, exact, 1.0 / (len(norms) * probabilities[chosen])
+
+
+WEIGHTINGS: dict[str, type[Weighting]] = {
+    "uniform": Uniform,
+    "shrinkage": Shrinkage,
+    "quadrature": Quadrature,
+    "stein": Stein,
+}

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The scikit-learn contract, for every valid combination of kernel, sampler and weighting."""
+
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import skops.io
+from conftest import COMBINATIONS
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import estimator_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bochner import FourierFeatures, Gaussian, Halton, Matern, Sobol, Stein
+
+# scikit-learn runs these on its own estimators and leaves them out of check_estimator.
+OWN_CHECKS = [
+    "check_param_validation",
+    "check_set_output_transform",
+    "check_set_output_transform_pandas",
+    "check_set_output_transform_polars",
+    "check_global_output_transform_pandas",
+    "check_global_set_output_transform_polars",
+    "check_transformer_get_feature_names_out",
+    "check_transformer_get_feature_names_out_pandas",
+    "check_get_feature_names_out_error",
+    "check_dataframe_column_names_consistency",
+]
+
+
+def build(kernel, sampler, weighting):
+    return FourierFeatures(kernel, sampler=sampler, weighting=weighting, n_frequencies=6, random_state=0)
+
+
+ESTIMATORS = [build(*parts) for parts in COMBINATIONS] + [
+    FourierFeatures(Matern(nu=2.2), sampler=Halton(rotate=True), weighting=Stein(sketch="pairs"), n_frequencies=6),
+    FourierFeatures(length_scale="scale", weighting=Stein(sketch="pairs", sampling="row-norm"), n_frequencies=6),
+]
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_estimator_checks(estimator, check):
+    check(estimator)
+
+
+# The pandas and polars checks mix input with and without names, which scikit-learn warns about.
+@pytest.mark.filterwarnings("ignore:X (has|does not have valid) feature names:UserWarning")
+@pytest.mark.parametrize("name", OWN_CHECKS)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: f"{e.kernel}-{e.sampler}-{e.weighting}")
+def test_scikit_learns_own_checks(estimator, name):
+    getattr(estimator_checks, name)("FourierFeatures", clone(estimator))
+
+
+def test_array_api_check_in_a_process_that_asks_for_it():
+    """scipy reads SCIPY_ARRAY_API at import: without it the check skips itself above."""
+    code = (
+        "from sklearn.utils.estimator_checks import check_array_api_input\n"
+        "from bochner import FourierFeatures\n"
+        "check_array_api_input('FourierFeatures', FourierFeatures(n_frequencies=6, random_state=0), 'numpy')\n"
+    )
+    environment = os.environ | {"SCIPY_ARRAY_API": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_parameter_can_be_searched(rng):
+    X, y = rng.normal(size=(40, 3)), rng.normal(size=40)
+    features = FourierFeatures(Matern(), sampler=Sobol(), weighting=Stein(), n_frequencies=4, random_state=0)
+    grids = {
+        "kernel": ["gaussian", Matern(nu=0.5)],
+        "kernel__nu": [0.5, 2.5],
+        "length_scale": [1.0, [1.0, 2.0, 3.0], "median", "scale"],
+        "n_frequencies": [2, 4],
+        "sampler": ["mc", "orthogonal"],
+        "sampler__rotate": [False, True],
+        "weighting": ["uniform", "shrinkage", "quadrature"],
+        "weighting__sketch": ["points", "pairs"],
+        "weighting__n_points": [10, 20],
+        "weighting__alphas": [(1.0,), (0.1, 1.0)],
+        "random_state": [0, 1],
+    }
+    nested = {name for name in features.get_params() if not name.startswith("weighting__")}
+    assert nested <= set(grids)
+    for name, values in grids.items():
+        search = GridSearchCV(
+            make_pipeline(features, Ridge()), {f"fourierfeatures__{name}": values}, cv=2, error_score="raise"
+        )
+        search.fit(X, y)
+        assert len(search.cv_results_["params"]) == len(values)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_round_trips_are_bit_equal(rng, dtype):
+    X = rng.normal(size=(30, 3)).astype(dtype)
+    features = FourierFeatures(Matern(nu=2.5), sampler=Sobol(), weighting=Stein(n_points=20), random_state=0).fit(X)
+    for copy in (
+        pickle.loads(pickle.dumps(features)),
+        skops.io.loads(skops.io.dumps(features), trusted=["bochner.transformer.FourierFeatures", *PARTS]),
+    ):
+        assert copy.transform(X).tobytes() == features.transform(X).tobytes()
+        assert copy.exact_kernel(X).tobytes() == features.exact_kernel(X).tobytes()
+
+
+PARTS = ["bochner.kernels.Matern", "bochner.frequencies.Sobol", "bochner.weights.Stein"]
+
+
+def test_fit_leaves_the_given_parts_alone(rng):
+    kernel = Gaussian()
+    features = FourierFeatures(kernel, n_frequencies=4).fit(rng.normal(size=(10, 2)))
+    assert features.kernel is kernel
+    assert features.kernel_ is not kernel
