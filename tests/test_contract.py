@@ -11,8 +11,8 @@ import pytest
 import skops.io
 from conftest import COMBINATIONS
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks

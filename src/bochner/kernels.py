@@ -171,7 +171,7 @@ class Matern(IsotropicKernel):
             return np.asarray((1.0 + r + r**2 / 3.0) * np.exp(-r))
         values = np.ones_like(r)
         apart = r > 1e-10  # below, the limit 1 is exact to rounding and K_nu overflows
-        far = r[apart]
+        far = np.minimum(r[apart], 1e4)  # where the kernel has long vanished and K_nu still is a number
         # kve is K_nu e^r: the logarithm of the product neither overflows at 0 nor vanishes early.
         logs = self.nu * np.log(far) + np.log(special.kve(self.nu, far)) - far
         logs += (1.0 - self.nu) * np.log(2.0) - special.gammaln(self.nu)

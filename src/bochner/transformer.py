@@ -253,7 +253,10 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             return LENGTH_SCALES[self.length_scale](X, rng)
         if isinstance(self.length_scale, Real):
             return float(self.length_scale)
-        scales = np.asarray(self.length_scale, dtype=np.float64)
+        try:
+            scales = np.asarray(self.length_scale, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"`length_scale` must hold numbers only. Got {self.length_scale!r} instead.") from None
         if scales.shape != (X.shape[1],):
             raise ValueError(
                 f"`length_scale` has shape {scales.shape} and X has {X.shape[1]} columns; give one number, one a "
@@ -280,7 +283,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 def _part(name_or_part: Any, table: dict[str, type]) -> Any:
     """The part of that name with its defaults, or a copy of the given part; its own parameters are checked."""
     part = table[name_or_part]() if isinstance(name_or_part, str) else clone(name_or_part)
-    if hasattr(part, "_validate_params"):
+    if hasattr(part, "_parameter_constraints"):  # a part of a user's own need not declare them
         part._validate_params()
     return part
 

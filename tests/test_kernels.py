@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import numpy as np
+import pytest
+from scipy import integrate, sparse, stats
+from sklearn.gaussian_process import kernels as gp
+from sklearn.metrics import pairwise
+
+from bochner.kernels import (
+    KERNELS,
+    Cauchy,
+    Exponential,
+    Gaussian,
+    IsotropicKernel,
+    Laplacian,
+    Matern,
+    RationalQuadratic,
+)
+
+ALL = [*(kernel() for kernel in KERNELS.values()), Matern(nu=0.8), Matern(nu=4.0), RationalQuadratic(alpha=0.3)]
+ISOTROPIC = [kernel for kernel in ALL if isinstance(kernel, IsotropicKernel)]
+
+SCIKIT_LEARN = [
+    (Gaussian(), lambda X, Y: pairwise.rbf_kernel(X, Y, gamma=0.5)),
+    (Laplacian(), lambda X, Y: pairwise.laplacian_kernel(X, Y, gamma=1.0)),
+    (Exponential(), gp.Matern(nu=0.5)),
+    (Matern(nu=1.5), gp.Matern(nu=1.5)),
+    (Matern(nu=2.5), gp.Matern(nu=2.5)),
+    (Matern(nu=3.3), gp.Matern(nu=3.3)),
+    (RationalQuadratic(alpha=0.7), gp.RationalQuadratic(alpha=0.7)),
+    (Cauchy(), lambda X, Y: np.prod(1 / (1 + (X[:, None] - Y) ** 2), axis=2)),
+]
+
+
+@pytest.mark.parametrize(("kernel", "reference"), SCIKIT_LEARN, ids=[str(kernel) for kernel, _ in SCIKIT_LEARN])
+def test_gram_equals_the_reference(rng, kernel, reference):
+    X, Y = rng.normal(size=(30, 4)), rng.normal(size=(20, 4))
+    np.testing.assert_allclose(kernel(X, Y), reference(X, Y), rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("kernel", ALL, ids=str)
+class TestKernel:
+    def test_one_at_zero_and_at_most_one(self, kernel, rng):
+        assert kernel.at(np.zeros((1, 5))) == pytest.approx([1.0])
+        assert (kernel.at(rng.normal(size=(100, 5))) <= 1).all()
+
+    def test_gram_equals_values_at_differences(self, kernel, rng):
+        X, Y = 100 + rng.normal(size=(12, 3)), 100 + rng.normal(size=(9, 3))
+        expected = kernel.at((X[:, None] - Y).reshape(-1, 3)).reshape(12, 9)
+        np.testing.assert_allclose(kernel(X, Y), expected, rtol=1e-9)
+        np.testing.assert_allclose(kernel(X), kernel(X, X.copy()), rtol=1e-5)
+
+    def test_sparse_equals_dense(self, kernel, rng):
+        X = sparse.random_array((15, 6), density=0.4, rng=rng, format="csr")
+        np.testing.assert_allclose(kernel(X), kernel(X.toarray()), rtol=1e-6)
+        np.testing.assert_allclose(kernel(X[:4], X), kernel(X.toarray()[:4], X.toarray()), rtol=1e-6)
+
+    def test_float32_rows_give_float64_values(self, kernel, rng):
+        assert kernel(rng.normal(size=(5, 2)).astype(np.float32)).dtype == np.float64
+
+    def test_input_is_not_changed(self, kernel, rng):
+        X = rng.normal(size=(10, 3))
+        X.flags.writeable = False
+        kernel(X)
+        kernel.at(X)
+
+    def test_far_apart_is_zero_without_a_warning(self, kernel):
+        assert kernel.at(np.full((1, 3), 1e100)) == pytest.approx([0.0], abs=1e-25)
+
+    def test_frequencies_are_finite_at_the_edges_of_the_cube(self, kernel):
+        edges = np.array([2.0**-53, 0.5, 1 - 2.0**-53])
+        uniforms = np.repeat(edges[:, None], kernel.uniform_dim(3), axis=1)
+        frequencies = kernel.frequencies(uniforms)
+        assert frequencies.shape == (3, 3)
+        assert np.isfinite(frequencies).all()
+        np.testing.assert_allclose(frequencies[1], 0.0, atol=1e-12)
+
+    @pytest.mark.parametrize("bandwidth", [0.3, 1.0, 4.0])
+    def test_embedding_in_one_dimension_equals_the_integral_over_uniforms(self, kernel, bandwidth):
+        """The integral over the law of w is one over the uniforms that make w."""
+        points = np.array([[0.0], [0.7], [-2.5]])
+        dim = kernel.uniform_dim(1)
+        n_nodes = 700 if dim == 2 else 200_000
+        midpoints = (np.arange(n_nodes) + 0.5) / n_nodes
+        grid = np.stack(np.meshgrid(*[midpoints] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
+        w = kernel.frequencies(grid)[:, 0]
+        expected = [np.mean(np.exp(-((w - p) ** 2) / (2 * bandwidth**2))) for p in points[:, 0]]
+        np.testing.assert_allclose(np.exp(kernel.log_embedding(points, bandwidth)), expected, rtol=2e-3)
+
+
+@pytest.mark.parametrize("bandwidth", [0.5, 2.0])
+def test_gaussian_embedding_in_two_dimensions_equals_a_double_integral(bandwidth):
+    point = np.array([0.8, -0.4])
+
+    def integrand(y, x):
+        prior = np.exp(-(x**2 + y**2) / 2) / (2 * np.pi)
+        return prior * np.exp(-((x - point[0]) ** 2 + (y - point[1]) ** 2) / (2 * bandwidth**2))
+
+    expected = integrate.dblquad(integrand, -9, 9, -9, 9)[0]
+    assert np.exp(Gaussian().log_embedding(point[None], bandwidth)) == pytest.approx([expected], rel=1e-7)
+
+
+def test_embedding_in_many_dimensions_does_not_underflow():
+    frequencies = np.random.default_rng(0).normal(size=(4, 5000))
+    logs = Gaussian().log_embedding(frequencies, 0.1)
+    assert np.isfinite(logs).all()
+    assert (logs < -1000).all()
+
+
+@pytest.mark.parametrize("kernel", ISOTROPIC, ids=str)
+@pytest.mark.parametrize("n_features", [1, 2, 17])
+def test_radii_have_the_law_of_the_norms_of_frequencies(kernel, n_features, rng):
+    radii = kernel.radii(rng.random((4000, kernel.radial_dim)), n_features)
+    norms = np.linalg.norm(kernel.frequencies(rng.random((4000, kernel.uniform_dim(n_features)))), axis=1)
+    assert stats.ks_2samp(radii, norms).pvalue > 1e-3
+    assert stats.ks_2samp(radii * np.sqrt(2), norms).pvalue < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("kernel", "law"),
+    [(Gaussian(), stats.norm()), (Laplacian(), stats.cauchy()), (Cauchy(), stats.laplace())],
+    ids=lambda part: type(part).__name__,
+)
+def test_coordinates_are_quantiles_of_the_spectral_law(kernel, law):
+    uniforms = np.array([[1e-12], [0.01], [0.3], [0.5], [0.9], [1 - 1e-9]])
+    np.testing.assert_allclose(kernel.frequencies(uniforms), law.ppf(uniforms), rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("nu", [1e-3, 0.02])
+def test_rough_matern_frequencies_stay_finite(nu):
+    frequencies = Matern(nu=nu).frequencies(np.full((1, 3), 1e-9))
+    assert np.isfinite(frequencies).all()
