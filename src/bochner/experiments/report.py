@@ -95,7 +95,7 @@ def write_page(summary: Summary, path: Path) -> None:
         shape=f"{len(data.X_train)} rows to fit on, {len(data.X_test)} held-out rows, {data.X_train.shape[1]} columns",
         verdict=html.escape(summary.verdict()),
         errors=_svg(_error_figure(summary)),
-        weights=_svg(_weights_figure(summary)),
+        weights=_weights_section(summary),
         table=_html_table(summary),
         seeds=", ".join(str(seed) for seed in study.seeds),
         versions=html.escape(versions),
@@ -137,9 +137,11 @@ def _error_figure(summary: Summary) -> "Figure":
     return figure
 
 
-def _weights_figure(summary: Summary) -> "Figure":
-    """Histograms of the stein weights of independent frequencies at three sizes, as in the paper."""
+def _weights_section(summary: Summary) -> str:
+    """Histograms of the stein weights of independent frequencies at the paper's sizes, where the study has them."""
     sizes = [size for size in (32, 128, 512) if size in summary.study.n_frequencies]
+    if not sizes:
+        return ""
     figure, axes = _subplots(1, len(sizes), (9.5, 3.0), share=False)
     for ax, size in zip(axes.flat, sizes, strict=True):
         features = FourierFeatures(n_frequencies=size, sampler="mc", random_state=summary.study.seeds[0])
@@ -147,7 +149,10 @@ def _weights_figure(summary: Summary) -> "Figure":
         ax.title.set_fontsize(10)
     for ax in axes.flat[1:]:
         ax.set_ylabel("")
-    return figure
+    return (
+        "<h2>The weights that the data chose</h2>\n<p>Stein weights of independent (mc) frequencies. Plain Fourier "
+        f"features give every frequency the dashed weight.</p>\n{_svg(figure)}"
+    )
 
 
 def _subplots(n_rows: int, n_columns: int, size: tuple[float, float], *, share: bool) -> tuple["Figure", Any]:

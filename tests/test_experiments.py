@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from bochner.cli import app
+from bochner.experiments import datasets
+from bochner.experiments.report import Summary, write_page
+from bochner.experiments.run import Row, run_kernel_study
+from bochner.experiments.studies import DEMO, NYSTROEM
+
+SMALL = replace(DEMO, n_frequencies=(4, 8), seeds=(0, 1))
+
+
+@pytest.fixture(scope="module")
+def small_summary():
+    data = datasets.split("noise", np.random.default_rng(0).normal(size=(80, 3)))
+    return Summary(SMALL, data, list(run_kernel_study(SMALL, data)))
+
+
+def run_cli(*arguments):
+    return CliRunner().invoke(app, ["demo", *map(str, arguments)])
+
+
+class TestTables:
+    def test_csv_and_parquet_agree_and_name_what_they_leave_out(self, tmp_path, rng):
+        frame = pd.DataFrame({"a": rng.normal(size=9), "city": ["x"] * 9, "n": range(9), "flag": [True] * 9})
+        frame.to_csv(tmp_path / "t.csv", index=False)
+        frame.to_parquet(tmp_path / "t.parquet")
+        for name in ("t.csv", "t.parquet"):
+            X, left_out = datasets.read_table(tmp_path / name)
+            np.testing.assert_allclose(X, frame[["a", "n", "flag"]].to_numpy(dtype=float))
+            assert left_out == ["city"]
+
+    def test_npz_prefers_the_usual_name(self, tmp_path, rng):
+        np.savez(tmp_path / "t.npz", y=np.arange(5), X_train=np.ones((5, 2), dtype=np.int16), big=np.ones((50, 9)))
+        X, left_out = datasets.read_table(tmp_path / "t.npz")
+        assert X.shape == (5, 2)
+        assert X.dtype == np.float64
+        assert left_out == ["y", "big"]
+
+    @pytest.mark.parametrize(
+        ("name", "content", "message"),
+        [
+            ("t.txt", "a\n1\n", "is not a table this command reads; give a .csv, .parquet, .npz file"),
+            ("t.csv", "a,b\n1,\n2,3\n", "1 missing or infinite values, the first in data row 1, numeric column 2"),
+            ("t.csv", "a\nx\ny\n", "has no numbers in it: 2 rows, 0 numeric columns"),
+            ("t.csv", "", "cannot be read"),
+            ("t.csv", "a,b\n1,2\n1,2,3\n", "cannot be read"),
+            ("t.parquet", "nonsense", "cannot be read"),
+            ("t.npz", "nonsense", "cannot be read as an npz file"),
+        ],
+    )
+    def test_bad_files_get_one_sentence(self, tmp_path, name, content, message):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(ValueError, match=re.escape(message)):
+            datasets.read_table(tmp_path / name)
+
+    def test_a_missing_file(self, tmp_path):
+        with pytest.raises(ValueError, match=r"none\.csv does not exist"):
+            datasets.read_table(tmp_path / "none.csv")
+
+    def test_an_npz_without_a_table(self, tmp_path):
+        np.savez(tmp_path / "t.npz", y=np.arange(5))
+        with pytest.raises(ValueError, match="holds no two-dimensional numeric array; it holds y"):
+            datasets.read_table(tmp_path / "t.npz")
+
+    def test_split_is_standardised_by_the_training_rows(self, rng):
+        data = datasets.split("t", 5 + 3 * rng.normal(size=(9001, 2)))
+        assert data.X_train.shape == data.X_test.shape == (2000, 2)
+        np.testing.assert_allclose(data.X_train.mean(axis=0), 0, atol=1e-12)
+        np.testing.assert_allclose(data.X_train.std(axis=0), 1)
+        assert abs(data.X_test.mean()) > 1e-6
+
+
+class TestStudy:
+    def test_one_row_a_fit_and_nystroem_beside(self, small_summary):
+        assert set(small_summary.errors) == set(SMALL.methods)
+        assert SMALL.methods[-1] == NYSTROEM
+        assert len(SMALL.methods) == 17
+        assert all(errors.shape == (2, 2) for errors in small_summary.errors.values())
+
+    def test_rows_repeat_with_their_seed(self, small_summary):
+        rows = list(run_kernel_study(replace(SMALL, seeds=(1,)), small_summary.data))
+        for row in rows:
+            size = SMALL.n_frequencies.index(row.n_frequencies)
+            assert small_summary.errors[row.method][size, 1] == pytest.approx(row.error, rel=1e-9)
+            assert row.fit_seconds >= 0
+
+    def test_best_is_the_smallest_mean(self):
+        study = replace(DEMO, samplers=("mc",), weightings=("uniform", "stein"), n_frequencies=(8, 16), seeds=(0,))
+        errors = {"mc + uniform": (0.4, 0.2), "mc + stein": (0.3, 0.1), NYSTROEM: (0.1, 0.3)}
+        rows = [Row(m, size, 0, e, 0.0) for m, pair in errors.items() for size, e in zip((8, 16), pair, strict=True)]
+        summary = Summary(study, datasets.digits(), rows)
+        assert summary.best == [NYSTROEM, "mc + stein"]
+        assert summary.best_fourier == ["mc + stein", "mc + stein"]
+        assert "Nystroem is higher at 30.00 %" in summary.verdict()
+
+    def test_page_stands_alone_and_names_seeds_and_versions(self, small_summary, tmp_path):
+        write_page(small_summary, tmp_path / "page.html")
+        page = (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert not re.search(r"(src|href)=.https?:", page)
+        assert page.count("<svg") == 1  # sizes 32, 128 and 512 are not in this study
+        assert "Seeds 0, 1" in page
+        assert f"numpy {np.__version__}" in page
+        for method in SMALL.methods:
+            assert f"<th>{method}</th>" in page
+        assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+    def test_a_failed_write_leaves_the_old_page(self, small_summary, tmp_path, monkeypatch):
+        (tmp_path / "page.html").write_text("old")
+
+        def fail(*_):
+            raise OSError("disk full")
+
+        monkeypatch.setattr("bochner.experiments.report.os.replace", fail)
+        with pytest.raises(OSError, match="disk full"):
+            write_page(small_summary, tmp_path / "page.html")
+        assert (tmp_path / "page.html").read_text() == "old"
+        assert len(list(tmp_path.iterdir())) == 1
+
+
+class TestCommandLine:
+    @pytest.fixture
+    def small_demo(self, monkeypatch):
+        monkeypatch.setattr("bochner.cli.DEMO", SMALL)
+
+    def test_own_table(self, small_demo, tmp_path, rng):
+        frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc")).assign(city="x")
+        frame.to_csv(tmp_path / "mine.csv", index=False)
+        result = run_cli("--data", tmp_path / "mine.csv", "--seeds", 1, "--output", tmp_path / "page.html")
+        assert result.exit_code == 0, result.output
+        assert "Left out of mine.csv, not numbers: city" in result.output
+        assert "orthogonal + stein" in result.output
+        assert "mine.csv" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+    @pytest.mark.parametrize("arguments", [["--data", "none.csv"], ["--output", "no/such/folder/page.html"]])
+    def test_bad_arguments_are_one_sentence_before_any_work(self, arguments):
+        result = run_cli(*arguments)
+        assert result.exit_code == 2
+        assert result.stderr.startswith("Error: ")
+        assert "does not exist" in result.stderr
+        assert "Traceback" not in result.output
+
+    def test_version(self):
+        assert CliRunner().invoke(app, ["--version"]).output.startswith("bochner 0.")
+
+    def test_a_pipe_gets_the_table_and_no_progress_bar(self, tmp_path, rng):
+        np.savez(tmp_path / "t.npz", X=rng.normal(size=(40, 2)))
+        code = (
+            "import bochner.cli as cli, dataclasses;"
+            "cli.DEMO = dataclasses.replace(cli.DEMO, n_frequencies=(4,), seeds=(0,)); cli.app()"
+        )
+        arguments = ["demo", "--data", "t.npz", "--seeds", "1"]
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            cwd=tmp_path,
+            env=os.environ | {"COLUMNS": ""},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "fitting" not in done.stdout + done.stderr
+        assert "\x1b[" not in done.stdout
+        assert (Path(tmp_path) / "bochner-demo.html").is_file()
