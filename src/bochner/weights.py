@@ -99,7 +99,7 @@ class Shrinkage(Weighting):
     >>> from bochner.weights import Shrinkage
     >>> X = np.array([[0.0], [1.0], [2.0]])
     >>> Shrinkage().weigh(np.zeros((2, 1)), Gaussian(), X, np.random.default_rng(0)).round(3)
-    array([0.446, 0.446])
+    array([0.418, 0.418])
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"n_points": [Interval(Integral, 1, None, closed="left")]}
