@@ -1,28 +1,39 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rows in pieces: walk and sample the rows of a table without holding all of them.
 
+Work on rows is spread over as many threads as BLAS may use, with BLAS itself held at one thread meanwhile; so
+`threadpoolctl.threadpool_limits`, `OPENBLAS_NUM_THREADS` and joblib's workers control it.
+
 A *row source* is anything with a `shape` that gives rows for an index or a slice: an array, a memory map, a CSR
 matrix, or `ScaledRows` around one of them. Every other module reads data through the functions of this one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.sparsefuncs import min_max_axis
+from threadpoolctl import ThreadpoolController
 
 __all__ = [
     "Rows",
     "ScaledRows",
+    "for_each_span",
     "is_sparse",
     "max_abs",
     "pair_differences",
     "row_blocks",
     "sample_pairs",
     "sample_rows",
+    "serial_blas",
+    "sum_over_spans",
     "to_dense",
 ]
 
@@ -64,8 +75,8 @@ class ScaledRows:
         return np.divide(block, self.scale, out=block)
 
 
-def row_blocks(n_rows: int, row_bytes: int) -> Iterator[slice]:
-    """Slices that cover `n_rows` rows, each of about a mebibyte and of at least 16 rows.
+def row_blocks(n_rows: int, row_bytes: int, least: int = 16) -> Iterator[slice]:
+    """Slices that cover `n_rows` rows, each of about a mebibyte and of at least `least` rows.
 
     Examples
     --------
@@ -73,9 +84,74 @@ def row_blocks(n_rows: int, row_bytes: int) -> Iterator[slice]:
     >>> list(row_blocks(40, row_bytes=2**16))
     [slice(0, 16, None), slice(16, 32, None), slice(32, 40, None)]
     """
-    size = max(16, BLOCK_BYTES // max(1, row_bytes))
+    size = max(least, BLOCK_BYTES // max(1, row_bytes))
     for start in range(0, n_rows, size):
         yield slice(start, min(start + size, n_rows))
+
+
+def for_each_span(work: Callable[[slice], None], n_rows: int, block_rows: int) -> None:
+    """Call `work` on slices that cover the rows, in threads; each is a whole number of blocks but the last.
+
+    There are a few slices a thread, so that a slow core does not hold up the others.
+    """
+    n_blocks = -(-n_rows // block_rows)
+    with serial_blas() as n_threads:
+        size = block_rows * max(1, -(-n_blocks // (4 * n_threads)))
+        _in_threads(work, [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)], n_threads)
+
+
+def sum_over_spans(part: Callable[[slice], Array], n_rows: int, span_rows: int) -> Array:
+    """Sum `part` over slices of `span_rows` rows, computed in threads.
+
+    The slices and the order of summation do not depend on the number of threads, so neither does a bit of the sum.
+    """
+    spans = [slice(start, min(start + span_rows, n_rows)) for start in range(0, n_rows, span_rows)]
+    with serial_blas() as n_threads:
+        total = part(spans[0])
+        # A round at a time: no more than one unsummed part a thread is ever held.
+        for start in range(1, len(spans), n_threads):
+            for addend in _in_threads(part, spans[start : start + n_threads], n_threads):
+                total += addend
+    return total
+
+
+def _in_threads(function: Callable[[slice], Any], spans: list[slice], n_threads: int) -> list[Any]:
+    if n_threads == 1 or len(spans) == 1:
+        return [function(span) for span in spans]
+    with ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(function, spans))
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
+
+
+_serial_lock = Lock()
+_serial_depth = 0
+_serial_limit: Any = None
+
+
+@contextmanager
+def serial_blas() -> Iterator[int]:
+    """Hold BLAS at one thread and give the number of threads that it had, for the caller to use.
+
+    The limit is global to the process. Of callers in several Python threads the first one sets it and the last one
+    lifts it; those in between find BLAS at one thread and use one themselves.
+    """
+    global _serial_depth, _serial_limit
+    with _serial_lock:
+        n_threads = max((library["num_threads"] for library in _blas().info()), default=1)
+        if _serial_depth == 0:
+            _serial_limit = _blas().limit(limits=1)
+        _serial_depth += 1
+    try:
+        yield n_threads
+    finally:
+        with _serial_lock:
+            _serial_depth -= 1
+            if _serial_depth == 0:
+                _serial_limit.restore_original_limits()
 
 
 def is_sparse(X: Any) -> bool:

@@ -4,16 +4,22 @@
 from typing import Any
 
 import numpy as np
+from scipy.linalg.blas import dsyrk
 
-from bochner.blocks import Array, is_sparse, row_blocks
+from bochner.blocks import Array, Floats, for_each_span, is_sparse, row_blocks, sum_over_spans
 
-__all__ = ["fourier_map"]
+__all__ = ["fourier_gram", "fourier_map"]
+
+PHASE_BYTES = 1 << 19  # the phases of a block stay in the second-level cache
+SPAN_ROWS = 8192  # rows that one thread sums before its part joins the total
 
 
-def fourier_map(X: Any, frequencies: Array, weights: Array) -> Array:
+def fourier_map(X: Any, frequencies: Array, weights: Array, out: Array | None = None) -> Array:
     r"""Columns :math:`\sqrt{\beta_m} \cos(w_m \cdot x)`, then :math:`\sqrt{\beta_m} \sin(w_m \cdot x)`.
 
-    The inner product of two mapped rows is :math:`\sum_m \beta_m \cos(w_m \cdot (x - y))`.
+    The inner product of two mapped rows is :math:`\sum_m \beta_m \cos(w_m \cdot (x - y))`. Blocks of rows are spread
+    over threads: one matrix product makes a block's phases, one compiled pass its sines and cosines, written where
+    they belong. Nothing of the output's size is held beside it.
 
     Parameters
     ----------
@@ -23,6 +29,8 @@ def fourier_map(X: Any, frequencies: Array, weights: Array) -> Array:
         One frequency a row.
     weights : ndarray of shape (n_frequencies,)
         Non-negative weights.
+    out : ndarray of shape (n_samples, 2 * n_frequencies), default=None
+        Where to write: C-contiguous, of the frequencies' dtype. None makes a new array.
 
     Returns
     -------
@@ -36,18 +44,85 @@ def fourier_map(X: Any, frequencies: Array, weights: Array) -> Array:
     >>> fourier_map(np.array([[np.pi]]), np.array([[1.0]]), np.array([4.0])).round(6)
     array([[-2.,  0.]])
     """
-    n_frequencies = len(frequencies)
-    features = np.empty((X.shape[0], 2 * n_frequencies), dtype=frequencies.dtype)
-    amplitudes = np.tile(np.sqrt(weights), 2)
-    for rows in row_blocks(X.shape[0], frequencies.itemsize * n_frequencies):
-        block = features[rows]
-        phases, sines = block[:, :n_frequencies], block[:, n_frequencies:]
-        # The phases are computed where the cosines will stand: no other memory is needed.
-        if is_sparse(X):
-            phases[...] = X[rows] @ frequencies.T
-        else:
-            np.matmul(X[rows], frequencies.T, out=phases)
-        np.sin(phases, out=sines)
-        np.cos(phases, out=phases)
-        block *= amplitudes
-    return features
+    shape = (X.shape[0], 2 * len(frequencies))
+    if out is None:
+        out = np.empty(shape, dtype=frequencies.dtype)
+    elif out.shape != shape or out.dtype != frequencies.dtype or not out.flags.c_contiguous or not out.flags.writeable:
+        raise ValueError(
+            f"`out` must be a writeable C-contiguous array of shape {shape} and dtype {frequencies.dtype}. Got shape "
+            f"{out.shape} and dtype {out.dtype} instead."
+        )
+    block_map = _BlockMap(frequencies, weights)
+    for_each_span(lambda span: block_map.write(X[span], out[span]), X.shape[0], block_map.block_rows)
+    return out
+
+
+def fourier_gram(X: Any, frequencies: Array, weights: Array) -> Floats:
+    """The Gram matrix of the features, summed over blocks of rows in float64; the features are never held whole.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
+        Rows, of the frequencies' dtype; a memory map is read once.
+    frequencies : ndarray of shape (n_frequencies, n_features)
+        One frequency a row.
+    weights : ndarray of shape (n_frequencies,)
+        Non-negative weights.
+
+    Returns
+    -------
+    ndarray of shape (2 * n_frequencies, 2 * n_frequencies)
+        Sum over rows of the outer products of their features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.features import fourier_gram
+    >>> fourier_gram(np.array([[np.pi], [0.0]]), np.array([[1.0]]), np.array([4.0])).round(6) + 0.0
+    array([[8., 0.],
+           [0., 0.]])
+    """
+    block_map = _BlockMap(frequencies, weights)
+    width = 2 * len(frequencies)
+
+    def part(span: slice) -> Floats:
+        gram = np.zeros((width, width), order="F")
+        for rows in row_blocks(span.stop - span.start, 8 * width, least=512):
+            features = block_map.new(X[span][rows])
+            # The transpose of a C-contiguous block is what BLAS calls a matrix: nothing is copied.
+            gram = dsyrk(1.0, features.T.astype(np.float64, copy=False), beta=1.0, c=gram, overwrite_c=True)
+        return gram
+
+    upper = np.triu(sum_over_spans(part, X.shape[0], SPAN_ROWS))
+    return np.asarray(upper + np.triu(upper, k=1).T)
+
+
+class _BlockMap:
+    """The map of one fit, ready for blocks: frequencies in quarter turns, amplitudes, and how many rows to take."""
+
+    def __init__(self, frequencies: Array, weights: Array) -> None:
+        from bochner import trigonometry  # numba's import: only who maps pays for it
+
+        self.sincos_rows = trigonometry.sincos_rows
+        turns = frequencies.astype(np.float64) * trigonometry.QUARTER_TURNS
+        self.turns = np.ascontiguousarray(turns.T, dtype=frequencies.dtype)
+        self.amplitudes = np.sqrt(weights)
+        self.block_rows = max(16, PHASE_BYTES // self.turns[:1].nbytes)
+
+    def new(self, X: Any) -> Array:
+        """The features of the rows of X."""
+        features = np.empty((X.shape[0], 2 * self.turns.shape[1]), dtype=self.turns.dtype)
+        self.write(X, features)
+        return features
+
+    def write(self, X: Any, out: Array) -> None:
+        """Write the features of the rows of X into `out`, a block at a time in this thread."""
+        phases = np.empty((min(self.block_rows, X.shape[0]), self.turns.shape[1]), dtype=self.turns.dtype)
+        for start in range(0, X.shape[0], self.block_rows):
+            block = X[start : start + self.block_rows]
+            turns = phases[: block.shape[0]]
+            if is_sparse(block):
+                turns[...] = block @ self.turns
+            else:
+                np.matmul(block, self.turns, out=turns)
+            self.sincos_rows(turns, self.amplitudes, out[start : start + self.block_rows])

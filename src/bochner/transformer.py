@@ -156,20 +156,22 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self._n_features_out = 2 * len(weights)
         return self
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any, out: Array | None = None) -> Array:
         """Map rows to weighted Fourier features.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows.
+        out : ndarray of shape (n_samples, 2 * n_frequencies), default=None
+            A C-contiguous array of the fitted dtype to write into, to spare its allocation; None makes a new one.
 
         Returns
         -------
         ndarray of shape (n_samples, 2 * n_frequencies)
             Cosine columns, then sine columns, each times the root of its frequency's weight.
         """
-        return fourier_map(self._validate(X), self.frequencies_, self.weights_)
+        return fourier_map(self._validate(X), self.frequencies_, self.weights_, out)
 
     def exact_kernel(self, X: Any, Y: Any = None) -> Array:
         """The kernel matrix that the features approximate.
