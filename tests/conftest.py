@@ -20,7 +20,7 @@ from bochner.weights import WEIGHTINGS
 KERNEL_SAMPLER_PAIRS = [
     (kernel, sampler)
     for kernel, sampler in product(KERNELS, SAMPLERS)
-    if sampler != "orthogonal" or issubclass(KERNELS[kernel], IsotropicKernel)
+    if sampler not in ("orthogonal", "sorf") or issubclass(KERNELS[kernel], IsotropicKernel)
 ]
 COMBINATIONS = [(*pair, weighting) for pair, weighting in product(KERNEL_SAMPLER_PAIRS, WEIGHTINGS)]
 

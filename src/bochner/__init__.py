@@ -10,6 +10,7 @@ from bochner.frequencies import Lattice as Lattice
 from bochner.frequencies import MonteCarlo as MonteCarlo
 from bochner.frequencies import Orthogonal as Orthogonal
 from bochner.frequencies import Sobol as Sobol
+from bochner.frequencies import Sorf as Sorf
 from bochner.kernel_error import KernelError as KernelError
 from bochner.kernels import Cauchy as Cauchy
 from bochner.kernels import Exponential as Exponential

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The map from rows to weighted Fourier features: nothing random, nothing fitted."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
 from bochner.blocks import Array, Floats, for_each_span, is_sparse, row_blocks, sum_over_spans
+
+if TYPE_CHECKING:
+    from bochner.hadamard import HadamardFrequencies
 
 __all__ = ["fourier_gram", "fourier_map"]
 
@@ -14,7 +17,7 @@ PHASE_BYTES = 1 << 19  # the phases of a block stay in the second-level cache
 SPAN_ROWS = 8192  # rows that one thread sums before its part joins the total
 
 
-def fourier_map(X: Any, frequencies: Array, weights: Array, out: Array | None = None) -> Array:
+def fourier_map(X: Any, frequencies: "Array | HadamardFrequencies", weights: Array, out: Array | None = None) -> Array:
     r"""Columns :math:`\sqrt{\beta_m} \cos(w_m \cdot x)`, then :math:`\sqrt{\beta_m} \sin(w_m \cdot x)`.
 
     The inner product of two mapped rows is :math:`\sum_m \beta_m \cos(w_m \cdot (x - y))`. Blocks of rows are spread
@@ -25,7 +28,7 @@ def fourier_map(X: Any, frequencies: Array, weights: Array, out: Array | None = 
     ----------
     X : {ndarray, CSR matrix} of shape (n_samples, n_features)
         Rows, of the frequencies' dtype.
-    frequencies : ndarray of shape (n_frequencies, n_features)
+    frequencies : ndarray of shape (n_frequencies, n_features) or HadamardFrequencies
         One frequency a row.
     weights : ndarray of shape (n_frequencies,)
         Non-negative weights.
@@ -57,14 +60,14 @@ def fourier_map(X: Any, frequencies: Array, weights: Array, out: Array | None = 
     return out
 
 
-def fourier_gram(X: Any, frequencies: Array, weights: Array) -> Floats:
+def fourier_gram(X: Any, frequencies: "Array | HadamardFrequencies", weights: Array) -> Floats:
     """The Gram matrix of the features, summed over blocks of rows in float64; the features are never held whole.
 
     Parameters
     ----------
     X : {ndarray, CSR matrix} of shape (n_samples, n_features)
         Rows, of the frequencies' dtype; a memory map is read once.
-    frequencies : ndarray of shape (n_frequencies, n_features)
+    frequencies : ndarray of shape (n_frequencies, n_features) or HadamardFrequencies
         One frequency a row.
     weights : ndarray of shape (n_frequencies,)
         Non-negative weights.
@@ -100,11 +103,13 @@ def fourier_gram(X: Any, frequencies: Array, weights: Array) -> Floats:
 class _BlockMap:
     """The map of one fit, ready for blocks: frequencies in quarter turns, amplitudes, and how many rows to take."""
 
-    def __init__(self, frequencies: Array, weights: Array) -> None:
+    def __init__(self, frequencies: "Array | HadamardFrequencies", weights: Array) -> None:
         from bochner import trigonometry  # numba's import: only who maps pays for it
 
+        self.quarter_turns = trigonometry.QUARTER_TURNS
         self.sincos_rows = trigonometry.sincos_rows
-        turns = frequencies.astype(np.float64) * trigonometry.QUARTER_TURNS
+        self.structured = None if isinstance(frequencies, np.ndarray) or not frequencies.is_fast else frequencies
+        turns = np.asarray(frequencies, dtype=np.float64) * self.quarter_turns
         self.turns = np.ascontiguousarray(turns.T, dtype=frequencies.dtype)
         self.amplitudes = np.sqrt(weights)
         self.block_rows = max(16, PHASE_BYTES // self.turns[:1].nbytes)
@@ -123,6 +128,8 @@ class _BlockMap:
             turns = phases[: block.shape[0]]
             if is_sparse(block):
                 turns[...] = block @ self.turns
+            elif self.structured is not None:
+                self.structured.multiply(block, self.quarter_turns, turns)
             else:
                 np.matmul(block, self.turns, out=turns)
             self.sincos_rows(turns, self.amplitudes, out[start : start + self.block_rows])

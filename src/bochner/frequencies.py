@@ -6,7 +6,7 @@ unit cube more evenly, and `Orthogonal` frequencies fill the sphere more evenly;
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.stats import qmc
@@ -14,6 +14,9 @@ from sklearn.base import BaseEstimator
 
 from bochner.blocks import Floats, Indices, Rows, sample_rows, to_dense
 from bochner.kernels import KERNELS, IsotropicKernel, Kernel
+
+if TYPE_CHECKING:
+    from bochner.hadamard import HadamardFrequencies
 
 __all__ = [
     "SAMPLERS",
@@ -24,6 +27,7 @@ __all__ = [
     "QuasiMonteCarlo",
     "Sampler",
     "Sobol",
+    "Sorf",
 ]
 
 EDGE = 2.0**-53  # uniforms stay this far from 0 and 1, where frequencies are infinite
@@ -35,8 +39,10 @@ class Sampler(BaseEstimator, ABC):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     @abstractmethod
-    def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> Floats:
-        """Frequencies (n_frequencies, n_features) of `kernel`.
+    def sample(
+        self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator
+    ) -> "Floats | HadamardFrequencies":
+        """Frequencies (n_frequencies, n_features) of `kernel`, as an array or in a form that makes one.
 
         Parameters
         ----------
@@ -190,21 +196,59 @@ class Orthogonal(Sampler):
     """
 
     def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> Floats:
-        if not hasattr(kernel, "radii"):
-            raise ValueError(
-                f"{type(kernel).__name__} is not compatible with sampler Orthogonal: it is not isotropic, so it has no "
-                f"`radii`; use sampler='mc', 'halton', 'sobol' or 'lattice', or an isotropic kernel "
-                f"({_isotropic_names()})."
-            )
         n_features = X.shape[1]
+        radii = _stratified_radii(self, kernel, n_frequencies, n_features, rng)
         directions = [
             # The sign of a direction is lost in the cosine, so QR needs no correction to be uniform.
             np.linalg.qr(rng.standard_normal((n_features, min(n_features, n_frequencies - start))))[0].T
             for start in range(0, n_frequencies, n_features)
         ]
-        uniforms = qmc.LatinHypercube(kernel.radial_dim, rng=rng).random(n_frequencies)
-        radii = kernel.radii(np.clip(uniforms, EDGE, 1.0 - EDGE), n_features)
         return np.asarray(np.concatenate(directions) * radii[:, None])
+
+
+class Sorf(Sampler):
+    """Structured orthogonal frequencies, for wide data: `transform` costs O(log d) a frequency instead of O(d).
+
+    Blocks of directions are products of Hadamard matrices and random signs, three of each; the radii are those of
+    `Orthogonal`. Signs only imitate a uniform direction, the better the more columns there are, and speed only comes
+    with many: below 128 columns the directions are those of `Orthogonal` too. Needs an isotropic kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.frequencies import Sorf
+    >>> from bochner.kernels import Gaussian
+    >>> W = np.asarray(Sorf().sample(Gaussian(), 2, np.zeros((1, 256)), np.random.default_rng(0)))
+    >>> bool(abs(W[0] @ W[1]) < 1e-10)
+    True
+    """
+
+    def sample(
+        self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator
+    ) -> "Floats | HadamardFrequencies":
+        n_features = X.shape[1]
+        if n_features < 128:
+            return Orthogonal().sample(kernel, n_frequencies, X, rng)
+        from bochner.hadamard import HadamardFrequencies  # numba's import: only who needs it pays for it
+
+        padded = 1 << (n_features - 1).bit_length()
+        radii = _stratified_radii(self, kernel, n_frequencies, padded, rng)
+        signs = rng.choice([-1.0, 1.0], size=(-(-n_frequencies // padded), 3, padded))
+        return HadamardFrequencies(signs, radii, np.ones(n_features))
+
+
+def _stratified_radii(
+    sampler: Sampler, kernel: Kernel, n_frequencies: int, n_features: int, rng: np.random.Generator
+) -> Floats:
+    """Radii of the kernel's law in `n_features` dimensions, one in each stratum of equal probability."""
+    if not isinstance(kernel, IsotropicKernel):
+        raise ValueError(
+            f"{type(kernel).__name__} is not compatible with sampler {type(sampler).__name__}: it is not isotropic, so "
+            f"it has no `radii`; use sampler='mc', 'halton', 'sobol' or 'lattice', or an isotropic kernel "
+            f"({_isotropic_names()})."
+        )
+    uniforms = qmc.LatinHypercube(kernel.radial_dim, rng=rng).random(n_frequencies)
+    return kernel.radii(np.clip(uniforms, EDGE, 1.0 - EDGE), n_features)
 
 
 def _isotropic_names() -> str:
@@ -245,4 +289,5 @@ SAMPLERS: dict[str, type[Sampler]] = {
     "sobol": Sobol,
     "lattice": Lattice,
     "orthogonal": Orthogonal,
+    "sorf": Sorf,
 }

@@ -48,7 +48,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     n_frequencies : int, default=256
         Number of frequencies; each makes two columns.
     sampler : str or Sampler, default="orthogonal"
-        How frequencies are drawn: "mc", "halton", "sobol", "lattice", "orthogonal", or a part such as
+        How frequencies are drawn: "mc", "halton", "sobol", "lattice", "orthogonal", "sorf", or a part such as
         ``Sobol(rotate=True)``.
     weighting : str or Weighting, default="stein"
         How frequencies are weighed: "uniform", "shrinkage", "quadrature", "stein", or a part such as
@@ -145,13 +145,14 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         length_scale = self._resolve_length_scale(X, measuring)
         _check_resolution(X, length_scale)
         rows = ScaledRows(X, length_scale)
-        frequencies = sampler.sample(kernel, self.n_frequencies, rows, drawing)
-        weights = weighting.weigh(frequencies, kernel, rows, weighing)
+        drawn = sampler.sample(kernel, self.n_frequencies, rows, drawing)
+        weights = weighting.weigh(np.asarray(drawn), kernel, rows, weighing)
 
         self.kernel_ = kernel
         self.length_scale_ = length_scale
         # The fitted arrays have the dtype of X, and so will have the features.
-        self.frequencies_ = (frequencies / length_scale).astype(X.dtype)
+        self._frequencies = (drawn / length_scale).astype(X.dtype)  # perhaps structured, for the map
+        self.frequencies_ = np.asarray(self._frequencies)
         self.weights_ = weights.astype(X.dtype)
         self._n_features_out = 2 * len(weights)
         return self
@@ -171,7 +172,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         ndarray of shape (n_samples, 2 * n_frequencies)
             Cosine columns, then sine columns, each times the root of its frequency's weight.
         """
-        return fourier_map(self._validate(X), self.frequencies_, self.weights_, out)
+        return fourier_map(self._validate(X), self._frequencies, self.weights_, out)
 
     def exact_kernel(self, X: Any, Y: Any = None) -> Array:
         """The kernel matrix that the features approximate.
@@ -208,8 +209,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         ndarray of shape (n_samples_X, n_samples_Y)
             Approximate kernel values.
         """
-        features = fourier_map(self._validate(X), self.frequencies_, self.weights_)
-        other = features if Y is None else fourier_map(self._validate(Y), self.frequencies_, self.weights_)
+        features = fourier_map(self._validate(X), self._frequencies, self.weights_)
+        other = features if Y is None else fourier_map(self._validate(Y), self._frequencies, self.weights_)
         return np.asarray(features @ other.T)
 
     def kernel_error(
