@@ -28,6 +28,13 @@ def all_pairs(X, W, kernel):
     return np.cos(differences @ W.T), kernel.at(differences)
 
 
+def point_statistics(X, W, kernel):
+    """Over all pairs of the rows of X, from their Gram matrix and quadratic forms."""
+    features, exact = fourier_map(X, W, np.ones(len(W))), kernel(X)
+    forms = np.einsum("ij,ij->j", features, exact @ features)
+    return PairStatistics.of_points(len(X), features.T @ features, forms, np.sum(exact**2))
+
+
 def clustered(rng, n=200, d=6):
     """Clusters with a decaying spectrum, where plain ridge weights go negative."""
     centres = rng.normal(size=(4, d))
@@ -100,7 +107,7 @@ class TestNonnegativeRidge:
 class TestPairStatistics:
     def test_points_equal_all_pairs_the_slow_way(self, rng):
         X, W, kernel = clustered(rng, n=40), rng.normal(size=(15, 6)), Gaussian()
-        fast = PairStatistics.of_points(fourier_map(X, W, np.ones(15)), kernel(X))
+        fast = point_statistics(X, W, kernel)
         cosines, exact = all_pairs(X, W, kernel)
         slow = PairStatistics.of_pairs(cosines, exact, np.ones(len(exact)))
         np.testing.assert_allclose(fast.gram, slow.gram, rtol=1e-11)
@@ -110,7 +117,7 @@ class TestPairStatistics:
     def test_risk_is_the_mean_squared_error(self, rng):
         X, W, weights = clustered(rng, n=30), rng.normal(size=(10, 6)), rng.random(10)
         cosines, exact = all_pairs(X, W, Gaussian())
-        statistics = PairStatistics.of_points(fourier_map(X, W, np.ones(10)), Gaussian()(X))
+        statistics = point_statistics(X, W, Gaussian())
         assert statistics.risk(weights) == pytest.approx(np.mean((exact - cosines @ weights) ** 2), rel=1e-9)
 
 
@@ -187,7 +194,7 @@ class TestQuadrature:
 
     def test_selection_by_pairs_takes_the_smallest_risk(self, rng):
         X, W, kernel = clustered(rng), rng.normal(size=(30, 6)), Gaussian()
-        statistics = PairStatistics.of_points(fourier_map(X, W, np.ones(30)), kernel(X))
+        statistics = point_statistics(X, W, kernel)
         risks = [statistics.risk(Quadrature([b]).weigh(W, kernel, X, rng)) for b in PAPER_GRID]
         chosen = Quadrature(n_pairs=200**2).weigh(W, kernel, X, rng)
         assert statistics.risk(chosen) == pytest.approx(min(risks), rel=1e-9)
@@ -299,7 +306,7 @@ class TestStein:
             X, kernel = clustered(rng, n=n + 300), Gaussian()
             train, test = X[:n], X[n:]
             W = SAMPLERS["orthogonal"]().sample(kernel, 48, X, rng)
-            held = PairStatistics.of_points(fourier_map(test, W, np.ones(48)), kernel(test))
+            held = point_statistics(test, W, kernel)
             weights = Stein(sketch=sketch).weigh(W, kernel, train, rng)
             ratios.append(np.sqrt(held.risk(weights) / held.risk(np.full(48, 1 / 48))))
         assert np.mean(ratios) < (1.1 if n < 10 else 0.95)

@@ -8,13 +8,13 @@ A *row source* is anything with a `shape` that gives rows for an index or a slic
 matrix, or `ScaledRows` around one of them. Every other module reads data through the functions of this one.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,12 @@ __all__ = [
     "Rows",
     "ScaledRows",
     "for_each_span",
+    "in_threads",
     "is_sparse",
     "max_abs",
     "pair_differences",
     "row_blocks",
+    "row_spans",
     "sample_pairs",
     "sample_rows",
     "serial_blas",
@@ -41,6 +43,8 @@ Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 BLOCK_BYTES = 1 << 20  # one block and its phases stay in the second-level cache
 
@@ -84,20 +88,25 @@ def row_blocks(n_rows: int, row_bytes: int, least: int = 16) -> Iterator[slice]:
     >>> list(row_blocks(40, row_bytes=2**16))
     [slice(0, 16, None), slice(16, 32, None), slice(32, 40, None)]
     """
-    size = max(least, BLOCK_BYTES // max(1, row_bytes))
-    for start in range(0, n_rows, size):
-        yield slice(start, min(start + size, n_rows))
+    yield from row_spans(n_rows, max(least, BLOCK_BYTES // max(1, row_bytes)))
+
+
+def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """The function of every item, in order, computed in as many threads as BLAS may use, BLAS itself in one."""
+    with serial_blas() as n_threads:
+        if n_threads == 1 or len(items) == 1:
+            return [function(item) for item in items]
+        with ThreadPoolExecutor(n_threads) as pool:
+            return list(pool.map(function, items))
 
 
 def for_each_span(work: Callable[[slice], None], n_rows: int, block_rows: int) -> None:
-    """Call `work` on slices that cover the rows, in threads; each is a whole number of blocks but the last.
+    """Call `work` in threads on slices that cover the rows; each but the last is a whole number of blocks.
 
-    There are a few slices a thread, so that a slow core does not hold up the others.
+    There are more slices than threads, so that a slow core does not hold up the others.
     """
     n_blocks = -(-n_rows // block_rows)
-    with serial_blas() as n_threads:
-        size = block_rows * max(1, -(-n_blocks // (4 * n_threads)))
-        _in_threads(work, [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)], n_threads)
+    in_threads(work, row_spans(n_rows, block_rows * -(-n_blocks // 16)))
 
 
 def sum_over_spans(part: Callable[[slice], Array], n_rows: int, span_rows: int) -> Array:
@@ -105,26 +114,29 @@ def sum_over_spans(part: Callable[[slice], Array], n_rows: int, span_rows: int) 
 
     The slices and the order of summation do not depend on the number of threads, so neither does a bit of the sum.
     """
-    spans = [slice(start, min(start + span_rows, n_rows)) for start in range(0, n_rows, span_rows)]
-    with serial_blas() as n_threads:
-        total = part(spans[0])
-        # A round at a time: no more than one unsummed part a thread is ever held.
-        for start in range(1, len(spans), n_threads):
-            for addend in _in_threads(part, spans[start : start + n_threads], n_threads):
-                total += addend
+    spans = row_spans(n_rows, span_rows)
+    total = None
+    # A round at a time: no more than one unsummed part a thread is ever held.
+    round_size = _blas_threads()
+    for start in range(0, len(spans), round_size):
+        for addend in in_threads(part, spans[start : start + round_size]):
+            total = addend if total is None else np.add(total, addend, out=total)
+    assert total is not None, "there are no rows to sum over"
     return total
 
 
-def _in_threads(function: Callable[[slice], Any], spans: list[slice], n_threads: int) -> list[Any]:
-    if n_threads == 1 or len(spans) == 1:
-        return [function(span) for span in spans]
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(function, spans))
+def row_spans(n_rows: int, span_rows: int) -> list[slice]:
+    """Slices of `span_rows` rows, the last one shorter, that cover all rows."""
+    return [slice(start, min(start + span_rows, n_rows)) for start in range(0, n_rows, span_rows)]
 
 
 @cache
 def _blas() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
+
+
+def _blas_threads() -> int:
+    return max((library["num_threads"] for library in _blas().info()), default=1)
 
 
 _serial_lock = Lock()
@@ -141,7 +153,7 @@ def serial_blas() -> Iterator[int]:
     """
     global _serial_depth, _serial_limit
     with _serial_lock:
-        n_threads = max((library["num_threads"] for library in _blas().info()), default=1)
+        n_threads = _blas_threads()
         if _serial_depth == 0:
             _serial_limit = _blas().limit(limits=1)
         _serial_depth += 1

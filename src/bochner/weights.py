@@ -19,7 +19,17 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from bochner.blocks import Floats, Indices, Mask, Rows, pair_differences, sample_rows
+from bochner.blocks import (
+    Floats,
+    Indices,
+    Mask,
+    Rows,
+    in_threads,
+    pair_differences,
+    sample_rows,
+    serial_blas,
+    sum_over_spans,
+)
 from bochner.features import fourier_map
 from bochner.kernels import Kernel
 
@@ -126,17 +136,17 @@ class PairStatistics:
     energy: float
 
     @classmethod
-    def of_points(cls, cosines_sines: Floats, exact: Floats) -> "PairStatistics":
-        r"""Over all pairs of n points, from their features [C | S] at unit weight and their kernel matrix K.
+    def of_points(cls, n_points: int, gram: Floats, forms: Floats, energy: float) -> "PairStatistics":
+        r"""Over all pairs of n points with features [C | S] at unit weight and kernel matrix K, without a pair formed.
 
-        Sums over n^2 pairs are a few products of small matrices: :math:`\sum z z^T` is the entrywise
-        :math:`(C^TC)^2 + (C^TS)^2 + (S^TC)^2 + (S^TS)^2`, and :math:`\sum k z_m = c_m^T K c_m + s_m^T K s_m`.
+        :math:`\sum z z^T` is the entrywise :math:`(C^TC)^2 + (C^TS)^2 + (S^TC)^2 + (S^TS)^2`, squares of blocks of the
+        features' Gram matrix, and :math:`\sum k z_m = c_m^T K c_m + s_m^T K s_m`, sums of the quadratic forms `forms` of
+        the columns in K; `energy` is the sum of squares of K.
         """
-        n, m = len(exact), cosines_sines.shape[1] // 2
-        squares = np.square(cosines_sines.T @ cosines_sines)
-        gram = squares[:m, :m] + squares[:m, m:] + squares[m:, :m] + squares[m:, m:]
-        columns = np.einsum("ij,ij->j", cosines_sines, exact @ cosines_sines)
-        return cls(gram / n**2, (columns[:m] + columns[m:]) / n**2, float(np.mean(np.square(exact))))
+        m, n_pairs = len(gram) // 2, n_points**2
+        squares = np.square(gram)
+        cosines = squares[:m, :m] + squares[:m, m:] + squares[m:, :m] + squares[m:, m:]
+        return cls(cosines / n_pairs, (forms[:m] + forms[m:]) / n_pairs, energy / n_pairs)
 
     @classmethod
     def of_pairs(cls, cosines: Floats, exact: Floats, pair_weights: Floats) -> "PairStatistics":
@@ -314,20 +324,31 @@ class Stein(Weighting):
         sketch = self._points if self.sketch == "points" else self._pairs
         statistics, splits = sketch(frequencies, kernel, X, rng)
         if len(ridges) == 1:
-            return nonnegative_ridge(statistics.gram, statistics.target, ridges[0])
+            return _solve(statistics, float(ridges[0]))
         ridge, trust = _select(splits, ridges)
-        weights = nonnegative_ridge(statistics.gram, statistics.target, ridge)
+        weights = _solve(statistics, ridge)
         return trust * weights + (1.0 - trust) * _uniform(len(weights))
 
     def _points(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> "_Sketch":
         points = sample_rows(X, self.n_points, rng)
-        exact = kernel(points)
+        points = points[rng.permutation(points.shape[0])]
         features = fourier_map(points, frequencies, np.ones(len(frequencies)))
-        half, other = np.array_split(rng.permutation(len(exact)), 2)
-        if not len(other):  # a single row judges itself
-            other = half
-        parts = [PairStatistics.of_points(features[part], exact[np.ix_(part, part)]) for part in (half, other)]
-        return PairStatistics.of_points(features, exact), [(parts[0], parts[1]), (parts[1], parts[0])]
+        n = len(features)
+        if n == 1:  # a single row judges itself
+            whole = PairStatistics.of_points(n, features.T @ features, np.square(features[0]), 1.0)
+            return whole, [(whole, whole)]
+        halves = slice(0, n // 2), slice(n // 2, n)
+        grams = in_threads(lambda half: features[half].T @ features[half], halves)
+        own = [_kernel_sums(kernel, points, features, half, half) for half in halves]
+        across = _kernel_sums(kernel, points, features, *halves)
+        parts = [
+            PairStatistics.of_points(half.stop - half.start, gram, sums[:-1], sums[-1])
+            for half, gram, sums in zip(halves, grams, own, strict=True)
+        ]
+        # The kernel is symmetric: pairs across the halves count twice.
+        sums = own[0] + own[1] + 2.0 * across
+        whole = PairStatistics.of_points(n, grams[0] + grams[1], sums[:-1], sums[-1])
+        return whole, [(parts[0], parts[1]), (parts[1], parts[0])]
 
     def _pairs(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> "_Sketch":
         n_pairs = self.n_pairs or PAIRS_PER_FREQUENCY * len(frequencies)
@@ -344,12 +365,26 @@ class Stein(Weighting):
 _Sketch = tuple[PairStatistics, list[tuple[PairStatistics, PairStatistics]]]
 
 
+def _kernel_sums(kernel: Kernel, points: Any, features: Floats, first: slice, second: slice) -> Floats:
+    """Quadratic forms f_first' K f_second of the feature columns, then the sum of squares of K, for a block K.
+
+    The kernel matrix is made and used a few rows at a time.
+    """
+
+    def part(rows: slice) -> Floats:
+        exact = kernel(points[first][rows], points[second])
+        forms = np.einsum("ij,ij->j", features[first][rows], exact @ features[second])
+        return np.append(forms, np.sum(np.square(exact)))
+
+    return sum_over_spans(part, first.stop - first.start, 256)
+
+
 def _select(splits: list[tuple[PairStatistics, PairStatistics]], ridges: Floats) -> tuple[float, float]:
     r"""The ridge with the smallest held-out risk, and how far to trust its weights against uniform ones.
 
     The risk of :math:`u + \theta (\beta - u)` is a parabola in :math:`\theta`; its minimum in [0, 1] is returned.
     """
-    paths = [_ridge_path(seen, ridges) for seen, _ in splits]
+    paths = in_threads(lambda split: _ridge_path(split[0], ridges), splits)
     risks = [[held.risk(weights) for weights in path] for (_, held), path in zip(splits, paths, strict=True)]
     best = int(np.argmin(np.sum(risks, axis=0)))
     gain = curvature = 0.0
@@ -359,6 +394,11 @@ def _select(splits: list[tuple[PairStatistics, PairStatistics]], ridges: Floats)
         gain += float(step @ (held.target - held.gram @ uniform))
         curvature += float(step @ held.gram @ step)
     return float(ridges[best]), float(np.clip(gain / curvature, 0.0, 1.0)) if curvature > 0.0 else 1.0
+
+
+def _solve(statistics: PairStatistics, ridge: float) -> Floats:
+    with serial_blas():  # threads only wait for each other in factorisations of this size
+        return nonnegative_ridge(statistics.gram, statistics.target, ridge)
 
 
 def _ridge_path(statistics: PairStatistics, ridges: Floats) -> list[Floats]:
@@ -402,7 +442,8 @@ def nonnegative_ridge(gram: Floats, target: Floats, ridge: float, start: Mask | 
     """
     n = len(target)
     floor = n * np.finfo(float).eps * float(np.max(np.diag(gram)))
-    gram = gram + max(ridge, floor) * np.eye(n)
+    gram = gram.copy()
+    gram.flat[:: n + 1] += max(ridge, floor)
     slack = 1e-12 * float(np.abs(target).max())
     positive = np.ones(n, dtype=bool) if start is None else start.copy()
     fewest, patience = n + 1, 5
