@@ -4,10 +4,13 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -51,18 +54,45 @@ class TestTables:
         ("name", "content", "message"),
         [
             ("t.txt", "a\n1\n", "is not a table this command reads; give a .csv, .parquet, .npz file"),
-            ("t.csv", "a,b\n1,\n2,3\n", "1 missing or infinite values, the first in data row 1, numeric column 2"),
+            (
+                "t.csv",
+                "a,b\n1,\n2,3\n",
+                "1 missing, infinite or enormous values, the first in data row 1, numeric column 2",
+            ),
             ("t.csv", "a\nx\ny\n", "has no numbers in it: 2 rows, 0 numeric columns"),
             ("t.csv", "", "cannot be read"),
             ("t.csv", "a,b\n1,2\n1,2,3\n", "cannot be read"),
             ("t.parquet", "nonsense", "cannot be read"),
             ("t.npz", "nonsense", "cannot be read as an npz file"),
+            ("t.npz", "", "cannot be read as an npz file"),
+            (
+                "t.csv",
+                "a,a\n1,inf\n",
+                "1 missing, infinite or enormous values, the first in data row 1, numeric column 2",
+            ),
+            ("t.csv", "a\n1e200\n", "1 missing, infinite or enormous values"),
         ],
     )
     def test_bad_files_get_one_sentence(self, tmp_path, name, content, message):
         (tmp_path / name).write_text(content)
         with pytest.raises(ValueError, match=re.escape(message)):
             datasets.read_table(tmp_path / name)
+
+    def test_columns_of_the_same_name_decimals_and_large_integers_are_read(self, tmp_path):
+        (tmp_path / "t.csv").write_text(f"a,a\n1,{2**60}\n3,4\n")
+        assert datasets.read_table(tmp_path / "t.csv")[0].tolist() == [[1, 2.0**60], [3, 4]]
+        decimals = pa.table({"d": pa.array([Decimal("1.5"), Decimal("2.5")])})
+        pq.write_table(decimals, tmp_path / "t.parquet")
+        assert datasets.read_table(tmp_path / "t.parquet")[0].tolist() == [[1.5], [2.5]]
+
+    def test_an_object_array_beside_the_table_is_not_unpickled(self, tmp_path):
+        np.savez(tmp_path / "t.npz", X=np.ones((3, 2)), y=np.array(["a", None], dtype=object))
+        assert datasets.read_table(tmp_path / "t.npz")[0].shape == (3, 2)
+
+    def test_a_folder_named_like_a_table(self, tmp_path):
+        (tmp_path / "t.csv").mkdir()
+        with pytest.raises(ValueError, match="is a folder, not a file"):
+            datasets.read_table(tmp_path / "t.csv")
 
     def test_a_missing_file(self, tmp_path):
         with pytest.raises(ValueError, match=r"none\.csv does not exist"):
@@ -93,12 +123,11 @@ class TestStudy:
         for row in rows:
             size = SMALL.n_frequencies.index(row.n_frequencies)
             assert small_summary.errors[row.method][size, 1] == pytest.approx(row.error, rel=1e-9)
-            assert row.fit_seconds >= 0
 
     def test_best_is_the_smallest_mean(self):
         study = replace(DEMO, samplers=("mc",), weightings=("uniform", "stein"), n_frequencies=(8, 16), seeds=(0,))
         errors = {"mc + uniform": (0.4, 0.2), "mc + stein": (0.3, 0.1), NYSTROEM: (0.1, 0.3)}
-        rows = [Row(m, size, 0, e, 0.0) for m, pair in errors.items() for size, e in zip((8, 16), pair, strict=True)]
+        rows = [Row(m, size, 0, e) for m, pair in errors.items() for size, e in zip((8, 16), pair, strict=True)]
         summary = Summary(study, datasets.digits(), rows)
         assert summary.best == [NYSTROEM, "mc + stein"]
         assert summary.best_fourier == ["mc + stein", "mc + stein"]
@@ -142,12 +171,14 @@ class TestCommandLine:
         assert "orthogonal + stein" in result.output
         assert "mine.csv" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
-    @pytest.mark.parametrize("arguments", [["--data", "none.csv"], ["--output", "no/such/folder/page.html"]])
+    @pytest.mark.parametrize(
+        "arguments", [["--data", "none.csv"], ["--output", "no/such/folder/page.html"], ["--output", "."]]
+    )
     def test_bad_arguments_are_one_sentence_before_any_work(self, arguments):
         result = run_cli(*arguments)
         assert result.exit_code == 2
         assert result.stderr.startswith("Error: ")
-        assert "does not exist" in result.stderr
+        assert "exist" in result.stderr or "is a folder" in result.stderr
         assert "Traceback" not in result.output
 
     def test_version(self):

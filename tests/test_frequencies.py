@@ -102,6 +102,14 @@ def test_orthogonal_groups_are_orthogonal_with_stratified_radii(rng):
     np.testing.assert_array_equal(np.sort(strata), np.arange(20))
 
 
+@pytest.mark.parametrize("n_features", [1, 2, 5])
+def test_orthogonal_frequencies_have_no_preferred_side(n_features):
+    W = np.vstack(
+        [Orthogonal().sample(Gaussian(), 10, np.zeros((1, n_features)), np.random.default_rng(s)) for s in range(400)]
+    )
+    assert np.abs(W.mean(axis=0)).max() < 4.5 / np.sqrt(len(W))
+
+
 def test_rotation_puts_the_first_coordinate_on_the_widest_axis(rng):
     axis = np.array([3.0, 4.0]) / 5
     X = rng.normal(size=(500, 1)) * 10 * axis + 0.01 * rng.normal(size=(500, 2))

@@ -75,7 +75,9 @@ def test_memory_is_bounded_whatever_the_number_of_rows(rng):
     assert peak < 20 * 2**20
 
 
-@pytest.mark.parametrize("arguments", [{"n_pairs": 1}, {"n_pairs": 2.5}, {"confidence": 0.0}, {"confidence": 1.0}])
+@pytest.mark.parametrize(
+    "arguments", [{"n_pairs": 1}, {"n_pairs": 2.5}, {"confidence": 0.0}, {"confidence": 1.0}, {"confidence": "a"}]
+)
 def test_bad_arguments_are_named(arguments, rng):
     features = FourierFeatures(n_frequencies=2).fit(rng.normal(size=(5, 2)))
     with pytest.raises(ValueError, match=f"`{next(iter(arguments))}` must"):

@@ -16,7 +16,13 @@ from bochner.kernels import (
     RationalQuadratic,
 )
 
-ALL = [*(kernel() for kernel in KERNELS.values()), Matern(nu=0.8), Matern(nu=4.0), RationalQuadratic(alpha=0.3)]
+ALL = [
+    *(kernel() for kernel in KERNELS.values()),
+    Matern(nu=0.8),
+    Matern(nu=4.0),
+    Matern(nu=100.0),
+    RationalQuadratic(alpha=0.3),
+]
 ISOTROPIC = [kernel for kernel in ALL if isinstance(kernel, IsotropicKernel)]
 
 SCIKIT_LEARN = [
@@ -129,3 +135,35 @@ def test_coordinates_are_quantiles_of_the_spectral_law(kernel, law):
 def test_rough_matern_frequencies_stay_finite(nu):
     frequencies = Matern(nu=nu).frequencies(np.full((1, 3), 1e-9))
     assert np.isfinite(frequencies).all()
+
+
+@pytest.mark.parametrize("nu", [0.3, 3.3, 9.9, 10.1, 40.0, 100.0])
+def test_matern_is_smooth_and_close_to_its_neighbours_everywhere(nu):
+    """No jump where the series near 0 hands over to the Bessel function, and no overflow."""
+    values = Matern(nu=nu).at(np.geomspace(1e-12, 30, 4000)[:, None])
+    assert np.isfinite(values).all()
+    assert (np.diff(values) <= 1e-12).all()
+    assert np.abs(np.diff(values)).max() < 0.01
+    if nu == 100.0:
+        np.testing.assert_allclose(values, Gaussian().at(np.geomspace(1e-12, 30, 4000)[:, None]), atol=0.01)
+
+
+@pytest.mark.parametrize("kernel", [Exponential(), Matern(nu=1.5), RationalQuadratic(alpha=0.5)], ids=str)
+@pytest.mark.parametrize("n_features", [8, 784])
+def test_embedding_of_a_mixture_in_many_dimensions(kernel, n_features, rng):
+    """Against a fine integral over the logarithm of the mixing scale."""
+    frequencies = kernel.frequencies(rng.random((50, kernel.uniform_dim(n_features))))
+    bandwidth = np.sqrt(n_features)
+    x = np.linspace(-36, 36, 400_001)
+    u = 1 / (1 + np.exp(-x))
+    c2 = kernel.mixing(u[:, None]) ** 2
+    for w in frequencies[:5]:
+        logs = n_features / 2 * np.log(bandwidth**2 / (bandwidth**2 + c2)) - w @ w / (2 * (bandwidth**2 + c2))
+        expected = np.logaddexp.reduce(logs + np.log(u * (1 - u))) + np.log(x[1] - x[0])
+        np.testing.assert_allclose(kernel.log_embedding(w[None], bandwidth), [expected], atol=1e-3)
+
+
+@pytest.mark.parametrize("kernel", ISOTROPIC, ids=str)
+def test_sparse_rows_far_from_the_origin_keep_their_distances(kernel, rng):
+    X = 1e7 + rng.normal(size=(20, 3))
+    np.testing.assert_allclose(kernel(sparse.csr_array(X)), kernel(X), atol=1e-8)

@@ -234,6 +234,11 @@ class TestBadInput:
             with pytest.raises(ValueError, match=message):
                 method(X)
 
+    @pytest.mark.parametrize(("dtype", "factor"), [(np.float64, 1e-320), (np.float32, 1e-44)])
+    def test_subnormal_values(self, dtype, factor):
+        with pytest.raises(ValueError, match=r"length scale .* is so short that frequencies overflow"):
+            FourierFeatures().fit((self.X.astype(np.longdouble) * factor).astype(dtype))
+
     def test_text(self):
         with pytest.raises(ValueError, match=r"could not convert string to float|numeric"):
             FourierFeatures().fit([["a", "b"], ["c", "d"]])
@@ -300,7 +305,7 @@ class TestBadInput:
             FourierFeatures(**{parameter: part}).fit(self.X)
 
     def test_a_class_instead_of_a_part(self):
-        with pytest.raises(TypeError, match="instance"):
+        with pytest.raises(TypeError, match=r"Orthogonal is a class; give an instance, Orthogonal\(\)"):
             FourierFeatures(sampler=Orthogonal).fit(self.X)
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The command line: `bochner demo`."""
 
+import io
+import sys
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -46,9 +48,12 @@ def demo(
     """Compare samplers and weightings with Nystroem at equal width: a table here, and one page with the plots."""
     # A pipe has no width of its own; the table needs about a hundred columns.
     console = Console() if Console().is_terminal else Console(width=110)
+    if not console.encoding.startswith("utf"):
+        console = Console(width=110, file=io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", line_buffering=True))
     try:
-        if not output.parent.is_dir():
-            raise ValueError(f"The folder {output.parent} of --output does not exist.")
+        if output.is_dir() or not output.parent.is_dir():
+            wrong = "is a folder" if output.is_dir() else "is in a folder that does not exist"
+            raise ValueError(f"--output {output} {wrong}; give the name of a file to write.")
         chosen = datasets.digits() if data is None else _own_table(data, console)
         study = replace(DEMO, seeds=tuple(range(seeds)))
         summary = Summary(study, chosen, _run(study, chosen, console))

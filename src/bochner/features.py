@@ -44,7 +44,7 @@ def fourier_map(X: Any, frequencies: "Array | HadamardFrequencies", weights: Arr
     --------
     >>> import numpy as np
     >>> from bochner.features import fourier_map
-    >>> fourier_map(np.array([[np.pi]]), np.array([[1.0]]), np.array([4.0])).round(6)
+    >>> fourier_map(np.array([[np.pi]]), np.array([[1.0]]), np.array([4.0])).round(6) + 0.0
     array([[-2.,  0.]])
     """
     shape = (X.shape[0], 2 * len(frequencies))

@@ -199,10 +199,11 @@ class Orthogonal(Sampler):
         n_features = X.shape[1]
         radii = _stratified_radii(self, kernel, n_frequencies, n_features, rng)
         directions = [
-            # The sign of a direction is lost in the cosine, so QR needs no correction to be uniform.
             np.linalg.qr(rng.standard_normal((n_features, min(n_features, n_frequencies - start))))[0].T
             for start in range(0, n_frequencies, n_features)
         ]
+        # LAPACK fixes the signs of the directions; random ones make them uniform on the sphere.
+        radii = radii * rng.choice([-1.0, 1.0], size=n_frequencies)
         return np.asarray(np.concatenate(directions) * radii[:, None])
 
 

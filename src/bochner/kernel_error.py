@@ -55,7 +55,8 @@ def estimate_kernel_error(
     .. math:: \theta = \frac{(n - 1) a + (1 - \sum_m \beta_m)^2}{(n - 1) b + 1}
 
     estimates the squared error, with the standard error that linearising the ratio gives. The interval is symmetric
-    for :math:`\log\theta`.
+    for :math:`\log\theta`. It is too narrow when a handful of the sampled pairs make up the whole error or the whole
+    kernel, as at very short length scales: there, more pairs are needed.
 
     Parameters
     ----------

@@ -14,7 +14,6 @@ dimension is a mixture of Gaussians (Schoenberg), so an author writes `profile` 
 """
 
 from abc import ABC, abstractmethod
-from functools import cache
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -110,13 +109,28 @@ class IsotropicKernel(Kernel):
 
     def log_embedding(self, frequencies: Floats, bandwidth: float) -> Floats:
         r"""For c = 1, :math:`(s^2/(s^2+1))^{d/2} e^{-|w_m|^2/(2(s^2+1))}`; else its mean over c by quadrature."""
-        nodes, weights = _mixing_rule() if self.mixing_dim else (np.zeros((1, 0)), np.ones(1))
-        # Shapes (frequency, node): a Gaussian of variance c^2 seen through a Gaussian of variance s^2.
-        variance = bandwidth**2 + self._scale(nodes) ** 2
+        scales, weights = self._mixing_rule() if self.mixing_dim else (np.ones(1), np.ones(1))
+        # Shapes (frequency, scale): a Gaussian of variance c^2 seen through a Gaussian of variance s^2.
+        variance = bandwidth**2 + scales**2
         squared = np.einsum("ij,ij->i", frequencies, frequencies)[:, None]
         log_ratio = 2.0 * np.log(bandwidth) - np.log(variance)
         logs = 0.5 * frequencies.shape[1] * log_ratio - squared / (2.0 * variance)
         return np.asarray(special.logsumexp(logs, b=weights, axis=1))
+
+    def _mixing_rule(self) -> tuple[Floats, Floats]:
+        """4,000 scales c, evenly spaced in log c, and their probabilities.
+
+        Given a frequency in d dimensions log c is known to about 1 / sqrt(2 d), however far out in the tail: the
+        steps must be shorter than that.
+        """
+        x = np.linspace(-36.0, 36.0, 4001)  # uniforms 1 / (1 + e^-x), dense at both ends
+        log_scale = np.log(self._scale(special.expit(x)[:, None]))
+        if log_scale[0] > log_scale[-1]:
+            x, log_scale = x[::-1], log_scale[::-1]
+        rising = np.append(True, np.diff(log_scale) > 0.0)
+        edges = np.linspace(log_scale[0], log_scale[-1], 4001)
+        uniforms = special.expit(np.interp(edges, log_scale[rising], x[rising]))
+        return np.exp((edges[1:] + edges[:-1]) / 2.0), np.abs(np.diff(uniforms))
 
     def _scale(self, uniforms: Floats) -> Floats:
         return np.minimum(self.mixing(uniforms), LARGEST_SCALE)
@@ -145,7 +159,7 @@ class Matern(IsotropicKernel):
     Parameters
     ----------
     nu : float, default=1.5
-        Smoothness: 0.5 is the exponential kernel, infinity the Gaussian one.
+        Smoothness, at most 100: 0.5 is the exponential kernel, and large values approach the Gaussian one.
 
     Examples
     --------
@@ -156,7 +170,7 @@ class Matern(IsotropicKernel):
     """
 
     mixing_dim: ClassVar[int] = 1
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"nu": [Interval(Real, 0, None, closed="neither")]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"nu": [Interval(Real, 0, 100, closed="right")]}
 
     def __init__(self, nu: float = 1.5) -> None:
         self.nu = nu
@@ -169,9 +183,11 @@ class Matern(IsotropicKernel):
             return np.asarray((1.0 + r) * np.exp(-r))
         if self.nu == 2.5:
             return np.asarray((1.0 + r + r**2 / 3.0) * np.exp(-r))
-        values = np.ones_like(r)
-        apart = r > 1e-10  # below, the limit 1 is exact to rounding and K_nu overflows
-        far = np.minimum(r[apart], 1e4)  # where the kernel has long vanished and K_nu still is a number
+        # Near 0, where K_nu overflows, two terms of the series are exact to rounding; far away, where it is not a
+        # number, the kernel has long vanished.
+        values = np.exp(-(r**2) / (4.0 * (self.nu - 1.0))) if self.nu > 10.0 else np.ones_like(r)
+        apart = r > (0.1 if self.nu > 10.0 else 1e-10)
+        far = np.minimum(r[apart], 1e4)
         # kve is K_nu e^r: the logarithm of the product neither overflows at 0 nor vanishes early.
         logs = self.nu * np.log(far) + np.log(special.kve(self.nu, far)) - far
         logs += (1.0 - self.nu) * np.log(2.0) - special.gammaln(self.nu)
@@ -179,7 +195,7 @@ class Matern(IsotropicKernel):
         return values
 
     def mixing(self, uniforms: Floats) -> Floats:
-        with np.errstate(divide="ignore"):  # an underflow is a scale beyond LARGEST_SCALE
+        with np.errstate(divide="ignore", over="ignore"):  # an underflow is a scale beyond LARGEST_SCALE
             return np.asarray(np.sqrt(self.nu / special.gammaincinv(self.nu, uniforms[:, 0])))
 
 
@@ -209,7 +225,7 @@ class RationalQuadratic(IsotropicKernel):
     Parameters
     ----------
     alpha : float, default=1.0
-        Small values mix many length scales; infinity is the Gaussian kernel.
+        Small values mix many length scales; large values approach the Gaussian kernel.
 
     Examples
     --------
@@ -329,19 +345,17 @@ def _float64(X: Any, Y: Any) -> tuple[Any, Any]:
 
 
 def _squared_distances(X: Any, Y: Any) -> Floats:
-    """Squared distances by one matrix product; dense rows are centred first, so that an offset costs no digits."""
+    """Squared distances by one matrix product; dense rows are centred first, so that an offset costs no digits.
+
+    Sparse rows far from the origin, compared with the unit of distance, are made dense for that.
+    """
     X, Y = _float64(X, Y)
+    if is_sparse(X) and np.square(X.data).sum() > 1e6 * X.shape[0]:
+        X, Y = to_dense(X), None if Y is None else to_dense(Y)
     if not is_sparse(X) and not is_sparse(Y):
         centre = X.mean(axis=0)
         X, Y = X - centre, None if Y is None else Y - centre
     return np.asarray(euclidean_distances(X, Y, squared=True))
-
-
-@cache
-def _mixing_rule() -> tuple[Floats, Floats]:
-    """Gauss-Legendre nodes (256, 1) and weights (256,) on (0, 1)."""
-    nodes, weights = np.polynomial.legendre.leggauss(256)
-    return (nodes[:, None] + 1.0) / 2.0, weights / 2.0
 
 
 KERNELS: dict[str, type[Kernel]] = {

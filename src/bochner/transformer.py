@@ -151,8 +151,14 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.kernel_ = kernel
         self.length_scale_ = length_scale
         # The fitted arrays have the dtype of X, and so will have the features.
-        self._frequencies = (drawn / length_scale).astype(X.dtype)  # perhaps structured, for the map
-        self.frequencies_ = np.asarray(self._frequencies)
+        with np.errstate(over="ignore", divide="ignore"):
+            self._frequencies = (drawn / length_scale).astype(X.dtype)  # perhaps structured, for the map
+            self.frequencies_ = np.asarray(self._frequencies)
+        if not np.isfinite(self.frequencies_).all():
+            raise ValueError(
+                f"The length scale {np.min(length_scale):.3g} is so short that frequencies overflow {X.dtype}; rescale "
+                f"the columns of X, or give a larger `length_scale`."
+            )
         self.weights_ = weights.astype(X.dtype)
         self._n_features_out = 2 * len(weights)
         return self
@@ -242,7 +248,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         X = self._validate(X)
         if not isinstance(n_pairs, Integral) or n_pairs < 2:
             raise ValueError(f"`n_pairs` must be an integer of at least 2. Got {n_pairs!r} instead.")
-        if not 0.0 < confidence < 1.0:
+        if not isinstance(confidence, Real) or not 0.0 < confidence < 1.0:
             raise ValueError(f"`confidence` must lie between 0 and 1. Got {confidence!r} instead.")
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
         frequencies = self.frequencies_.astype(np.float64) * self.length_scale_
@@ -285,6 +291,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
 def _part(name_or_part: Any, table: dict[str, type]) -> Any:
     """The part of that name with its defaults, or a copy of the given part; its own parameters are checked."""
+    if isinstance(name_or_part, type):
+        raise TypeError(f"{name_or_part.__name__} is a class; give an instance, {name_or_part.__name__}(), or a name.")
     part = table[name_or_part]() if isinstance(name_or_part, str) else clone(name_or_part)
     if hasattr(part, "_parameter_constraints"):  # a part of a user's own need not declare them
         part._validate_params()
@@ -292,14 +300,14 @@ def _part(name_or_part: Any, table: dict[str, type]) -> Any:
 
 
 def _check_resolution(X: Any, length_scale: float | Floats) -> None:
-    """Refuse values so large that neighbouring floating-point numbers are length scales apart."""
+    """Refuse values so large that rounding them moves a row by a noticeable part of the length scale."""
     magnitudes = max_abs(X)
     with np.errstate(over="ignore"):
         reach = float((magnitudes / length_scale).max())
-    limit = 1.0 / float(np.finfo(X.dtype).eps)
+    limit = 0.01 / float(np.finfo(X.dtype).eps)
     if reach > limit:
         raise ValueError(
             f"X holds values of up to {magnitudes.max():.3g}, which is {reach:.2g} times the length scale; beyond "
-            f"{limit:.2g} {X.dtype} cannot tell two rows a length scale apart. Centre or rescale the columns of X, "
+            f"{limit:.2g} {X.dtype} blurs the distances of rows. Centre or rescale the columns of X, "
             f"or give a larger `length_scale`."
         )

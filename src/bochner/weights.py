@@ -139,9 +139,9 @@ class PairStatistics:
     def of_points(cls, n_points: int, gram: Floats, forms: Floats, energy: float) -> "PairStatistics":
         r"""Over all pairs of n points with features [C | S] at unit weight and kernel matrix K, without a pair formed.
 
-        :math:`\sum z z^T` is the entrywise :math:`(C^TC)^2 + (C^TS)^2 + (S^TC)^2 + (S^TS)^2`, squares of blocks of the
-        features' Gram matrix, and :math:`\sum k z_m = c_m^T K c_m + s_m^T K s_m`, sums of the quadratic forms `forms` of
-        the columns in K; `energy` is the sum of squares of K.
+        :math:`\sum z z^T` is the entrywise :math:`(C^TC)^2 + (C^TS)^2 + (S^TC)^2 + (S^TS)^2`, squares of blocks of
+        the features' Gram matrix, and :math:`\sum k z_m = c_m^T K c_m + s_m^T K s_m`, sums of the quadratic forms
+        `forms` of the columns in K; `energy` is the sum of squares of K.
         """
         m, n_pairs = len(gram) // 2, n_points**2
         squares = np.square(gram)
@@ -216,7 +216,7 @@ class Quadrature(Weighting):
         apart = squared[squared > 0.0]
         unit = float(np.sqrt(np.median(apart))) if len(apart) else 1.0
         rules = [_QuadratureRule.at(unit * bandwidth, frequencies, kernel, squared) for bandwidth in bandwidths]
-        if self.selection == "pairs":
+        if self.selection == "pairs" or len(frequencies) == 1:  # one value has no length scale to be likely
             best = min(rules, key=lambda rule: statistics.risk(rule.weights))
         else:
             best = max(rules, key=lambda rule: rule.log_likelihood(statistics))
@@ -240,7 +240,8 @@ class _QuadratureRule:
 
     @classmethod
     def at(cls, bandwidth: float, frequencies: Floats, kernel: Kernel, squared: Floats) -> "_QuadratureRule":
-        covariance = np.exp(squared / (-2.0 * bandwidth**2))
+        with np.errstate(over="ignore"):
+            covariance = np.exp(-0.5 * np.square(np.sqrt(squared) / bandwidth))
         log_embedding = kernel.log_embedding(frequencies, bandwidth)
         # In many dimensions the embedding underflows long before the ratios of its entries do.
         top = float(log_embedding.max())
@@ -441,7 +442,7 @@ def nonnegative_ridge(gram: Floats, target: Floats, ridge: float, start: Mask | 
     array([1., 0.])
     """
     n = len(target)
-    floor = n * np.finfo(float).eps * float(np.max(np.diag(gram)))
+    floor = n * np.finfo(float).eps * float(np.max(np.diag(gram)) or 1.0)
     gram = gram.copy()
     gram.flat[:: n + 1] += max(ridge, floor)
     slack = 1e-12 * float(np.abs(target).max())
@@ -478,7 +479,10 @@ def _uniform(n_frequencies: int) -> Floats:
 
 def _positive_values(name: str, values: Sequence[float], *, zero: bool) -> Floats:
     """`values` as an array, or one sentence about what is wrong with them."""
-    array = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    try:
+        array = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError):
+        array = np.empty(0)
     if (
         array.ndim != 1
         or not len(array)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Data sets: the bundled digits, or a table of the user's, standardised and split."""
 
+import zipfile
+import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -12,6 +14,8 @@ from sklearn.preprocessing import StandardScaler
 from bochner.blocks import Floats
 
 __all__ = ["Split", "digits", "read_table", "split"]
+
+LARGEST = 1e150  # the squares of larger values overflow
 
 
 @dataclass(frozen=True)
@@ -61,19 +65,20 @@ def read_table(path: Path) -> tuple[Floats, list[str]]:
         Columns that do not hold numbers.
     """
     readers = {".csv": _read_arrow, ".parquet": _read_arrow, ".npz": _read_npz}
-    if path.suffix not in readers:
+    suffix = path.suffix.lower()
+    if suffix not in readers:
         raise ValueError(f"{path} is not a table this command reads; give a {', '.join(readers)} file.")
     if not path.is_file():
-        raise ValueError(f"{path} does not exist.")
-    X, left_out = readers[path.suffix](path)
+        raise ValueError(f"{path} {'is a folder, not a file' if path.is_dir() else 'does not exist'}.")
+    X, left_out = readers[suffix](path)
     if not X.size:
         raise ValueError(f"{path} has no numbers in it: {X.shape[0]} rows, {X.shape[1]} numeric columns.")
-    bad = np.argwhere(~np.isfinite(X))
+    bad = np.argwhere(~(np.abs(X) < LARGEST))
     if len(bad):
         row, column = bad[0] + 1
         raise ValueError(
-            f"{path} has {len(bad)} missing or infinite values, the first in data row {row}, numeric column {column}; "
-            f"fill or drop them."
+            f"{path} has {len(bad)} missing, infinite or enormous values, the first in data row {row}, numeric column "
+            f"{column}; fill or drop them."
         )
     return X, left_out
 
@@ -85,29 +90,35 @@ def _read_arrow(path: Path) -> tuple[Floats, list[str]]:
     except ImportError as error:
         raise ValueError("Reading CSV and Parquet files needs pyarrow: pip install 'bochner[table]'.") from error
     try:
-        table = csv.read_csv(path) if path.suffix == ".csv" else parquet.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
+        table = csv.read_csv(path) if path.suffix.lower() == ".csv" else parquet.read_table(path)
+        names = table.column_names
+    except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
-
-    def numeric(field: Any) -> bool:
-        kind = field.type
-        return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
-
-    names = [field.name for field in table.schema if numeric(field)]
-    columns = [table[name].cast(pa.float64()).to_numpy() for name in names]
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    numeric = [any(test(column.type) for test in tests) for column in table.columns]
+    columns = [
+        column.cast(pa.float64(), safe=False).to_numpy()
+        for column, chosen in zip(table.columns, numeric, strict=True)
+        if chosen
+    ]
     X = np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
-    return X, [field.name for field in table.schema if not numeric(field)]
+    return X, [name for name, chosen in zip(names, numeric, strict=True) if not chosen]
 
 
 def _read_npz(path: Path) -> tuple[Floats, list[str]]:
+    tables = {}
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read as an npz file: {error}") from error
-    tables = {name: array for name, array in arrays.items() if array.ndim == 2 and array.dtype.kind in "biuf"}
+        with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as archive:
+            names = archive.files
+            for name in names:
+                with suppress(ValueError):  # an array of objects is not a table, and nothing is unpickled
+                    array = archive[name]
+                    if array.ndim == 2 and array.dtype.kind in "biuf":
+                        tables[name] = array
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{path} cannot be read as an npz file: it is damaged or something else.") from error
     if not tables:
-        raise ValueError(f"{path} holds no two-dimensional numeric array; it holds {', '.join(arrays) or 'nothing'}.")
+        raise ValueError(f"{path} holds no two-dimensional numeric array; it holds {', '.join(names) or 'nothing'}.")
     # X by its usual names, else the largest table.
-    name = next((name for name in ("X", "X_train") if name in tables), max(tables, key=lambda n: tables[n].size))
-    return tables[name].astype(np.float64), [other for other in arrays if other != name]
+    chosen = next((name for name in ("X", "X_train") if name in tables), max(tables, key=lambda n: tables[n].size))
+    return tables[chosen].astype(np.float64), [name for name in names if name != chosen]

@@ -51,8 +51,8 @@ class Summary:
         """Mean error in percent, with its standard error when there are several seeds."""
         values = 100 * self.errors[method][column]
         if len(values) == 1:
-            return f"{values[0]:.2f}"
-        return f"{values.mean():.2f} ±{values.std(ddof=1) / np.sqrt(len(values)):.2f}"
+            return _percent(values[0])
+        return f"{_percent(values.mean())} ±{values.std(ddof=1) / np.sqrt(len(values)):.2f}"
 
     def verdict(self) -> str:
         """What the numbers say, in two sentences."""
@@ -63,8 +63,8 @@ class Summary:
         plain = 100 * float(self.errors[method_name("mc", "uniform")][last].mean())
         lead = "Nystroem is lower still" if mean[NYSTROEM] < mean[ours] else "Nystroem is higher"
         return (
-            f"At {columns} columns the best Fourier features are {ours}: {mean[ours]:.2f} % error, against "
-            f"{plain:.2f} % for plain random Fourier features. {lead} at {mean[NYSTROEM]:.2f} %."
+            f"At {columns} columns the best Fourier features are {ours}: {_percent(mean[ours])} % error, against "
+            f"{_percent(plain)} % for plain random Fourier features. {lead} at {_percent(mean[NYSTROEM])} %."
         )
 
 
@@ -101,6 +101,11 @@ def write_page(summary: Summary, path: Path) -> None:
         versions=html.escape(versions),
     )
     _write_atomically(path, page)
+
+
+def _percent(value: float) -> str:
+    """Two decimals, or two significant digits where those would all be zero."""
+    return f"{value:.2f}" if value >= 0.1 or value == 0.0 else f"{value:.2g}"
 
 
 def _emphasis(summary: Summary, method: str, column: int) -> str:
