@@ -91,13 +91,14 @@ def row_blocks(n_rows: int, row_bytes: int, least: int = 16) -> Iterator[slice]:
     yield from row_spans(n_rows, max(least, BLOCK_BYTES // max(1, row_bytes)))
 
 
-def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
     """The function of every item, in order, computed in as many threads as BLAS may use, BLAS itself in one."""
     with serial_blas() as n_threads:
         if n_threads == 1 or len(items) == 1:
-            return [function(item) for item in items]
-        with ThreadPoolExecutor(n_threads) as pool:
-            return list(pool.map(function, items))
+            yield from map(function, items)
+        else:
+            with ThreadPoolExecutor(n_threads) as pool:
+                yield from pool.map(function, items)
 
 
 def for_each_span(work: Callable[[slice], None], n_rows: int, block_rows: int) -> None:
@@ -106,22 +107,19 @@ def for_each_span(work: Callable[[slice], None], n_rows: int, block_rows: int) -
     There are more slices than threads, so that a slow core does not hold up the others.
     """
     n_blocks = -(-n_rows // block_rows)
-    in_threads(work, row_spans(n_rows, block_rows * -(-n_blocks // 16)))
+    list(in_threads(work, row_spans(n_rows, block_rows * -(-n_blocks // 16))))
 
 
 def sum_over_spans(part: Callable[[slice], Array], n_rows: int, span_rows: int) -> Array:
     """Sum `part` over slices of `span_rows` rows, computed in threads.
 
     The slices and the order of summation do not depend on the number of threads, so neither does a bit of the sum.
+    Parts are summed as they come: about one a thread is held.
     """
-    spans = row_spans(n_rows, span_rows)
-    total = None
-    # A round at a time: no more than one unsummed part a thread is ever held.
-    round_size = _blas_threads()
-    for start in range(0, len(spans), round_size):
-        for addend in in_threads(part, spans[start : start + round_size]):
-            total = addend if total is None else np.add(total, addend, out=total)
-    assert total is not None, "there are no rows to sum over"
+    parts = in_threads(part, row_spans(n_rows, span_rows))
+    total = next(parts)
+    for addend in parts:
+        np.add(total, addend, out=total)
     return total
 
 

@@ -339,7 +339,7 @@ class Stein(Weighting):
             whole = PairStatistics.of_points(n, features.T @ features, np.square(features[0]), 1.0)
             return whole, [(whole, whole)]
         halves = slice(0, n // 2), slice(n // 2, n)
-        grams = in_threads(lambda half: features[half].T @ features[half], halves)
+        grams = list(in_threads(lambda half: features[half].T @ features[half], halves))
         own = [_kernel_sums(kernel, points, features, half, half) for half in halves]
         across = _kernel_sums(kernel, points, features, *halves)
         parts = [
@@ -366,49 +366,64 @@ class Stein(Weighting):
 _Sketch = tuple[PairStatistics, list[tuple[PairStatistics, PairStatistics]]]
 
 
-def _kernel_sums(kernel: Kernel, points: Any, features: Floats, first: slice, second: slice) -> Floats:
-    """Quadratic forms f_first' K f_second of the feature columns, then the sum of squares of K, for a block K.
+def _kernel_sums(kernel: Kernel, points: Any, features: Floats, rows: slice, columns: slice) -> Floats:
+    """Quadratic forms f' K f of the feature columns, then the sum of squares of K, for a block K of the kernel matrix.
 
-    The kernel matrix is made and used a few rows at a time.
+    The kernel matrix is made and used a few rows at a time, and of a block on the diagonal only the upper half.
     """
+    square = rows == columns
 
-    def part(rows: slice) -> Floats:
-        exact = kernel(points[first][rows], points[second])
-        forms = np.einsum("ij,ij->j", features[first][rows], exact @ features[second])
-        return np.append(forms, np.sum(np.square(exact)))
+    def part(span: slice) -> Floats:
+        own = slice(rows.start + span.start, rows.start + span.stop)
+        others = slice(own.start, columns.stop) if square else columns
+        exact = kernel(points[own], points[others])
+        norms = np.einsum("ij,ij->j", exact, exact)
+        if square:
+            twice = slice(own.stop - own.start, None)  # beyond the diagonal's own piece, for the lower half
+            exact[:, twice] *= 2.0
+            norms[twice] *= 2.0
+        return np.append(np.einsum("ij,ij->j", features[own], exact @ features[others]), norms.sum())
 
-    return sum_over_spans(part, first.stop - first.start, 256)
+    return sum_over_spans(part, rows.stop - rows.start, 128)
 
 
 def _select(splits: list[tuple[PairStatistics, PairStatistics]], ridges: Floats) -> tuple[float, float]:
     r"""The ridge with the smallest held-out risk, and how far to trust its weights against uniform ones.
 
-    The risk of :math:`u + \theta (\beta - u)` is a parabola in :math:`\theta`; its minimum in [0, 1] is returned.
+    The risk falls, then rises along the ridges: the walk goes from the largest down and ends where it rises; each
+    solution starts from the signs of the one before. The risk of :math:`u + \theta (\beta - u)` is a parabola in
+    :math:`\theta`; its minimum in [0, 1] is returned.
     """
-    paths = in_threads(lambda split: _ridge_path(split[0], ridges), splits)
-    risks = [[held.risk(weights) for weights in path] for (_, held), path in zip(splits, paths, strict=True)]
-    best = int(np.argmin(np.sum(risks, axis=0)))
+    best, best_risk, chosen = 0.0, np.inf, [None] * len(splits)
+    solutions: list[Any] = chosen
+    for ridge in np.sort(ridges)[::-1]:
+
+        def solve(item: tuple[tuple[PairStatistics, PairStatistics], Any], ridge: float = ridge) -> Floats:
+            (seen, _), start = item
+            return nonnegative_ridge(seen.gram, seen.target, ridge, None if start is None else start > 0.0)
+
+        solutions = list(in_threads(solve, list(zip(splits, solutions, strict=True))))
+        risk = sum(held.risk(weights) for (_, held), weights in zip(splits, solutions, strict=True))
+        if risk > best_risk:
+            break
+        best, best_risk, chosen = float(ridge), risk, solutions
+    return best, _trust([held for _, held in splits], chosen)
+
+
+def _trust(held: list[PairStatistics], weights: list[Any]) -> float:
+    """How far to go from uniform weights to the given ones, for the smallest held-out risk: between 0 and 1."""
     gain = curvature = 0.0
-    for (_, held), path in zip(splits, paths, strict=True):
-        uniform = _uniform(len(path[best]))
-        step = path[best] - uniform
-        gain += float(step @ (held.target - held.gram @ uniform))
-        curvature += float(step @ held.gram @ step)
-    return float(ridges[best]), float(np.clip(gain / curvature, 0.0, 1.0)) if curvature > 0.0 else 1.0
+    for statistics, candidate in zip(held, weights, strict=True):
+        uniform = _uniform(len(candidate))
+        step = candidate - uniform
+        gain += float(step @ (statistics.target - statistics.gram @ uniform))
+        curvature += float(step @ statistics.gram @ step)
+    return float(np.clip(gain / curvature, 0.0, 1.0)) if curvature > 0.0 else 1.0
 
 
 def _solve(statistics: PairStatistics, ridge: float) -> Floats:
     with serial_blas():  # threads only wait for each other in factorisations of this size
         return nonnegative_ridge(statistics.gram, statistics.target, ridge)
-
-
-def _ridge_path(statistics: PairStatistics, ridges: Floats) -> list[Floats]:
-    """The weights for every ridge; each solution starts from the signs of the one before."""
-    path: list[Floats] = []
-    for ridge in ridges:
-        start = path[-1] > 0.0 if path else None
-        path.append(nonnegative_ridge(statistics.gram, statistics.target, ridge, start))
-    return path
 
 
 def nonnegative_ridge(gram: Floats, target: Floats, ridge: float, start: Mask | None = None) -> Floats:
