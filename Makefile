@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint lock clean
+.PHONY: demo test lint bench lock clean
 
 demo: $(READY)
 	$(BIN)/bochner demo
@@ -16,6 +16,9 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+bench: $(READY)
+	$(BIN)/python benchmarks/bench.py
 
 # Maintainers only: installing needs nothing but pip.
 lock: $(READY)

@@ -13,11 +13,11 @@ from sklearn.base import (
     _fit_context,
     clone,
 )
-from sklearn.utils import check_random_state
+from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bochner.blocks import Array, Floats, ScaledRows, max_abs
+from bochner.blocks import Array, Floats, ScaledRows, is_sparse, max_abs
 from bochner.features import fourier_map
 from bochner.frequencies import SAMPLERS, Sampler
 from bochner.kernel_error import KernelError, estimate_kernel_error
@@ -278,7 +278,10 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _validate(self, X: Any) -> Any:
         """X with the width and dtype of the fitted arrays, or one sentence about what is wrong with it."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=self.frequencies_.dtype, reset=False)
+        # One pass over X instead of scikit-learn's and ours: _check_resolution finds NaN and infinity as well.
+        X = validate_data(
+            self, X, accept_sparse="csr", dtype=self.frequencies_.dtype, reset=False, ensure_all_finite=False
+        )
         _check_resolution(X, self.length_scale_)
         return X
 
@@ -300,14 +303,23 @@ def _part(name_or_part: Any, table: dict[str, type]) -> Any:
 
 
 def _check_resolution(X: Any, length_scale: float | Floats) -> None:
-    """Refuse values so large that rounding them moves a row by a noticeable part of the length scale."""
+    """Refuse NaN, infinity, and values so large that rounding moves a row by a noticeable part of the length scale."""
+    limit = 0.01 / float(np.finfo(X.dtype).eps)
+    values = X.data if is_sparse(X) else X
+    if values.flags.c_contiguous or values.flags.f_contiguous:
+        flat = values.ravel(order="K")
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            root = float(np.sqrt(np.dot(flat, flat)))  # no entry is larger
+        bound = limit * float(np.min(length_scale))
+        if root <= bound and bound > 1e-10:  # squares below 1e-20 may underflow
+            return
+    assert_all_finite(X, estimator_name="FourierFeatures", input_name="X")
     magnitudes = max_abs(X)
     with np.errstate(over="ignore"):
         reach = float((magnitudes / length_scale).max())
-    limit = 0.01 / float(np.finfo(X.dtype).eps)
     if reach > limit:
         raise ValueError(
             f"X holds values of up to {magnitudes.max():.3g}, which is {reach:.2g} times the length scale; beyond "
-            f"{limit:.2g} {X.dtype} blurs the distances of rows. Centre or rescale the columns of X, "
-            f"or give a larger `length_scale`."
+            f"{limit:.2g} {X.dtype} blurs the distances of rows. Centre or rescale the columns of X, or give a larger "
+            f"`length_scale`."
         )

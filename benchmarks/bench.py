@@ -1,0 +1,419 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How fast bochner is, as ratios: `make bench`.
+
+Times on a shared machine mean little, ratios measured in one interleaved run mean something: every repetition runs
+all competitors once, one after the other, and medians are compared. Prints tables; writes `bench.json` and `bench.png`.
+"""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from scipy import linalg
+from scipy.optimize import nnls
+from sklearn.datasets import load_digits
+from sklearn.kernel_approximation import Nystroem, RBFSampler
+from sklearn.preprocessing import StandardScaler
+
+from bochner import FourierFeatures, Stein
+from bochner.blocks import in_threads
+from bochner.features import fourier_gram, fourier_map
+from bochner.kernels import Gaussian
+from bochner.trigonometry import sincos_rows
+from bochner.weights import nonnegative_ridge
+
+Row = dict[str, Any]
+OUTPUT_BYTES = 2**28  # outputs far larger than any cache
+ERRORS = (0.05, 0.02, 0.01)
+console = Console() if Console().is_terminal else Console(width=120)
+
+
+def interleave(actions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """Median seconds of each action; all run once in every repetition, after a first one that does not count."""
+    seconds: dict[str, list[float]] = {name: [] for name in actions}
+    for repetition in range(repeats + 1):
+        for name, action in actions.items():
+            begin = perf_counter()
+            action()
+            if repetition:
+                seconds[name].append(perf_counter() - begin)
+    return {name: median(values) for name, values in seconds.items()}
+
+
+def show(title: str, rows: list[Row]) -> None:
+    table = Table(title=title, title_justify="left")
+    for column in rows[0]:
+        table.add_column(column, justify="left" if isinstance(rows[0][column], str) else "right")
+    for row in rows:
+        table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
+    console.print(table)
+
+
+def transform(repeats: int) -> list[Row]:
+    """Transform against RBFSampler and Nystroem at equal width; a new output each time, as they make one."""
+    cases = [(54, 256, "orthogonal"), (90, 128, "orthogonal"), (784, 512, "orthogonal"), (784, 512, "sorf")]
+    rows = []
+    for dtype in (np.float64, np.float32):
+        for d, m, sampler in cases:
+            n = OUTPUT_BYTES // (2 * m * np.dtype(dtype).itemsize)
+            X = np.random.default_rng(0).standard_normal((n, d), dtype=dtype)
+            ours = FourierFeatures(n_frequencies=m, sampler=sampler, weighting="uniform", random_state=0).fit(X[:2000])
+            plain = RBFSampler(gamma=0.5 / d, n_components=2 * m, random_state=0).fit(X[:2000])
+            landmarks = Nystroem(gamma=0.5 / d, n_components=2 * m, random_state=0).fit(X[:2000])
+            out = ours.transform(X)
+            seconds = interleave(
+                {
+                    "RBFSampler": lambda plain=plain, X=X: plain.transform(X),
+                    "Nystroem": lambda landmarks=landmarks, X=X: landmarks.transform(X),
+                    "ours": lambda ours=ours, X=X: ours.transform(X),
+                    "out": lambda ours=ours, X=X, out=out: ours.transform(X, out=out),
+                },
+                repeats,
+            )
+            rows.append(
+                {
+                    "sampler": sampler,
+                    "dtype": np.dtype(dtype).name,
+                    "d": d,
+                    "M": m,
+                    "rows": n,
+                    "x RBFSampler": seconds["RBFSampler"] / seconds["ours"],
+                    "x Nystroem": seconds["Nystroem"] / seconds["ours"],
+                    "out=: x RBFSampler": seconds["RBFSampler"] / seconds["out"],
+                }
+            )
+    return rows
+
+
+def roofline(repeats: int) -> list[Row]:
+    """Share of the time that the map would take at the peak of GEMM, of the sines in cache, and of memory."""
+    rows, (d, m) = [], (54, 256)
+    for dtype in (np.float64, np.float32):
+        n = OUTPUT_BYTES // (2 * m * np.dtype(dtype).itemsize)
+        X = np.random.default_rng(0).standard_normal((n, d), dtype=dtype)
+        features = FourierFeatures(n_frequencies=m, weighting="uniform", random_state=0).fit(X[:2000])
+        out = features.transform(X)
+        square = np.random.default_rng(0).standard_normal((1536, 1536), dtype=dtype)
+        product = np.empty_like(square)
+        blocks = [np.random.default_rng(i).standard_normal((128, m), dtype=dtype) for i in range(2)]
+        halves = [out[: n // 2], out[n // 2 :]]
+        ones = np.ones(m, dtype=dtype)
+
+        def sines(block: Any, ones: Any = ones, passes: int = n // 256) -> None:
+            target = np.empty((len(block), 2 * ones.size), dtype=block.dtype)
+            for _ in range(passes):
+                sincos_rows(block, ones, target)
+
+        seconds = interleave(
+            {
+                "gemm": lambda square=square, product=product: np.matmul(square, square, out=product),
+                "sines": lambda blocks=blocks, sines=sines: list(in_threads(sines, blocks)),
+                "write": lambda halves=halves: list(in_threads(lambda half: half.fill(0.0), halves)),
+                "map": lambda f=features, X=X, out=out: fourier_map(X, f.frequencies_, f.weights_, out),
+                "transform": lambda f=features, X=X, out=out: f.transform(X, out=out),
+            },
+            repeats,
+        )
+        peak = seconds["gemm"] * (2 * n * d * m) / (2 * 1536**3) + seconds["sines"] + seconds["write"]
+        rows.append(
+            {
+                "dtype": np.dtype(dtype).name,
+                "d": d,
+                "M": m,
+                "map": peak / seconds["map"],
+                "transform(out=)": peak / seconds["transform"],
+            }
+        )
+    return rows
+
+
+def growth(repeats: int) -> list[Row]:
+    """Log-log slopes of the time of `transform` into a given output in n, M and d."""
+
+    def seconds(n: int, d: int, m: int) -> float:
+        X = np.random.default_rng(0).standard_normal((n, d), dtype=np.float32)
+        features = FourierFeatures(n_frequencies=m, weighting="uniform", sampler="mc", random_state=0).fit(X[:100])
+        out = features.transform(X)
+        return interleave({"map": lambda: features.transform(X, out=out)}, repeats)["map"]
+
+    ranges = {
+        "n": {n: (n, 54, 128) for n in (10_000, 31_600, 100_000, 316_000, 1_000_000)},
+        "M": {m: (40_000, 54, m) for m in (64, 128, 256, 512, 1024)},
+        "d": {d: (8_000, d, 256) for d in (512, 1024, 2048, 4096)},
+    }
+    rows = []
+    for name, sizes in ranges.items():
+        times = [seconds(*size) for size in sizes.values()]
+        slope = np.polyfit(np.log(list(sizes)), np.log(times), 1)[0]
+        rows.append({"in": name, "from": min(sizes), "to": max(sizes), "slope": float(slope)})
+    return rows
+
+
+def data_sets(folder: Path | None) -> dict[str, tuple[Any, Any]]:
+    """Standardised rows to work on, and 2,000 others to measure the error on; digits where the others are absent."""
+    found = {}
+    for name in ("adult", "covtype", "cpu", "mnist"):
+        if folder is None or not (folder / f"{name}.npz").is_file():
+            continue
+        with np.load(folder / f"{name}.npz") as archive:
+            X = archive["X_train" if "X_train" in archive else "X"]
+        found[name] = X[np.random.default_rng(0).permutation(len(X))[:102_000]].astype(np.float64)
+    if not found:
+        found["digits"] = load_digits().data
+    held_out = {name: min(2000, len(X) // 5) for name, X in found.items()}
+    scaled = {name: StandardScaler().fit_transform(X) for name, X in found.items()}
+    return {name: (X[held_out[name] :], X[: held_out[name]]) for name, X in scaled.items()}
+
+
+class Contest:
+    """Several methods on one data set: their kernel errors by width, and the smallest width for an error."""
+
+    def __init__(self, X: Any, test: Any) -> None:
+        reference = FourierFeatures(n_frequencies=1, weighting="uniform", random_state=0).fit(X)
+        gamma = 0.5 / reference.length_scale_**2
+        self.X, self.test, self.exact = X, test, reference.exact_kernel(test)
+        self.known: dict[tuple[str, int], float] = {}
+        self.methods: dict[str, Callable[[int, int], Any]] = {
+            "RBFSampler": lambda w, seed: RBFSampler(gamma=gamma, n_components=w, random_state=seed),
+            "bochner (default)": lambda w, seed: FourierFeatures(n_frequencies=w // 2, random_state=seed),
+            "bochner, 1,000 points": lambda w, seed: FourierFeatures(
+                n_frequencies=w // 2, weighting=Stein(n_points=1000), random_state=seed
+            ),
+            "bochner, uniform": lambda w, seed: FourierFeatures(
+                n_frequencies=w // 2, weighting="uniform", random_state=seed
+            ),
+            "Nystroem": lambda w, seed: Nystroem(gamma=gamma, n_components=w, random_state=seed),
+        }
+        # Weights of more than 4,000 columns take longer to fit than anyone would wait; landmarks are rows.
+        self.widest = {"RBFSampler": 2**16, "bochner, uniform": 2**16, "Nystroem": min(len(X), 10_000)}
+
+    def error(self, method: str, width: int) -> float:
+        if (method, width) not in self.known:
+            maps = [self.methods[method](width, seed).fit(self.X[:10_000]).transform(self.test) for seed in range(2)]
+            errors = [np.linalg.norm(self.exact - Z @ Z.T) / np.linalg.norm(self.exact) for Z in maps]
+            self.known[method, width] = float(np.mean(errors))
+        return self.known[method, width]
+
+    def smallest_width(self, method: str, target: float) -> int | None:
+        return _smallest(lambda width: self.error(method, width) <= target, self.widest.get(method, 4096))
+
+    def run(self, method: str, width: int, n_rows: int) -> None:
+        rows = self.X[:n_rows]
+        self.methods[method](width, 0).fit(rows).transform(rows)
+
+
+def time_to_error(folder: Path | None, repeats: int) -> list[Row]:
+    """Fit and transform all rows with the smallest width at which a method reaches an error on held-out rows."""
+    rows = []
+    for name, (X, test) in data_sets(folder).items():
+        contest = Contest(X, test)
+        for target in ERRORS:
+            widths = {method: contest.smallest_width(method, target) for method in contest.methods}
+            reached = {method: width for method, width in widths.items() if width is not None}
+            # The output of the widest competitor must fit into memory: fewer rows for all of them if it does not.
+            n = min(len(X), 2**31 // (8 * max(reached.values())))
+            seconds = interleave(
+                {method: partial(contest.run, method, width, n) for method, width in reached.items()}, repeats
+            )
+            rows += [
+                {
+                    "data": name,
+                    "error": f"{100 * target:.0f} %",
+                    "method": method,
+                    "columns": width,
+                    "rows": n,
+                    "x RBFSampler": seconds["RBFSampler"] / seconds[method],
+                }
+                for method, width in reached.items()
+            ]
+    return rows
+
+
+def _smallest(good: Callable[[int], bool], most: int) -> int | None:
+    """The smallest good width, to a quarter of an octave: doubled from 16 until one is good, then bisected."""
+    widths = [2 * round(8 * 2 ** (k / 4)) for k in range(49)]
+    high = next((k for k in range(0, len(widths), 4) if widths[k] <= most and good(widths[k])), None)
+    if high is None:
+        return None
+    low = max(high - 3, 0)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if good(widths[middle]) else (middle + 1, high)
+    return widths[high]
+
+
+def fitting(repeats: int) -> list[Row]:
+    """Fitting stein weights at M = 1024 against mapping the same rows, and the non-negative solve against scipy's."""
+    rows = []
+    for dtype in (np.float64, np.float32):
+        X = np.random.default_rng(0).standard_normal((500_000, 54), dtype=dtype)
+        features = FourierFeatures(n_frequencies=1024, random_state=0).fit(X[:5000])
+        out = np.empty((len(X), 2048), dtype=dtype)
+        seconds = interleave(
+            {"fit": lambda f=features, X=X: f.fit(X), "map": lambda f=features, X=X, o=out: f.transform(X, out=o)}, 3
+        )
+        what = f"fit / transform(out=), 500,000 x 54 {np.dtype(dtype).name}, M = 1024"
+        rows.append({"what": what, "ratio": seconds["fit"] / seconds["map"]})
+        del out
+    gram, target = _stein_problem(1024)
+    factor = linalg.cholesky(gram + 1e-4 * np.eye(1024))
+    whitened = linalg.solve_triangular(factor, target, trans="T")
+    seconds = interleave(
+        {"ours": lambda: nonnegative_ridge(gram, target, 1e-4), "scipy": lambda: nnls(factor, whitened)}, repeats
+    )
+    rows.append({"what": "scipy.optimize.nnls / ours, 1024 unknowns", "ratio": seconds["scipy"] / seconds["ours"]})
+    return rows
+
+
+def _stein_problem(m: int) -> tuple[Any, Any]:
+    """Gram matrix and target of the stein regression on clustered data, where many weights end at 0."""
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(5, 20))[rng.integers(5, size=1500)] + 0.2 * rng.normal(size=(1500, 20))) * 0.8 ** np.arange(
+        20
+    )
+    Z = fourier_map(X, rng.normal(size=(m, 20)), np.ones(m))
+    squares, forms = np.square(Z.T @ Z), np.einsum("ij,ij->j", Z, Gaussian()(X) @ Z)
+    gram = squares[:m, :m] + squares[:m, m:] + squares[m:, :m] + squares[m:, m:]
+    return gram / len(X) ** 2, (forms[:m] + forms[m:]) / len(X) ** 2
+
+
+def memory(tmp: Path) -> list[Row]:
+    """Resident memory above input and output, in MB (Linux only)."""
+    if not Path("/proc/self/status").exists():
+        return [{"what": "not measured: needs Linux", "MB": 0.0}]
+    rows = []
+    for n in (100_000, 1_000_000):
+        X = np.random.default_rng(0).standard_normal((n, 54), dtype=np.float32)
+        features = FourierFeatures(n_frequencies=64, weighting="uniform", random_state=0).fit(X[:2000])
+        out = features.transform(X)
+        extra = _peak_anonymous(lambda f=features, X=X, out=out: f.transform(X, out=out))
+        rows.append({"what": f"transform(out=), {n:,} x 54 float32, M = 64", "MB": extra})
+    path = tmp / "bench-rows.npy"
+    try:
+        X = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(500_000, 54))
+        for start in range(0, len(X), 50_000):
+            X[start : start + 50_000] = np.random.default_rng(start).standard_normal((50_000, 54), dtype=np.float32)
+        X = np.load(path, mmap_mode="r")
+        features = FourierFeatures(n_frequencies=1024, random_state=0)
+        extra = _peak_anonymous(lambda: features.fit(X))
+        rows.append({"what": "fit (stein), memory map 500,000 x 54 float32, M = 1024", "MB": extra})
+        extra = _peak_anonymous(lambda: fourier_gram(X, features.frequencies_, features.weights_))
+        rows.append({"what": "fourier_gram of it", "MB": extra})
+    finally:
+        path.unlink(missing_ok=True)
+    return rows
+
+
+def _peak_anonymous(action: Callable[[], Any]) -> float:
+    """Growth of the process's anonymous memory while `action` runs, sampled every few milliseconds."""
+
+    def resident() -> int:
+        status = Path("/proc/self/status").read_text()
+        return int(status.split("RssAnon:")[1].split()[0])
+
+    before, peak, done = resident(), [0], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.005):
+            peak[0] = max(peak[0], resident())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    action()
+    done.set()
+    watcher.join()
+    return (max(peak[0], resident()) - before) / 1024
+
+
+def start_up() -> list[Row]:
+    """Seconds that a new process waits: importing bochner after scikit-learn, and the first transform."""
+    code = (
+        "from time import perf_counter as t; import numpy as np, sklearn.kernel_approximation; a = t();"
+        "import bochner; b = t(); X = np.ones((10, 3));"
+        "f = bochner.FourierFeatures(n_frequencies=4, weighting='uniform', length_scale=1.0).fit(X); c = t();"
+        "f.transform(X); print(b - a, t() - c)"
+    )
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(4)]
+    times = np.median([[float(word) for word in run.stdout.split()] for run in runs[1:]], axis=0)
+    return [
+        {"what": "import bochner, after scikit-learn", "seconds": float(times[0])},
+        {"what": "first transform, cache warm", "seconds": float(times[1])},
+    ]
+
+
+def plot(results: dict[str, list[Row]], path: Path) -> None:
+    figure = Figure(figsize=(10, 4.6), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1, 1.2))
+    cases = results["transform"]
+    names = [f"{row['sampler']}\nd={row['d']}, M={row['M']}" for row in cases if row["dtype"] == "float64"]
+    for i, (dtype, colour) in enumerate((("float64", "#1f3a5f"), ("float32", "#c9a227"))):
+        heights = [row["x RBFSampler"] for row in cases if row["dtype"] == dtype]
+        bars = left.bar(np.arange(len(names)) + 0.4 * i - 0.2, heights, 0.38, label=dtype, color=colour)
+        left.bar_label(bars, fmt="%.1f", fontsize=8)
+    left.axhline(1.0, color="#1b1b1b", linewidth=0.8)
+    left.set_xticks(range(len(names)), names, fontsize=8)
+    left.set(ylabel="times faster than RBFSampler", title="transform at equal width")
+    left.legend(frameon=False)
+
+    rows = [row for row in results["time to error"] if row["error"] == "2 %" and row["method"] != "RBFSampler"]
+    sets, methods = list(dict.fromkeys(row["data"] for row in rows)), list(dict.fromkeys(row["method"] for row in rows))
+    colours = ("#1f3a5f", "#5b84b1", "#c9a227", "#9d9d9d")
+    for i, (method, colour) in enumerate(zip(methods, colours, strict=False)):
+        found = {row["data"]: row["x RBFSampler"] for row in rows if row["method"] == method}
+        places = [sets.index(name) + 0.2 * i - 0.3 for name in found]
+        right.bar(places, list(found.values()), 0.19, label=method, color=colour)
+    right.axhline(1.0, color="#1b1b1b", linewidth=0.8)
+    right.set(yscale="log", title="fit and transform at 2 % kernel error", ylabel="times faster than RBFSampler")
+    right.set_xticks(range(len(sets)), sets)
+    right.legend(frameon=False, fontsize=8, loc="upper left", ncols=2)
+    right.set_ylim(top=3 * right.get_ylim()[1])
+    figure.savefig(path, dpi=120)
+
+
+def main(
+    data: Annotated[
+        Path | None, typer.Option(envvar="BOCHNER_DATA", help="Folder with adult, covtype, cpu and mnist as .npz.")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="Folder for bench.json and bench.png.")] = Path(),
+    repeats: Annotated[int, typer.Option(min=1, help="Counted repetitions of every measurement.")] = 7,
+) -> None:
+    """Measure everything and print it."""
+    sections: dict[str, tuple[str, Callable[[], list[Row]]]] = {
+        "transform": ("transform: times faster at equal width", lambda: transform(repeats)),
+        "roofline": ("share of the roofline (GEMM + sines + write)", lambda: roofline(repeats)),
+        "growth": ("growth: log-log slope of the time", lambda: growth(repeats)),
+        "start-up": ("start-up of a new process", start_up),
+        "fitting": ("fitting", lambda: fitting(repeats)),
+        "memory": ("memory above input and output", lambda: memory(output)),
+        "time to error": ("time to a kernel error: fit + transform", lambda: time_to_error(data, min(repeats, 3))),
+    }
+    results: dict[str, list[Row]] = {}
+    for name in track(sections, "measuring", console=console, transient=True, disable=not console.is_terminal):
+        title, measure = sections[name]
+        results[name] = measure()
+        show(title, results[name])
+    packages = {name: version(name) for name in ("bochner", "numpy", "scipy", "scikit-learn", "numba")}
+    about = {"packages": packages, "python": platform.python_version(), "cores": os.cpu_count(), "repeats": repeats}
+    (output / "bench.json").write_text(json.dumps({"about": about, **results}, indent=2) + "\n", encoding="utf-8")
+    plot(results, output / "bench.png")
+    console.print(f"Written: {output / 'bench.json'}, {output / 'bench.png'}", soft_wrap=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)
