@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.metrics.pairwise import rbf_kernel
+from threadpoolctl import threadpool_limits
 
 from bochner import FourierFeatures, Matern, Orthogonal, Quadrature, Sobol, Stein
 from bochner.kernels import KERNELS
@@ -155,6 +156,26 @@ def test_sparse_equals_dense(rng):
         )
         np.testing.assert_allclose(from_csr.transform(X), dense.transform(X.toarray()), atol=1e-6)
         np.testing.assert_allclose(from_csr.exact_kernel(X), dense.exact_kernel(X.toarray()), atol=1e-6)
+
+
+@pytest.mark.parametrize("weighting", ["uniform", "shrinkage", "quadrature", "stein", Stein(sketch="pairs")], ids=str)
+def test_no_bit_of_a_fit_depends_on_the_number_of_threads(digits, weighting):
+    def fit(n_threads):
+        with threadpool_limits(n_threads):
+            return FourierFeatures(n_frequencies=100, weighting=weighting, random_state=0).fit(digits)
+
+    one, several = fit(1), fit(3)
+    assert one.weights_.tobytes() == several.weights_.tobytes()
+    assert one.frequencies_.tobytes() == several.frequencies_.tobytes()
+
+
+def test_out_is_used(digits):
+    features = FourierFeatures(n_frequencies=8, random_state=0).fit(digits)
+    out = np.empty((len(digits), 16))
+    assert features.transform(digits, out=out) is out
+    np.testing.assert_array_equal(out, features.transform(digits))
+    with pytest.raises(ValueError, match="`out` must be"):
+        features.transform(digits, out=out[:5])
 
 
 def test_wide_sparse_data_are_not_made_dense(rng):

@@ -17,7 +17,7 @@ from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bochner.blocks import Array, Floats, ScaledRows, is_sparse, max_abs
+from bochner.blocks import Array, Floats, ScaledRows, max_abs, norm
 from bochner.features import fourier_map
 from bochner.frequencies import SAMPLERS, Sampler
 from bochner.kernel_error import KernelError, estimate_kernel_error
@@ -305,14 +305,9 @@ def _part(name_or_part: Any, table: dict[str, type]) -> Any:
 def _check_resolution(X: Any, length_scale: float | Floats) -> None:
     """Refuse NaN, infinity, and values so large that rounding moves a row by a noticeable part of the length scale."""
     limit = 0.01 / float(np.finfo(X.dtype).eps)
-    values = X.data if is_sparse(X) else X
-    if values.flags.c_contiguous or values.flags.f_contiguous:
-        flat = values.ravel(order="K")
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            root = float(np.sqrt(np.dot(flat, flat)))  # no entry is larger
-        bound = limit * float(np.min(length_scale))
-        if root <= bound and bound > 1e-10:  # squares below 1e-20 may underflow
-            return
+    bound = limit * float(np.min(length_scale))
+    if bound > 1e-10 and norm(X) <= bound:  # no entry is larger than the norm; squares below 1e-20 may underflow
+        return
     assert_all_finite(X, estimator_name="FourierFeatures", input_name="X")
     magnitudes = max_abs(X)
     with np.errstate(over="ignore"):

@@ -394,23 +394,21 @@ def _select(splits: list[tuple[PairStatistics, PairStatistics]], ridges: Floats)
     solution starts from the signs of the one before. The risk of :math:`u + \theta (\beta - u)` is a parabola in
     :math:`\theta`; its minimum in [0, 1] is returned.
     """
-    best, best_risk, chosen = 0.0, np.inf, [None] * len(splits)
-    solutions: list[Any] = chosen
+    best, best_risk = 0.0, np.inf
+    chosen: list[Floats] = []
+    starts: list[Mask | None] = [None] * len(splits)
     for ridge in np.sort(ridges)[::-1]:
-
-        def solve(item: tuple[tuple[PairStatistics, PairStatistics], Any], ridge: float = ridge) -> Floats:
-            (seen, _), start = item
-            return nonnegative_ridge(seen.gram, seen.target, ridge, None if start is None else start > 0.0)
-
-        solutions = list(in_threads(solve, list(zip(splits, solutions, strict=True))))
+        problems = [(seen, float(ridge), start) for (seen, _), start in zip(splits, starts, strict=True)]
+        solutions = list(in_threads(lambda problem: _solve(*problem), problems))
         risk = sum(held.risk(weights) for (_, held), weights in zip(splits, solutions, strict=True))
         if risk > best_risk:
             break
         best, best_risk, chosen = float(ridge), risk, solutions
+        starts = [weights > 0.0 for weights in solutions]
     return best, _trust([held for _, held in splits], chosen)
 
 
-def _trust(held: list[PairStatistics], weights: list[Any]) -> float:
+def _trust(held: list[PairStatistics], weights: list[Floats]) -> float:
     """How far to go from uniform weights to the given ones, for the smallest held-out risk: between 0 and 1."""
     gain = curvature = 0.0
     for statistics, candidate in zip(held, weights, strict=True):
@@ -421,9 +419,9 @@ def _trust(held: list[PairStatistics], weights: list[Any]) -> float:
     return float(np.clip(gain / curvature, 0.0, 1.0)) if curvature > 0.0 else 1.0
 
 
-def _solve(statistics: PairStatistics, ridge: float) -> Floats:
+def _solve(statistics: PairStatistics, ridge: float, start: Mask | None = None) -> Floats:
     with serial_blas():  # threads only wait for each other in factorisations of this size
-        return nonnegative_ridge(statistics.gram, statistics.target, ridge)
+        return nonnegative_ridge(statistics.gram, statistics.target, ridge, start)
 
 
 def nonnegative_ridge(gram: Floats, target: Floats, ridge: float, start: Mask | None = None) -> Floats:
