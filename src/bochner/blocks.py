@@ -105,10 +105,10 @@ def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> Ite
 def for_each_span(work: Callable[[slice], None], n_rows: int, block_rows: int) -> None:
     """Call `work` in threads on slices that cover the rows; each but the last is a whole number of blocks.
 
-    There are more slices than threads, so that a slow core does not hold up the others.
+    There are a few slices a thread, so that a slow core does not hold up the others.
     """
     n_blocks = -(-n_rows // block_rows)
-    list(in_threads(work, row_spans(n_rows, block_rows * -(-n_blocks // 16))))
+    list(in_threads(work, row_spans(n_rows, block_rows * max(1, n_blocks // (4 * _blas_threads())))))
 
 
 def sum_over_spans(part: Callable[[slice], Array], n_rows: int, span_rows: int) -> Array:
@@ -135,7 +135,7 @@ def _blas() -> ThreadpoolController:
 
 
 def _blas_threads() -> int:
-    return max((library["num_threads"] for library in _blas().info()), default=1)
+    return max((library.num_threads for library in _blas().lib_controllers), default=1)
 
 
 _serial_lock = Lock()
@@ -231,4 +231,6 @@ def norm(X: Any) -> float:
         return np.array(np.dot(flat, flat), dtype=np.float64)
 
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        return float(np.sqrt(sum_over_spans(square, len(values), -(-len(values) // 16))))
+        # Half a million entries are a matter of a tenth of a millisecond: not worth a thread.
+        span_rows = max(1, 2**19 * len(values) // values.size)
+        return float(np.sqrt(sum_over_spans(square, len(values), span_rows)))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The map from rows to weighted Fourier features: nothing random, nothing fitted."""
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,6 +114,7 @@ class _BlockMap:
         self.turns = np.ascontiguousarray(turns.T, dtype=frequencies.dtype)
         self.amplitudes = np.sqrt(weights)
         self.block_rows = max(16, PHASE_BYTES // self.turns[:1].nbytes)
+        self.local = threading.local()  # each thread has one buffer for phases: a new one costs page faults
 
     def new(self, X: Any) -> Array:
         """The features of the rows of X."""
@@ -122,10 +124,11 @@ class _BlockMap:
 
     def write(self, X: Any, out: Array) -> None:
         """Write the features of the rows of X into `out`, a block at a time in this thread."""
-        phases = np.empty((min(self.block_rows, X.shape[0]), self.turns.shape[1]), dtype=self.turns.dtype)
+        if not hasattr(self.local, "phases"):
+            self.local.phases = np.empty((self.block_rows, self.turns.shape[1]), dtype=self.turns.dtype)
         for start in range(0, X.shape[0], self.block_rows):
             block = X[start : start + self.block_rows]
-            turns = phases[: block.shape[0]]
+            turns = self.local.phases[: block.shape[0]]
             if is_sparse(block):
                 turns[...] = block @ self.turns
             elif self.structured is not None:
