@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import qmc
 from sklearn.base import BaseEstimator
 
-from bochner.blocks import Floats, Indices, Rows, sample_rows, to_dense
+from bochner.blocks import Floats, Indices, Rows, sample_rows, serial_blas, to_dense
 from bochner.kernels import KERNELS, IsotropicKernel, Kernel
 
 if TYPE_CHECKING:
@@ -195,6 +195,7 @@ class Orthogonal(Sampler):
     True
     """
 
+    @serial_blas()  # no bit of the frequencies depends on the number of threads
     def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> Floats:
         n_features = X.shape[1]
         radii = _stratified_radii(self, kernel, n_frequencies, n_features, rng)
@@ -256,6 +257,7 @@ def _isotropic_names() -> str:
     return ", ".join(repr(name) for name, kernel in KERNELS.items() if issubclass(kernel, IsotropicKernel))
 
 
+@serial_blas()
 def _principal_axes(X: Rows, rng: np.random.Generator) -> Floats:
     """Principal axes of the rows, one a row, the widest first, from at most 2,000 of them."""
     sample = sample_rows(X, 2_000, rng)

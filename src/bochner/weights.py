@@ -117,6 +117,7 @@ class Shrinkage(Weighting):
     def __init__(self, n_points: int = 2000) -> None:
         self.n_points = n_points
 
+    @serial_blas()  # no bit of the weights depends on the number of threads
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
         points = sample_rows(X, self.n_points, rng)
         energy = float(np.mean(np.square(kernel(points))))
@@ -203,6 +204,7 @@ class Quadrature(Weighting):
         self.selection = selection
         self.n_pairs = n_pairs
 
+    @serial_blas()  # no bit of the weights depends on the number of threads
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
         if not hasattr(kernel, "log_embedding"):
             raise ValueError(
@@ -351,6 +353,7 @@ class Stein(Weighting):
         whole = PairStatistics.of_points(n, grams[0] + grams[1], sums[:-1], sums[-1])
         return whole, [(parts[0], parts[1]), (parts[1], parts[0])]
 
+    @serial_blas()
     def _pairs(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> "_Sketch":
         n_pairs = self.n_pairs or PAIRS_PER_FREQUENCY * len(frequencies)
         if self.sampling == "uniform":
