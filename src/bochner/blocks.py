@@ -231,6 +231,6 @@ def norm(X: Any) -> float:
         return np.array(np.dot(flat, flat), dtype=np.float64)
 
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        # Half a million entries are a matter of a tenth of a millisecond: not worth a thread.
-        span_rows = max(1, 2**19 * len(values) // values.size)
+        # A million entries are a matter of less than a millisecond: not worth a thread.
+        span_rows = max(1, 2**20 * len(values) // values.size)
         return float(np.sqrt(sum_over_spans(square, len(values), span_rows)))
