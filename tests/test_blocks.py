@@ -3,7 +3,17 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bochner.blocks import ScaledRows, max_abs, pair_differences, row_blocks, sample_pairs, sample_rows, to_dense
+from bochner.blocks import (
+    ScaledRows,
+    distinct_rows,
+    draw_pairs,
+    max_abs,
+    pair_differences,
+    row_blocks,
+    sample_pairs,
+    sample_rows,
+    to_dense,
+)
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 15, 16, 17, 1000])
@@ -30,10 +40,43 @@ def test_scaled_rows_divide_dense_and_sparse_rows_alike(rng, scale):
 
 def test_sample_rows_are_distinct_and_in_order(rng):
     X = np.arange(50)[:, None]
-    sample = sample_rows(X, 20, rng)[:, 0]
-    assert len(set(sample)) == 20
-    assert (np.diff(sample) > 0).all()
-    assert len(sample_rows(X, 51, rng)) == 50
+    sample, counts = sample_rows(X, 20, rng)
+    assert len(set(sample[:, 0])) == 20
+    assert (np.diff(sample[:, 0]) > 0).all()
+    assert (counts == 1).all()
+    assert len(sample_rows(X, 51, rng)[0]) == 50
+
+
+def test_rows_with_weights_are_sampled_in_proportion(rng):
+    weights = np.array([0.0, 1.0, 0.0, 3.0])
+    X = ScaledRows(np.arange(4.0)[:, None], 1.0, weights)
+    total = np.zeros(4)
+    for _ in range(2000):
+        rows, counts = sample_rows(X, 3, rng)
+        total[rows[:, 0].astype(int)] += counts
+    assert total[[0, 2]].sum() == 0
+    assert total[3] / total.sum() == pytest.approx(0.75, abs=0.03)
+
+
+def test_all_pairs_carry_the_products_of_the_rows_weights(rng):
+    weights = np.array([1.0, 3.0])
+    first, second, pair_weights = draw_pairs(ScaledRows(np.zeros((2, 1)), 1.0, weights), 4, rng)
+    np.testing.assert_allclose(pair_weights, weights[first] * weights[second] / 4.0)
+    first, second, pair_weights = draw_pairs(ScaledRows(np.zeros((2, 1)), 1.0, weights), 3, rng)
+    assert len(first) == 3
+    assert (pair_weights == 1).all()
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_distinct_rows_cannot_tell_weights_from_repetitions_and_order(rng, container):
+    X = rng.integers(0, 3, size=(12, 2)).astype(np.float64)
+    weights = rng.integers(1, 4, size=12).astype(np.float64)
+    order = rng.permutation(12)
+    merged, sums = distinct_rows(container(X[order]), weights[order])
+    again, repeated = distinct_rows(np.repeat(X, weights.astype(int), axis=0), None)
+    np.testing.assert_array_equal(to_dense(merged), again)
+    np.testing.assert_array_equal(sums, repeated)
+    assert sums.sum() == weights.sum()
 
 
 def test_sample_pairs_never_pair_a_row_with_itself_and_are_uniform(rng):

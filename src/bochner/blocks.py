@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from threading import Lock
 from typing import Any, Protocol, TypeVar
 
@@ -25,6 +26,8 @@ from threadpoolctl import ThreadpoolController
 __all__ = [
     "Rows",
     "ScaledRows",
+    "distinct_rows",
+    "draw_pairs",
     "for_each_span",
     "in_threads",
     "is_sparse",
@@ -33,6 +36,7 @@ __all__ = [
     "pair_differences",
     "row_blocks",
     "row_spans",
+    "row_weights",
     "sample_pairs",
     "sample_rows",
     "serial_blas",
@@ -61,10 +65,14 @@ class Rows(Protocol):
 
 @dataclass(frozen=True)
 class ScaledRows:
-    """The rows of `source` divided by `scale` (a number, or one a column) as they are read, in float64."""
+    """The rows of `source` divided by `scale` (a number, or one a column) as they are read, in float64.
+
+    `weights` say how many times each row counts; None means once.
+    """
 
     source: Rows
     scale: float | Floats
+    weights: Floats | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -175,12 +183,86 @@ def to_dense(X: Any) -> Floats:
     return np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
 
 
-def sample_rows(X: Rows, size: int, rng: np.random.Generator) -> Any:
-    """`size` distinct rows in their order, or all of them when there are no more; dense or CSR as `X` is."""
-    n_rows = X.shape[0]
+def sample_rows(X: Rows, size: int, rng: np.random.Generator) -> tuple[Any, Floats]:
+    """`size` rows in their order and how many times each counts; dense or CSR as `X` is.
+
+    All rows are taken when there are no more. Rows with weights are drawn in proportion to them, with replacement.
+    """
+    n_rows, weights = X.shape[0], row_weights(X)
     if size >= n_rows:
-        return X[slice(None)]
-    return X[np.sort(rng.choice(n_rows, size, replace=False))]
+        return X[slice(None)], np.ones(n_rows) if weights is None else weights
+    if weights is None:
+        return X[np.sort(rng.choice(n_rows, size, replace=False))], np.ones(size)
+    chosen, counts = np.unique(_draw_rows(X, size, rng), return_counts=True)
+    return X[chosen], counts.astype(np.float64)
+
+
+def row_weights(X: Rows) -> Floats | None:
+    """How many times each row of X counts; None when every row counts once."""
+    return getattr(X, "weights", None)
+
+
+def _draw_rows(X: Rows, size: int, rng: np.random.Generator) -> Indices:
+    """Independent rows in proportion to their weights."""
+    uniforms, weights = rng.random(size), row_weights(X)
+    if weights is None:
+        return (uniforms * X.shape[0]).astype(np.intp)
+    totals = np.cumsum(weights)
+    return np.minimum(np.searchsorted(totals, uniforms * totals[-1], side="right"), len(totals) - 1)
+
+
+def draw_pairs(X: Rows, size: int, rng: np.random.Generator) -> tuple[Indices, Indices, Floats]:
+    """Ordered pairs of rows, a row with itself included, and their weights, of mean 1.
+
+    All pairs, once each, when there are no more; else pairs drawn in proportion to the product of their rows' weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.blocks import draw_pairs
+    >>> first, second, weights = draw_pairs(np.zeros((2, 1)), 10, np.random.default_rng(0))
+    >>> list(zip(first.tolist(), second.tolist(), weights.tolist()))
+    [(0, 0, 1.0), (0, 1, 1.0), (1, 0, 1.0), (1, 1, 1.0)]
+    """
+    n_rows, weights = X.shape[0], row_weights(X)
+    if size < n_rows**2:
+        return _draw_rows(X, size, rng), _draw_rows(X, size, rng), np.ones(size)
+    first, second = np.divmod(np.arange(n_rows**2), n_rows)
+    if weights is None:
+        return first, second, np.ones(n_rows**2)
+    weights = weights / weights.mean()
+    return first, second, weights[first] * weights[second]
+
+
+def distinct_rows(X: Any, weights: Floats | None) -> tuple[Any, Floats | None]:
+    """Every different row once, with the sum of the weights of its copies; None if that is 1 for all.
+
+    The order depends on the rows' values alone. So nothing that is computed from the result can tell a row of weight
+    two from two rows, whatever their order was.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.blocks import distinct_rows
+    >>> rows, weights = distinct_rows(np.array([[2.0], [1.0], [2.0]]), None)
+    >>> rows.tolist(), weights.tolist()
+    ([[1.0], [2.0]], [1.0, 2.0])
+    """
+    # The entries that are not zero: equal for a dense and a sparse row, and in any precision.
+    entries = sparse.csr_array(X, dtype=np.float64, copy=True)
+    entries.sum_duplicates()
+    entries.eliminate_zeros()
+    places, bounds = entries.indices.astype(np.int64), entries.indptr.tolist()
+    spans = [slice(*bound) for bound in pairwise(bounds)]
+    keys = [(places[span].tobytes(), entries.data[span].tobytes()) for span in spans]
+    first = {key: row for row, key in reversed(list(enumerate(keys)))}
+    # Along a fixed direction, the order survives a change of units or of precision.
+    with np.errstate(over="ignore", invalid="ignore"):
+        heights = (entries @ np.random.default_rng(0).standard_normal(X.shape[1])).tolist()
+    order = sorted(first, key=lambda key: (heights[first[key]], key))
+    position = {key: i for i, key in enumerate(order)}
+    sums = np.bincount([position[key] for key in keys], weights=weights, minlength=len(order)).astype(np.float64)
+    return X[[first[key] for key in order]], None if (sums == 1.0).all() else sums
 
 
 def sample_pairs(n_rows: int, size: int, rng: np.random.Generator) -> tuple[Indices, Indices]:

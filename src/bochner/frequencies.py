@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 from scipy.stats import qmc
 from sklearn.base import BaseEstimator
 
@@ -260,9 +261,10 @@ def _isotropic_names() -> str:
 @serial_blas()
 def _principal_axes(X: Rows, rng: np.random.Generator) -> Floats:
     """Principal axes of the rows, one a row, the widest first, from at most 2,000 of them."""
-    sample = sample_rows(X, 2_000, rng)
-    mean = np.asarray(sample.mean(axis=0)).ravel()
-    covariance = to_dense(sample.T @ sample) / sample.shape[0] - np.outer(mean, mean)
+    sample, counts = sample_rows(X, 2_000, rng)
+    shares = counts / counts.sum()
+    mean = sample.T @ shares
+    covariance = to_dense(sample.T @ (sparse.diags_array(shares) @ sample)) - np.outer(mean, mean)
     return np.asarray(np.linalg.eigh(covariance)[1].T[::-1])
 
 

@@ -15,9 +15,9 @@ from sklearn.base import (
 )
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bochner.blocks import Array, Floats, ScaledRows, max_abs, norm
+from bochner.blocks import Array, Floats, ScaledRows, distinct_rows, max_abs, norm
 from bochner.features import fourier_map
 from bochner.frequencies import SAMPLERS, Sampler
 from bochner.kernel_error import KernelError, estimate_kernel_error
@@ -28,6 +28,7 @@ from bochner.weights import WEIGHTINGS, Weighting
 __all__ = ["FourierFeatures"]
 
 POSITIVE = Interval(Real, 0, np.inf, closed="neither")
+FEW_ROWS = 2000  # as many as the weightings look at by default
 
 
 class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -120,7 +121,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Choose the length scale, draw the frequencies, weigh them.
 
         Parameters
@@ -129,6 +130,9 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             Training rows.
         y : None
             Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How many times each row counts. Up to 2,000 rows, a row of weight two is exactly two rows; of more rows
+            samples are drawn in proportion to the weights.
 
         Returns
         -------
@@ -136,17 +140,18 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             The fitted transformer.
         """
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X, weights = _weighted(X, sample_weight)
         kernel: Kernel = _part(self.kernel, KERNELS)
         sampler: Sampler = _part(self.sampler, SAMPLERS)
         weighting: Weighting = _part(self.weighting, WEIGHTINGS)
         seed = check_random_state(self.random_state).randint(2**31, size=4)
         measuring, drawing, weighing = np.random.default_rng(seed).spawn(3)
 
-        length_scale = self._resolve_length_scale(X, measuring)
+        length_scale = self._resolve_length_scale(X, measuring, weights)
         _check_resolution(X, length_scale)
-        rows = ScaledRows(X, length_scale)
+        rows = ScaledRows(X, length_scale, weights)
         drawn = sampler.sample(kernel, self.n_frequencies, rows, drawing)
-        weights = weighting.weigh(np.asarray(drawn), kernel, rows, weighing)
+        beta = weighting.weigh(np.asarray(drawn), kernel, rows, weighing)
 
         self.kernel_ = kernel
         self.length_scale_ = length_scale
@@ -159,8 +164,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 f"The length scale {np.min(length_scale):.3g} is so short that frequencies overflow {X.dtype}; rescale "
                 f"the columns of X, or give a larger `length_scale`."
             )
-        self.weights_ = weights.astype(X.dtype)
-        self._n_features_out = 2 * len(weights)
+        self.weights_ = beta.astype(X.dtype)
+        self._n_features_out = 2 * len(beta)
         return self
 
     def transform(self, X: Any, out: Array | None = None) -> Array:
@@ -257,9 +262,9 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             frequencies, self.weights_.astype(np.float64), self.kernel_, rows, int(n_pairs), confidence, rng
         )
 
-    def _resolve_length_scale(self, X: Any, rng: np.random.Generator) -> float | Floats:
+    def _resolve_length_scale(self, X: Any, rng: np.random.Generator, weights: Floats | None) -> float | Floats:
         if isinstance(self.length_scale, str):
-            return LENGTH_SCALES[self.length_scale](X, rng)
+            return LENGTH_SCALES[self.length_scale](X, rng, weights)
         if isinstance(self.length_scale, Real):
             return float(self.length_scale)
         try:
@@ -300,6 +305,19 @@ def _part(name_or_part: Any, table: dict[str, type]) -> Any:
     if hasattr(part, "_parameter_constraints"):  # a part of a user's own need not declare them
         part._validate_params()
     return part
+
+
+def _weighted(X: Any, sample_weight: Any) -> tuple[Any, Floats | None]:
+    """The rows that count and their weights; None when every row counts once.
+
+    Of few rows equal ones are merged, so that whatever is drawn from them cannot tell weights from repetitions.
+    """
+    weights = None
+    if sample_weight is not None:
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if not weights.all():
+            X, weights = X[weights > 0.0], weights[weights > 0.0]
+    return distinct_rows(X, weights) if X.shape[0] <= FEW_ROWS else (X, weights)
 
 
 def _check_resolution(X: Any, length_scale: float | Floats) -> None:

@@ -24,6 +24,8 @@ from bochner.blocks import (
     Indices,
     Mask,
     Rows,
+    distinct_rows,
+    draw_pairs,
     in_threads,
     pair_differences,
     sample_rows,
@@ -119,9 +121,10 @@ class Shrinkage(Weighting):
 
     @serial_blas()  # no bit of the weights depends on the number of threads
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
-        points = sample_rows(X, self.n_points, rng)
-        energy = float(np.mean(np.square(kernel(points))))
-        variance = (0.5 + 0.5 * float(np.mean(kernel(2.0 * points))) - energy) / len(frequencies)
+        points, counts = sample_rows(X, self.n_points, rng)
+        shares = counts / counts.sum()
+        energy = float(shares @ np.square(kernel(points)) @ shares)
+        variance = (0.5 + 0.5 * float(shares @ kernel(2.0 * points) @ shares) - energy) / len(frequencies)
         return energy / (max(variance, 0.0) + energy) * _uniform(len(frequencies))
 
 
@@ -137,7 +140,7 @@ class PairStatistics:
     energy: float
 
     @classmethod
-    def of_points(cls, n_points: int, gram: Floats, forms: Floats, energy: float) -> "PairStatistics":
+    def of_points(cls, n_points: float, gram: Floats, forms: Floats, energy: float) -> "PairStatistics":
         r"""Over all pairs of n points with features [C | S] at unit weight and kernel matrix K, without a pair formed.
 
         :math:`\sum z z^T` is the entrywise :math:`(C^TC)^2 + (C^TS)^2 + (S^TC)^2 + (S^TS)^2`, squares of blocks of
@@ -212,8 +215,8 @@ class Quadrature(Weighting):
                 f"`log_embedding`; use weighting='stein', 'shrinkage' or 'uniform'."
             )
         bandwidths = _positive_values("bandwidths", self.bandwidths, zero=False)
-        pairs = _draw_pairs(X.shape[0], self.n_pairs or PAIRS_PER_FREQUENCY * len(frequencies), rng)
-        statistics = PairStatistics.of_pairs(*_cosines(frequencies, kernel, X, *pairs), np.ones(len(pairs[0])))
+        n_pairs = self.n_pairs or PAIRS_PER_FREQUENCY * len(frequencies)
+        statistics = PairStatistics.of_pairs(*_uniform_sample(frequencies, kernel, X, n_pairs, rng))
         squared = squareform(pdist(frequencies, "sqeuclidean"))
         apart = squared[squared > 0.0]
         unit = float(np.sqrt(np.median(apart))) if len(apart) else 1.0
@@ -333,46 +336,47 @@ class Stein(Weighting):
         return trust * weights + (1.0 - trust) * _uniform(len(weights))
 
     def _points(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> "_Sketch":
-        points = sample_rows(X, self.n_points, rng)
-        points = points[rng.permutation(points.shape[0])]
+        points, counts = distinct_rows(*sample_rows(X, self.n_points, rng))
+        order = rng.permutation(points.shape[0])
+        points, roots = points[order], np.ones(len(order)) if counts is None else np.sqrt(counts[order])
         features = fourier_map(points, frequencies, np.ones(len(frequencies)))
+        features *= roots[:, None]
         n = len(features)
         if n == 1:  # a single row judges itself
-            whole = PairStatistics.of_points(n, features.T @ features, np.square(features[0]), 1.0)
+            whole = PairStatistics.of_points(1.0, features.T @ features, np.square(features[0]), 1.0)
             return whole, [(whole, whole)]
         halves = slice(0, n // 2), slice(n // 2, n)
+        sizes = [float(np.square(roots[half]).sum()) for half in halves]
         grams = list(in_threads(lambda half: features[half].T @ features[half], halves))
-        own = [_kernel_sums(kernel, points, features, half, half) for half in halves]
-        across = _kernel_sums(kernel, points, features, *halves)
+        own = [_kernel_sums(kernel, points, roots, features, half, half) for half in halves]
+        across = _kernel_sums(kernel, points, roots, features, *halves)
         parts = [
-            PairStatistics.of_points(half.stop - half.start, gram, sums[:-1], sums[-1])
-            for half, gram, sums in zip(halves, grams, own, strict=True)
+            PairStatistics.of_points(size, gram, sums[:-1], sums[-1])
+            for size, gram, sums in zip(sizes, grams, own, strict=True)
         ]
         # The kernel is symmetric: pairs across the halves count twice.
         sums = own[0] + own[1] + 2.0 * across
-        whole = PairStatistics.of_points(n, grams[0] + grams[1], sums[:-1], sums[-1])
+        whole = PairStatistics.of_points(sum(sizes), grams[0] + grams[1], sums[:-1], sums[-1])
         return whole, [(parts[0], parts[1]), (parts[1], parts[0])]
 
     @serial_blas()
     def _pairs(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> "_Sketch":
         n_pairs = self.n_pairs or PAIRS_PER_FREQUENCY * len(frequencies)
-        if self.sampling == "uniform":
-            cosines, exact = _cosines(frequencies, kernel, X, *_draw_pairs(X.shape[0], n_pairs, rng))
-            pair_weights = np.ones(len(exact))
-        else:
-            cosines, exact, pair_weights = _row_norm_sample(frequencies, kernel, X, n_pairs, rng)
-        drawn = PairStatistics.of_pairs(cosines, exact, pair_weights)
-        cosines, exact = _cosines(frequencies, kernel, X, *_draw_pairs(X.shape[0], n_pairs, rng))
-        return drawn, [(drawn, PairStatistics.of_pairs(cosines, exact, np.ones(len(exact))))]
+        sample = _uniform_sample if self.sampling == "uniform" else _row_norm_sample
+        drawn = PairStatistics.of_pairs(*sample(frequencies, kernel, X, n_pairs, rng))
+        return drawn, [(drawn, PairStatistics.of_pairs(*_uniform_sample(frequencies, kernel, X, n_pairs, rng)))]
 
 
 _Sketch = tuple[PairStatistics, list[tuple[PairStatistics, PairStatistics]]]
 
 
-def _kernel_sums(kernel: Kernel, points: Any, features: Floats, rows: slice, columns: slice) -> Floats:
+def _kernel_sums(
+    kernel: Kernel, points: Any, roots: Floats, features: Floats, rows: slice, columns: slice
+) -> Floats:
     """Quadratic forms f' K f of the feature columns, then the sum of squares of K, for a block K of the kernel matrix.
 
-    The kernel matrix is made and used a few rows at a time, and of a block on the diagonal only the upper half.
+    The rows and columns of K are multiplied by `roots`, the roots of the points' weights, as the features are. The
+    matrix is made and used a few rows at a time, and of a block on the diagonal only the upper half.
     """
     square = rows == columns
 
@@ -380,6 +384,7 @@ def _kernel_sums(kernel: Kernel, points: Any, features: Floats, rows: slice, col
         own = slice(rows.start + span.start, rows.start + span.stop)
         others = slice(own.start, columns.stop) if square else columns
         exact = kernel(points[own], points[others])
+        exact *= roots[own, None] * roots[others]
         norms = np.einsum("ij,ij->j", exact, exact)
         if square:
             twice = slice(own.stop - own.start, None)  # beyond the diagonal's own piece, for the lower half
@@ -511,12 +516,6 @@ def _positive_values(name: str, values: Sequence[float], *, zero: bool) -> Float
     return array
 
 
-def _draw_pairs(n_rows: int, size: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
-    """Ordered pairs of rows, a row with itself included, as in the Frobenius norm; all of them if size allows."""
-    flat = np.arange(n_rows**2) if size >= n_rows**2 else rng.integers(n_rows**2, size=size)
-    return np.divmod(flat, n_rows)
-
-
 def _cosines(frequencies: Floats, kernel: Kernel, X: Rows, first: Indices, second: Indices) -> tuple[Floats, Floats]:
     """cos(w_m . (x_i - x_j)) and k(x_i - x_j) for the given pairs, shapes (n_pairs, M) and (n_pairs,)."""
     cosines, exact = np.empty((len(first), len(frequencies))), np.empty(len(first))
@@ -527,21 +526,29 @@ def _cosines(frequencies: Floats, kernel: Kernel, X: Rows, first: Indices, secon
     return cosines, exact
 
 
+def _uniform_sample(
+    frequencies: Floats, kernel: Kernel, X: Rows, n_pairs: int, rng: np.random.Generator
+) -> tuple[Floats, Floats, Floats]:
+    """Cosines and kernel values of pairs of rows, each pair as likely as any other, and the pairs' weights."""
+    first, second, pair_weights = draw_pairs(X, n_pairs, rng)
+    return *_cosines(frequencies, kernel, X, first, second), pair_weights
+
+
 def _row_norm_sample(
     frequencies: Floats, kernel: Kernel, X: Rows, n_pairs: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats, Floats]:
-    """Pairs drawn with probability proportional to the norm of their row of cosines, and their weights 1/(n p).
+    """Pairs drawn with probability p proportional to the norm of their row of cosines, and their weights 1/(n p).
 
     The norms of all n^2 rows are out of reach: a uniform pool of 16 times the size stands for them.
     """
-    pool = _draw_pairs(X.shape[0], 16 * n_pairs, rng)
-    norms = np.empty(len(pool[0]))
-    for pairs, differences in pair_differences(X, *pool, len(frequencies)):
+    first, second, pair_weights = draw_pairs(X, 16 * n_pairs, rng)
+    norms = np.empty(len(first))
+    for pairs, differences in pair_differences(X, first, second, len(frequencies)):
         norms[pairs] = np.linalg.norm(np.cos(differences @ frequencies.T), axis=1)
-    probabilities = norms / norms.sum()
+    probabilities = pair_weights * norms / (pair_weights @ norms)
     chosen = rng.choice(len(norms), size=n_pairs, p=probabilities)
-    cosines, exact = _cosines(frequencies, kernel, X, pool[0][chosen], pool[1][chosen])
-    return cosines, exact, 1.0 / (len(norms) * probabilities[chosen])
+    cosines, exact = _cosines(frequencies, kernel, X, first[chosen], second[chosen])
+    return cosines, exact, pair_weights[chosen] / (len(norms) * probabilities[chosen])
 
 
 WEIGHTINGS: dict[str, type[Weighting]] = {
