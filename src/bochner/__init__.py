@@ -11,6 +11,9 @@ from bochner.frequencies import MonteCarlo as MonteCarlo
 from bochner.frequencies import Orthogonal as Orthogonal
 from bochner.frequencies import Sobol as Sobol
 from bochner.frequencies import Sorf as Sorf
+from bochner.heads import FourierRidge as FourierRidge
+from bochner.heads import FourierRidgeClassifier as FourierRidgeClassifier
+from bochner.heads import FourierSVC as FourierSVC
 from bochner.kernel_error import KernelError as KernelError
 from bochner.kernels import Cauchy as Cauchy
 from bochner.kernels import Exponential as Exponential

@@ -2,17 +2,18 @@
 """The map from rows to weighted Fourier features: nothing random, nothing fitted."""
 
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
-from bochner.blocks import Array, Floats, for_each_span, is_sparse, row_blocks, sum_over_spans
+from bochner.blocks import Array, Floats, Indices, for_each_span, in_threads, is_sparse, row_blocks, row_spans
 
 if TYPE_CHECKING:
     from bochner.hadamard import HadamardFrequencies
 
-__all__ = ["fourier_gram", "fourier_map"]
+__all__ = ["SPAN_ROWS", "BlockMap", "add_moments", "fourier_gram", "fourier_map", "map_features"]
 
 PHASE_BYTES = 1 << 19  # the phases of a block stay in the second-level cache
 SPAN_ROWS = 8192  # rows that one thread sums before its part joins the total
@@ -56,7 +57,7 @@ def fourier_map(X: Any, frequencies: "Array | HadamardFrequencies", weights: Arr
             f"`out` must be a writeable C-contiguous array of shape {shape} and dtype {frequencies.dtype}. Got shape "
             f"{out.shape} and dtype {out.dtype} instead."
         )
-    block_map = _BlockMap(frequencies, weights)
+    block_map = BlockMap(frequencies, weights)
     for_each_span(lambda span: block_map.write(X[span], out[span]), X.shape[0], block_map.block_rows)
     return out
 
@@ -86,22 +87,93 @@ def fourier_gram(X: Any, frequencies: "Array | HadamardFrequencies", weights: Ar
     array([[8., 0.],
            [0., 0.]])
     """
-    block_map = _BlockMap(frequencies, weights)
     width = 2 * len(frequencies)
-
-    def part(span: slice) -> Floats:
-        gram = np.zeros((width, width), order="F")
-        for rows in row_blocks(span.stop - span.start, 8 * width, least=512):
-            features = block_map.new(X[span][rows])
-            # The transpose of a C-contiguous block is what BLAS calls a matrix: nothing is copied.
-            gram = dsyrk(1.0, features.T.astype(np.float64, copy=False), beta=1.0, c=gram, overwrite_c=True)
-        return gram
-
-    upper = np.triu(sum_over_spans(part, X.shape[0], SPAN_ROWS))
-    return np.asarray(upper + np.triu(upper, k=1).T)
+    totals = np.zeros((1, width + 1, width + 1))
+    add_moments(totals, BlockMap(frequencies, weights), X, np.empty((X.shape[0], 0)))
+    return totals[0, :width, :width]
 
 
-class _BlockMap:
+def map_features(block_map: "BlockMap", X: Any, n_columns: int, function: Callable[[Floats], Floats]) -> Floats:
+    """`function` of the features (n, width) of blocks of rows, in threads: shape (n_samples, n_columns), float64."""
+    out = np.empty((X.shape[0], n_columns))
+
+    def work(span: slice) -> None:
+        for rows in row_spans(span.stop - span.start, block_map.block_rows):
+            out[span][rows] = function(block_map.new(X[span][rows]).astype(np.float64, copy=False))
+
+    for_each_span(work, X.shape[0], block_map.block_rows)
+    return out
+
+
+def add_moments(
+    totals: Floats,
+    block_map: "BlockMap",
+    X: Any,
+    targets: Floats,
+    row_weights: Floats | None = None,
+    folds: Indices | None = None,
+) -> None:
+    r"""Add to `totals[fold]` the second moments :math:`\sum_i w_i a_i a_i^T` of the rows of that fold.
+
+    :math:`a = [z, 1, y]` holds a row's features, a one and its targets. Everything that least squares needs is in
+    these sums. Rows are summed in spans of `SPAN_ROWS`, in threads, the spans in order: a sum that is continued after
+    a whole number of spans has the bits of one that was never interrupted.
+
+    Parameters
+    ----------
+    totals : ndarray of shape (n_folds, width, width)
+        The sums, in float64; width = 2 * n_frequencies + 1 + n_targets.
+    block_map : BlockMap
+        The map to features.
+    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
+        Rows, of the map's dtype; a memory map is read once.
+    targets : ndarray of shape (n_samples, n_targets)
+        Targets.
+    row_weights : ndarray of shape (n_samples,), default=None
+        How many times each row counts; None means once.
+    folds : ndarray of shape (n_samples,), default=None
+        The fold of each row; None means that all are in the first.
+    """
+
+    fold_of = np.zeros(X.shape[0], dtype=np.intp) if folds is None else folds
+
+    def part(span: slice) -> list[tuple[int, Floats]]:
+        present = np.unique(fold_of[span]).tolist()
+        members = [span.start + np.flatnonzero(fold_of[span] == fold) for fold in present]
+        own = [span] if len(present) == 1 else members  # a slice copies nothing
+        return [
+            (fold, _moments(block_map, X[rows], targets[rows], None if row_weights is None else row_weights[rows]))
+            for fold, rows in zip(present, own, strict=True)
+        ]
+
+    for parts in in_threads(part, row_spans(X.shape[0], SPAN_ROWS)):
+        for fold, moments in parts:
+            totals[fold] += moments
+
+
+def _moments(block_map: "BlockMap", X: Any, targets: Floats, row_weights: Floats | None) -> Floats:
+    """The second moments of [z, 1, y] over the rows of X, in this thread."""
+    width = block_map.width
+    gram = np.zeros((width, width), order="F")
+    moments = np.zeros((width + 1 + targets.shape[1],) * 2)
+    for rows in row_blocks(X.shape[0], 8 * width, least=512):
+        features = block_map.new(X[rows]).astype(np.float64, copy=False)
+        rest = np.column_stack([np.ones(len(features)), targets[rows]])
+        if row_weights is not None:
+            roots = np.sqrt(row_weights[rows])[:, None]
+            features *= roots
+            rest *= roots
+        # The transpose of a C-contiguous block is what BLAS calls a matrix: nothing is copied.
+        gram = dsyrk(1.0, features.T, beta=1.0, c=gram, overwrite_c=True)
+        moments[:width, width:] += features.T @ rest
+        moments[width:, width:] += rest.T @ rest
+    moments[:width, :width] = gram
+    moments[:width, :width] += np.triu(gram, k=1).T
+    moments[width:, :width] = moments[:width, width:].T
+    return moments
+
+
+class BlockMap:
     """The map of one fit, ready for blocks: frequencies in quarter turns, amplitudes, and how many rows to take."""
 
     def __init__(self, frequencies: "Array | HadamardFrequencies", weights: Array) -> None:
@@ -113,12 +185,13 @@ class _BlockMap:
         turns = np.asarray(frequencies, dtype=np.float64) * self.quarter_turns
         self.turns = np.ascontiguousarray(turns.T, dtype=frequencies.dtype)
         self.amplitudes = np.sqrt(weights)
+        self.width = 2 * self.turns.shape[1]
         self.block_rows = max(16, PHASE_BYTES // self.turns[:1].nbytes)
         self.local = threading.local()  # each thread has one buffer for phases: a new one costs page faults
 
     def new(self, X: Any) -> Array:
         """The features of the rows of X."""
-        features = np.empty((X.shape[0], 2 * self.turns.shape[1]), dtype=self.turns.dtype)
+        features = np.empty((X.shape[0], self.width), dtype=self.turns.dtype)
         self.write(X, features)
         return features
 

@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bochner.blocks import Array, Floats, ScaledRows, distinct_rows, max_abs, norm
-from bochner.features import fourier_map
+from bochner.features import BlockMap, fourier_map
 from bochner.frequencies import SAMPLERS, Sampler
 from bochner.kernel_error import KernelError, estimate_kernel_error
 from bochner.kernels import KERNELS, Kernel
@@ -261,6 +261,10 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return estimate_kernel_error(
             frequencies, self.weights_.astype(np.float64), self.kernel_, rows, int(n_pairs), confidence, rng
         )
+
+    def _block_map(self) -> BlockMap:
+        """The map for blocks of validated rows, for who sums over them instead of holding the features."""
+        return BlockMap(self._frequencies, self.weights_)
 
     def _resolve_length_scale(self, X: Any, rng: np.random.Generator, weights: Floats | None) -> float | Floats:
         if isinstance(self.length_scale, str):

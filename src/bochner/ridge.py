@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-3-Clause
+r"""Ridge regression from second moments: every penalty and every fold without another look at the rows.
+
+The moments of a row :math:`a = [z, 1, y]` (features, a one, targets) are summed once for each fold. Training moments
+are the total less a fold's; the error on a fold is a quadratic form in its own.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from bochner.blocks import Floats, in_threads
+
+__all__ = ["RidgePath", "RidgeSolution", "cross_validated_errors", "generalised_errors", "spread"]
+
+
+@dataclass(frozen=True)
+class RidgeSolution:
+    r"""The minimiser of :math:`\sum_i w_i |y_i - c^T z_i - b|^2 + \lambda |c|^2` and the posterior around it.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (width, n_targets)
+        c.
+    intercept : ndarray of shape (n_targets,)
+        b.
+    noise : ndarray of shape (n_targets,)
+        Variance of the noise: the residual sum of squares over the degrees of freedom that are left.
+    mean : ndarray of shape (width,)
+        Mean of the features.
+    half_precision : ndarray of shape (width, width)
+        R with :math:`R R^T = (G + \lambda)^{-1}`, G the centred Gram matrix.
+    weight : float
+        Sum of the rows' weights.
+    """
+
+    coef: Floats
+    intercept: Floats
+    noise: Floats
+    mean: Floats
+    half_precision: Floats
+    weight: float
+
+    def variance(self, features: Floats) -> Floats:
+        r"""Predictive variances (n_rows, n_targets): :math:`\sigma^2 (1 + 1/n + |R^T (z - \bar z)|^2)`."""
+        leverage = np.square((features - self.mean) @ self.half_precision).sum(axis=1)
+        return np.asarray((1.0 + 1.0 / self.weight + leverage)[:, None] * self.noise)
+
+
+@dataclass(frozen=True)
+class RidgePath:
+    """Centred moments with the eigendecomposition of their Gram matrix: a penalty costs one product from here."""
+
+    values: Floats
+    vectors: Floats
+    rotated: Floats
+    mean: Floats
+    target_mean: Floats
+    target_squares: Floats
+    weight: float
+
+    @classmethod
+    def of(cls, moments: Floats, n_targets: int) -> "RidgePath":
+        """From the second moments of [z, 1, y]."""
+        width = len(moments) - 1 - n_targets
+        weight = float(moments[width, width])
+        mean, target_mean = moments[:width, width] / weight, moments[width + 1 :, width] / weight
+        gram = moments[:width, :width] - weight * np.outer(mean, mean)
+        cross = moments[:width, width + 1 :] - weight * np.outer(mean, target_mean)
+        values, vectors = linalg.eigh(gram, driver="evd", check_finite=False, overwrite_a=True)
+        target_squares = weight * spread(moments, n_targets)
+        # Rounding makes the smallest eigenvalues of a singular matrix negative.
+        values = np.maximum(values, 0.0)
+        return cls(values, vectors, vectors.T @ cross, mean, target_mean, target_squares, weight)
+
+    def coefficients(self, penalties: Floats) -> tuple[Floats, Floats]:
+        """Coefficients (width, n_penalties, n_targets) and intercepts (n_penalties, n_targets)."""
+        scaled = self.rotated[:, None, :] / (self.values[:, None] + penalties)[:, :, None]
+        coef = np.tensordot(self.vectors, scaled, axes=1)
+        return coef, self.target_mean - np.tensordot(self.mean, coef, axes=1)
+
+    def residual_squares(self, penalties: Floats) -> Floats:
+        """Training sums of squared residuals (n_penalties, n_targets)."""
+        shrunk = 1.0 / (self.values + penalties[:, None])
+        explained = np.square(self.rotated).T @ (shrunk * (2.0 - self.values * shrunk)).T
+        return np.maximum(self.target_squares[:, None] - explained, 0.0).T
+
+    def degrees_of_freedom(self, penalties: Floats) -> Floats:
+        """Trace of the hat matrix (n_penalties,), the intercept included."""
+        return np.asarray(1.0 + (self.values / (self.values + penalties[:, None])).sum(axis=1))
+
+    def at(self, penalty: float) -> RidgeSolution:
+        """The solution for one penalty."""
+        penalties = np.array([penalty])
+        coef, intercept = self.coefficients(penalties)
+        left = max(self.weight - float(self.degrees_of_freedom(penalties)[0]), np.finfo(float).tiny)
+        noise = self.residual_squares(penalties)[0] / left
+        half_precision = self.vectors / np.sqrt(self.values + penalty)
+        return RidgeSolution(coef[:, 0], intercept[0], noise, self.mean, half_precision, self.weight)
+
+
+def cross_validated_errors(fold_moments: Floats, n_targets: int, penalties: Floats) -> Floats:
+    """Mean squared errors (n_penalties, n_folds, n_targets) on each fold of what the other rows teach.
+
+    Parameters
+    ----------
+    fold_moments : ndarray of shape (n_folds + 1, width, width)
+        Second moments of [z, 1, y] for each fold, and last for the rows that are always trained on.
+    n_targets : int
+        How many of the columns are targets.
+    penalties : ndarray of shape (n_penalties,)
+        Ridge penalties, the same for all folds.
+    """
+    total = fold_moments.sum(axis=0)
+
+    def errors(held_out: Floats) -> Floats:
+        path = RidgePath.of(total - held_out, n_targets)
+        coef, intercept = path.coefficients(penalties)
+        # a = [z, 1, y] times [c, b, -1] is the residual.
+        own = np.broadcast_to(-np.eye(n_targets)[:, None, :], (n_targets, len(penalties), n_targets))
+        combination = np.concatenate([coef, intercept[None], own]).reshape(len(total), -1)
+        squares = np.einsum("ij,ij->j", combination, held_out @ combination)
+        weight = held_out[-1 - n_targets, -1 - n_targets]
+        return np.maximum(squares, 0.0).reshape(len(penalties), n_targets) / weight
+
+    return np.stack(list(in_threads(errors, list(fold_moments[:-1]))), axis=1)
+
+
+def generalised_errors(path: RidgePath, penalties: Floats) -> Floats:
+    r"""Generalised cross-validation (n_penalties, 1, n_targets): :math:`\mathrm{RSS} / n / (1 - \mathrm{df} / n)^2`."""
+    left = 1.0 - path.degrees_of_freedom(penalties) / path.weight
+    with np.errstate(divide="ignore"):
+        factors = np.where(left > 0.0, 1.0 / np.square(left), np.inf)
+    errors = path.residual_squares(penalties) / path.weight
+    return np.where(np.isfinite(factors)[:, None], errors * factors[:, None], np.inf)[:, None, :]
+
+
+def spread(moments: Floats, n_targets: int) -> Floats:
+    """Variances of the targets (n_targets,), never negative; exactly 0 where they are within rounding of constant."""
+    weight = moments[-1 - n_targets, -1 - n_targets]
+    squares = np.diag(moments)[len(moments) - n_targets :] / weight
+    variances = squares - np.square(moments[len(moments) - n_targets :, -1 - n_targets] / weight)
+    return np.where(variances > 1e-14 * squares, variances, 0.0)

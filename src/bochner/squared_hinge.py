@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: BSD-3-Clause
+r"""The L2-loss support vector machine in the primal, many problems at a time.
+
+.. math:: f(w) = \tfrac12 |w|^2 + C \sum_i s_i \max(0, 1 - y_i \, w \cdot a_i)^2, \quad a = [z, 1],
+
+liblinear's objective, the intercept penalised with the rest. f is piecewise quadratic: Newton's method with the
+Hessian :math:`I + 2 C \sum_{active} s_i a_i a_i^T` ends after a handful of steps. Problems (a class against the rest, on
+the rows outside a fold) share every pass over the rows, and a Hessian is corrected by the rows that became active or
+inactive since the last pass alone; along a path of C that is about as much work as computing it once or twice.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+from scipy.linalg.blas import dsyrk
+from sklearn.exceptions import ConvergenceWarning
+
+from bochner.blocks import Array, Floats, Indices, Mask, in_threads, row_spans
+
+__all__ = ["Batch", "Batches", "Path", "solve_one", "walk"]
+
+HESSIAN_BYTES = 1 << 30  # that problems which are solved at a time hold at most
+MAX_STEPS = 100
+TOLERANCE = 1e-10  # of the objective; Newton's last step makes the error smaller still
+GATHERED_ROWS = 4096
+NO_FOLD = -2
+
+
+class Batch(NamedTuple):
+    """Some of the rows: features (n, width), labels (n,) as positions in `classes_`, weights (n,) and folds (n,)."""
+
+    features: Array
+    labels: Indices
+    weights: Floats
+    folds: Indices
+
+
+Batches = Callable[[], Iterator[Batch]]
+
+
+class Path(NamedTuple):
+    """What a walk along C has found.
+
+    Attributes
+    ----------
+    errors : ndarray of shape (n_Cs, n_folds)
+        Misclassified shares of the folds.
+    starts : ndarray of shape (n_Cs, width + 1, n_targets)
+        Mean weights of the folds' problems, close to those of all rows.
+    gram : ndarray of shape (width + 1, width + 1)
+        Sum of s a a' over all rows.
+    """
+
+    errors: Floats
+    starts: Floats
+    gram: Floats
+
+
+def walk(
+    batches: Batches,
+    n_folds: int,
+    n_classes: int,
+    Cs: Floats,
+    progress: Callable[[list[int]], Iterable[int]] = lambda steps: steps,
+) -> Path:
+    """Solve the problems of all folds and classes for every C, each from the solution of the C below.
+
+    Parameters
+    ----------
+    batches : callable
+        Gives an iterator over the same batches of rows each time it is called.
+    n_folds : int
+        Folds are numbered from 0; rows of fold -1 are always trained on.
+    n_classes : int
+        Labels are numbered from 0; two classes make one problem, more make one each, against the rest.
+    Cs : ndarray of shape (n_Cs,)
+        Values of C, in any order.
+    progress : callable, default=identity
+        Wraps the steps, a value of C each, for a progress bar.
+    """
+    grams = _fold_grams(batches, n_folds)
+    total = grams.sum(axis=0)
+    n_targets = 1 if n_classes == 2 else n_classes
+    at_once = max(1, HESSIAN_BYTES // (n_targets * total.nbytes))
+    errors, starts = np.zeros((len(Cs), n_folds)), np.zeros((len(Cs), len(total), n_targets))
+    groups = row_spans(n_folds, at_once)
+    all_problems: Problems | None = None
+    steps = [int(step) for _ in groups for step in np.argsort(Cs)]
+    for place, step in enumerate(progress(steps)):
+        folds = np.arange(n_folds)[groups[place // len(Cs)]]
+        if place % len(Cs) == 0:
+            all_problems = Problems(batches, folds, n_targets, total - grams[folds])
+        weights = all_problems.solve(float(Cs[step]))
+        errors[step, folds] = all_problems.errors
+        starts[step] += weights.reshape(len(total), len(folds), n_targets).sum(axis=1) / n_folds
+    return Path(errors, starts, total)
+
+
+def solve_one(batches: Batches, n_classes: int, C: float, path: Path | None = None, place: int = 0) -> Floats:
+    """The weights (width + 1, n_targets) for one C on all rows, from where a walk over folds ended if there was one."""
+    gram = _fold_grams(batches, 0)[0] if path is None else path.gram
+    problems = Problems(batches, np.array([NO_FOLD]), 1 if n_classes == 2 else n_classes, gram[None])
+    return problems.solve(C, None if path is None else path.starts[place])
+
+
+def _fold_grams(batches: Batches, n_folds: int) -> Floats:
+    """Sums of s a a' over the rows of each fold, and last over those that are always trained on."""
+    grams: Floats | None = None
+    for batch in batches():
+        if grams is None:
+            width = batch.features.shape[1] + 1
+            grams = np.zeros((n_folds + 1, width, width))
+        # Folds -1 and the last are one.
+        for fold in np.unique(batch.folds % (n_folds + 1)):
+            rows = np.flatnonzero(batch.folds % (n_folds + 1) == fold)
+            spans = [rows[span] for span in row_spans(len(rows), GATHERED_ROWS)]
+            for gram in in_threads(lambda own, batch=batch: _gram(batch, own), spans):
+                grams[fold] += gram
+    if grams is None:
+        raise ValueError("There are no rows to learn from.")
+    return grams
+
+
+def _gram(batch: Batch, rows: Indices) -> Floats:
+    gathered = _gathered(batch, rows)
+    return gathered.T @ gathered
+
+
+def _gathered(batch: Batch, rows: Indices) -> Floats:
+    """sqrt(s) [z, 1] for some rows."""
+    gathered = np.ones((len(rows), batch.features.shape[1] + 1))
+    gathered[:, :-1] = batch.features[rows]
+    gathered *= np.sqrt(batch.weights[rows, None])
+    return gathered
+
+
+@dataclass
+class Problems:
+    """One problem for each fold and class: that class against the rest, on the rows outside the fold.
+
+    Parameters
+    ----------
+    batches : callable
+        Gives an iterator over the same batches of rows each time it is called.
+    held_out : ndarray of shape (n_folds,)
+        The fold that each group of problems does not see; NO_FOLD means that it sees all rows.
+    n_targets : int
+        Number of problems a fold: one for two classes (the second against the first), else one a class.
+    grams : ndarray of shape (n_folds, width + 1, width + 1)
+        Sums of s a a' over the rows that each group of problems sees.
+    """
+
+    batches: Batches
+    held_out: Indices
+    n_targets: int
+    grams: Floats
+
+    def __post_init__(self) -> None:
+        n_problems, width = len(self.held_out) * self.n_targets, self.grams.shape[1]
+        self.weights = np.zeros((width, n_problems))
+        # At w = 0 every row is active.
+        self.hessians = [np.array(gram, order="F") for gram in self.grams for _ in range(self.n_targets)]
+        self.losses, self.slopes = self._pass(self.weights)
+
+    def solve(self, C: float, start: Floats | None = None) -> Floats:
+        """Go from where the last call ended (or from `start`) to the optimum for C; weights (width + 1, n_problems).
+
+        `errors` then has the misclassified share of each fold's own rows.
+        """
+        if start is not None:
+            self._move(start)
+        origin, objective = self.weights, self._objective(C)
+        direction, decrement = self._directions(C, np.ones(len(objective), dtype=bool))
+        length = np.ones(len(objective))
+        for _ in range(MAX_STEPS):
+            moving = decrement > TOLERANCE * objective
+            if not moving.any():
+                return origin
+            self._move(origin + np.where(moving, length, 0.0) * direction)
+            reached = self._objective(C)
+            better = moving & (reached <= objective - 1e-4 * length * decrement)
+            origin = np.where(better, self.weights, origin)
+            objective = np.where(better, reached, objective)
+            fresh_direction, fresh_decrement = self._directions(C, better)
+            direction = np.where(better, fresh_direction, direction)
+            decrement = np.where(better, fresh_decrement, decrement)
+            length = np.where(better, 1.0, length / 2.0)
+        warnings.warn(
+            f"{int(moving.sum())} of {len(moving)} problems did not converge in {MAX_STEPS} steps at C = {C:g}; "
+            f"smaller values of `Cs` are easier.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+        return origin
+
+    def _objective(self, C: float) -> Floats:
+        return 0.5 * np.square(self.weights).sum(axis=0) + C * self.losses
+
+    def _directions(self, C: float, chosen: Mask) -> tuple[Floats, Floats]:
+        """Newton's directions and the decreases -g'd that they promise, for the chosen problems (others: zeros)."""
+        gradients = self.weights - 2.0 * C * self.slopes
+        problems = np.flatnonzero(chosen)
+
+        def direction(problem: int) -> Floats:
+            hessian = 2.0 * C * self.hessians[problem]
+            hessian.flat[:: len(hessian) + 1] += 1.0
+            factor = linalg.cho_factor(hessian, overwrite_a=True, check_finite=False)
+            return np.asarray(linalg.cho_solve(factor, -gradients[:, problem], check_finite=False))
+
+        directions = np.zeros_like(gradients)
+        for problem, column in zip(problems, in_threads(direction, problems.tolist()), strict=True):
+            directions[:, problem] = column
+        return directions, -np.einsum("ij,ij->j", gradients, directions)
+
+    def _move(self, weights: Floats) -> None:
+        before, self.weights = self.weights, weights
+        self.losses, self.slopes = self._pass(before)
+
+    def _pass(self, before: Floats) -> tuple[Floats, Floats]:
+        """Losses and slopes at `weights`; Hessians follow from those at `before`; errors on the held-out rows."""
+        losses, slopes = np.zeros(self.weights.shape[1]), np.zeros_like(self.weights)
+        wrong, total = np.zeros(len(self.held_out)), np.zeros(len(self.held_out))
+        moved = not np.array_equal(before, self.weights)
+        both = np.hstack([self.weights, before]) if moved else self.weights
+        for batch in self.batches():
+            flips: list[Array] = []
+            spans = row_spans(len(batch.labels), GATHERED_ROWS)
+            for parts in in_threads(lambda span, batch=batch: self._evaluate(batch, span, both), spans):
+                losses += parts.losses
+                slopes += parts.slopes
+                wrong += parts.wrong
+                total += parts.total
+                flips.append(parts.flips)
+            if moved:
+                self._follow(batch, np.concatenate(flips))
+        self.errors = np.divide(wrong, total, out=np.zeros_like(wrong), where=total > 0.0)
+        return losses, slopes
+
+    def _evaluate(self, batch: Batch, span: slice, both: Floats) -> "_Parts":
+        """What the rows of a span add to the sums, and which of them became active (1) or inactive (-1)."""
+        features = batch.features[span].astype(np.float64, copy=False)
+        labels, folds, weights = batch.labels[span], batch.folds[span], batch.weights[span]
+        n_problems = self.weights.shape[1]
+        positive = np.arange(1, 2) if self.n_targets == 1 else np.arange(self.n_targets)
+        signs = np.where(labels[:, None] == positive, 1.0, -1.0)
+        signs = np.tile(signs, len(self.held_out))
+        seen = np.repeat(folds[:, None] != self.held_out, self.n_targets, axis=1)
+        scores = features @ both[:-1] + both[-1]
+        slack = np.where(seen, 1.0 - signs * scores[:, :n_problems], 0.0)
+        np.maximum(slack, 0.0, out=slack)
+        pull = weights[:, None] * slack
+        losses = np.einsum("ij,ij->j", pull, slack)
+        pull *= signs
+        slopes = np.vstack([features.T @ pull, pull.sum(axis=0)])
+        flips = np.zeros((len(labels), 0), dtype=np.int8)
+        if both.shape[1] > n_problems:
+            was_active = seen & (signs * scores[:, n_problems:] < 1.0)
+            flips = (slack > 0.0).astype(np.int8) - was_active
+        by_fold = scores[:, :n_problems].reshape(len(labels), len(self.held_out), self.n_targets)
+        guesses = (by_fold[:, :, 0] > 0.0).astype(np.intp) if self.n_targets == 1 else by_fold.argmax(axis=2)
+        own = weights[:, None] * (folds[:, None] == self.held_out)
+        return _Parts(losses, slopes, flips, (own * (guesses != labels[:, None])).sum(axis=0), own.sum(axis=0))
+
+    def _follow(self, batch: Batch, flips: Array) -> None:
+        """Correct the Hessians by the rows that became active or inactive."""
+
+        def correct(problem: int) -> None:
+            hessian = self.hessians[problem]
+            for sign in (1, -1):
+                rows = np.flatnonzero(flips[:, problem] == sign)
+                for some in row_spans(len(rows), GATHERED_ROWS):
+                    gathered = _gathered(batch, rows[some])
+                    hessian = dsyrk(float(sign), gathered.T, beta=1.0, c=hessian, overwrite_c=True)
+            self.hessians[problem] = hessian
+
+        list(in_threads(correct, range(len(self.hessians))))
+
+
+class _Parts(NamedTuple):
+    """What a span of rows adds: losses and slopes a problem, flips a row and problem, errors and weights a fold."""
+
+    losses: Floats
+    slopes: Floats
+    flips: Array
+    wrong: Floats
+    total: Floats
