@@ -208,7 +208,8 @@ def _draw_rows(X: Rows, size: int, rng: np.random.Generator) -> Indices:
     if weights is None:
         return (uniforms * X.shape[0]).astype(np.intp)
     totals = np.cumsum(weights)
-    return np.minimum(np.searchsorted(totals, uniforms * totals[-1], side="right"), len(totals) - 1)
+    drawn = np.searchsorted(totals, uniforms * totals[-1], side="right")
+    return np.asarray(np.minimum(drawn, len(totals) - 1))
 
 
 def draw_pairs(X: Rows, size: int, rng: np.random.Generator) -> tuple[Indices, Indices, Floats]:

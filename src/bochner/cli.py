@@ -1,25 +1,36 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command line: `bochner demo`."""
+"""The command line: `bochner demo`, `fit`, `predict` and `error`."""
 
 import io
+import json
 import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from time import monotonic
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from bochner import models
 from bochner.experiments import datasets
 from bochner.experiments.report import Summary, terminal_table, write_page
 from bochner.experiments.run import Row, run_kernel_study
 from bochner.experiments.studies import DEMO, KernelStudy
+from bochner.heads import FourierSVC
+from bochner.kernels import KERNELS
+from bochner.tables import Table
 
 __all__ = ["app"]
 
+CHECKPOINT_SECONDS = 5.0  # a checkpoint takes a tenth of a second
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+Model = Annotated[Path, typer.Argument(help="A model file of `bochner fit`.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")]
 
 
 def _print_version(wanted: bool) -> None:
@@ -50,20 +61,174 @@ def demo(
     console = Console() if Console().is_terminal else Console(width=110)
     if not console.encoding.startswith("utf"):
         console = Console(width=110, file=io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", line_buffering=True))
-    try:
-        if output.is_dir() or not output.parent.is_dir():
-            wrong = "is a folder" if output.is_dir() else "is in a folder that does not exist"
-            raise ValueError(f"--output {output} {wrong}; give the name of a file to write.")
+    with _sentences():
+        _check_output(output)
         chosen = datasets.digits() if data is None else _own_table(data, console)
         study = replace(DEMO, seeds=tuple(range(seeds)))
         summary = Summary(study, chosen, _run(study, chosen, console))
         write_page(summary, output)
-    except (ValueError, OSError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        raise typer.Exit(2) from None
     console.print(terminal_table(summary))
     console.print(summary.verdict())
     console.print(f"Plots, seeds and versions: {output}", soft_wrap=True)
+
+
+@app.command()
+def fit(
+    data: Annotated[Path, typer.Argument(help="A table: a .parquet or .csv file of any size.")],
+    target: Annotated[str, typer.Option(help="The column to predict.")],
+    output: Annotated[Path, typer.Option(help="The model file to write.")] = Path("model.skops"),
+    head: Annotated[
+        Literal["ridge", "svm"], typer.Option(help="One pass over the table, or the paper's SVM: several passes.")
+    ] = "ridge",
+    task: Annotated[
+        Literal["auto", "regression", "classification"], typer.Option(help="What the target is; auto looks at it.")
+    ] = "auto",
+    kernel: Annotated[str, typer.Option(help=f"One of {', '.join(KERNELS)}.")] = "gaussian",
+    n_frequencies: Annotated[int, typer.Option(min=1, help="Frequencies; each makes two features.")] = 256,
+    length_scale: Annotated[
+        list[float] | None, typer.Option(help="In units of the median distance; several are chosen from. [default: 1]")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the frequencies and of the sample of rows.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Train on a table and write a model file: columns standardised, text one column a category, penalty chosen."""
+    say = _voice(as_json)
+    with _sentences():
+        _check_output(output)
+        if kernel not in KERNELS:
+            raise ValueError(f"--kernel {kernel} is not one of {', '.join(KERNELS)}.")
+        table = Table(data, target, drop or ())
+        settings = models.Settings(head, task, kernel, n_frequencies, length_scale or [1.0], seed)
+        partial = output.with_name(output.name + ".partial")
+        training = _resumed(partial, table, settings, say) if resume else models.Training.of(table, settings)
+        begin = monotonic()
+        for sentence in training.run(table, _track, _checkpoint(partial)):
+            say(sentence)
+        model = training.model(table)
+        models.save(model, output)
+        partial.unlink(missing_ok=True)
+        report = _report(model, training, monotonic() - begin, output)
+    _answer(report, as_json)
+
+
+@app.command()
+def predict(
+    model: Model,
+    data: Annotated[Path, typer.Argument(help="A table with the columns that the model was trained on.")],
+    output: Annotated[Path, typer.Option(help="The .csv or .parquet file to write.")] = Path("predictions.csv"),
+    std: Annotated[
+        bool, typer.Option("--std", help="Add the standard deviation of a regression's predictions.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Predict the target for every row of a table."""
+    with _sentences():
+        _check_output(output)
+        loaded = _model(model)
+        n_rows = models.write_predictions(loaded, data, output, _track, deviations=std)
+    _answer({"rows": n_rows, "target": loaded.target, "output": str(output)}, as_json)
+
+
+@app.command()
+def error(
+    model: Model,
+    data: Annotated[Path, typer.Argument(help="A table, with the target for the prediction error.")],
+    as_json: Json = False,
+) -> None:
+    """Measure a model on a table: the error of its kernel, and of its predictions if the table has the target."""
+    with _sentences():
+        scores = models.score(_model(model), data, _track)
+    low, high = scores.kernel_error.low, scores.kernel_error.high
+    report = {"rows": scores.n_rows, **scores.measures, "kernel_error": scores.kernel_error.error}
+    _answer(report | {"kernel_error_low": low, "kernel_error_high": high}, as_json)
+
+
+def _report(model: models.TableModel, training: models.Training, seconds: float, output: Path) -> dict[str, Any]:
+    """What `fit` has to tell."""
+    head = model.head
+    chosen = {"C": head.C_} if isinstance(head, FourierSVC) else {"alpha": head.alpha_}
+    measure = "accuracy" if isinstance(head, FourierSVC) else "r2"
+    kernel_error = head.features_.kernel_error(training.sample, random_state=0)
+    return {
+        "task": model.task,
+        "target": model.target,
+        "rows": model.n_rows,
+        "columns": len(model.encoding.names),
+        **chosen,
+        "length_scale": float(head.features_.length_scale_),
+        f"cross_validated_{measure}": head.best_score_,
+        "kernel_error": kernel_error.error,
+        "seconds": round(seconds, 2),
+        "output": str(output),
+    }
+
+
+def _resumed(partial: Path, table: Table, settings: models.Settings, say: Callable[[str], None]) -> models.Training:
+    """The training that was interrupted, if it is the same one."""
+    if not partial.is_file():
+        say(f"There is no {partial} to resume from: starting at the beginning.")
+        return models.Training.of(table, settings)
+    training = models.load(partial)
+    if not isinstance(training, models.Training) or training.fingerprint != table.fingerprint():
+        raise ValueError(f"{partial} belongs to other data than {table.path} as it is now; start without --resume.")
+    if training.settings != settings:
+        raise ValueError(f"{partial} was begun with other options; give the same ones, or start without --resume.")
+    of = "" if table.n_groups is None else f" of {table.n_groups}"
+    phase = "reading" if training.head is None else "training"
+    say(f"Resuming the {phase} at row group {training.next_group + 1}{of}.")
+    return training
+
+
+def _checkpoint(partial: Path) -> Callable[[models.Training], None]:
+    """Stores a training, but not more often than every few seconds."""
+    last = monotonic()
+
+    def store(training: models.Training) -> None:
+        nonlocal last
+        if monotonic() - last >= CHECKPOINT_SECONDS:
+            models.save(training, partial)
+            last = monotonic()
+
+    return store
+
+
+def _model(path: Path) -> models.TableModel:
+    loaded = models.load(path)
+    if not isinstance(loaded, models.TableModel):
+        raise ValueError(f"{path} is an interrupted training; finish it with `bochner fit --resume`.")
+    return loaded
+
+
+def _voice(as_json: bool) -> Callable[[str], None]:
+    """Says a sentence; with --json on the error stream, so that standard output holds the object alone."""
+    return lambda sentence: typer.echo(sentence, err=as_json)
+
+
+def _answer(report: dict[str, Any], as_json: bool) -> None:
+    """Print a report as JSON, or a line a figure."""
+    if as_json:
+        typer.echo(json.dumps(report))
+        return
+    for name, value in report.items():
+        typer.echo(f"{name.replace('_', ' ')}: {f'{value:.4g}' if isinstance(value, float) else value}")
+
+
+def _check_output(output: Path) -> None:
+    if output.is_dir() or not output.parent.is_dir():
+        wrong = "is a folder" if output.is_dir() else "is in a folder that does not exist"
+        raise ValueError(f"--output {output} {wrong}; give the name of a file to write.")
+
+
+@contextmanager
+def _sentences() -> Iterator[None]:
+    """Turn what is wrong with the input into one sentence and exit code 2."""
+    try:
+        yield
+    except (ValueError, OSError) as wrong:
+        typer.echo(f"Error: {wrong}", err=True)
+        raise typer.Exit(2) from None
 
 
 def _own_table(path: Path, console: Console) -> datasets.Split:
@@ -74,6 +239,14 @@ def _own_table(path: Path, console: Console) -> datasets.Split:
 
 
 def _run(study: KernelStudy, data: datasets.Split, console: Console) -> list[Row]:
+    return list(_track(run_kernel_study(study, data), "fitting", study.n_fits, console))
+
+
+def _track(
+    items: Iterable[Any], description: str, total: int | None = None, console: Console | None = None
+) -> Iterator[Any]:
+    """The items, with a progress bar in a terminal; silent in a pipe."""
+    console = console or Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        return list(progress.track(run_kernel_study(study, data), total=study.n_fits, description="fitting"))
+        yield from progress.track(items, total=total, description=description)

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Linear models on Fourier features that choose their own penalty: `FourierRidge`, `FourierRidgeClassifier`, `FourierSVC`.
+"""Linear models on Fourier features that choose their own penalty: ridge regression and classification, and the SVM.
 
 None of them holds the features of all rows of a large data set. Ridge regression needs one pass over the rows for all
 penalties and folds, and can be continued with more rows; the support vector machine needs a few passes a value of C.
 """
 
 import sys
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from os import PathLike
@@ -24,6 +25,8 @@ from sklearn.base import (
     RegressorMixin,
     _fit_context,
     clone,
+    is_classifier,
+    is_regressor,
 )
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import check_cv
@@ -38,7 +41,7 @@ from bochner.blocks import Array, Floats, Indices, is_sparse, row_spans
 from bochner.features import SPAN_ROWS, add_moments, map_features
 from bochner.ridge import RidgePath, RidgeSolution, cross_validated_errors, generalised_errors, spread
 from bochner.squared_hinge import Batch, Batches, solve_one, walk
-from bochner.tables import EncodedTable, Table, survey
+from bochner.tables import MOST_CLASSES, EncodedTable, Table, survey
 from bochner.transformer import FourierFeatures
 
 __all__ = ["FourierRidge", "FourierRidgeClassifier", "FourierSVC"]
@@ -64,6 +67,8 @@ class _Head(BaseEstimator):
     length_scales: Sequence[float]
     random_state: Any
     verbose: int
+    features_: Any  # FourierFeatures; an attribute here, computed there
+    _dtype: str
 
     def _fit_features(self, X: Any, weights: Floats | None) -> list[FourierFeatures]:
         """The features, fitted for each of the length scales."""
@@ -85,7 +90,7 @@ class _Head(BaseEstimator):
     def _validate_rows(self, X: Any) -> Any:
         """New rows, fit for the features; a path is read whole, encoded as at `fit`."""
         check_is_fitted(self)
-        features: FourierFeatures = self.features_  # type: ignore[attr-defined]
+        features = self.features_
         X = validate_data(
             self, X, accept_sparse="csr", dtype=features.frequencies_.dtype, reset=False, ensure_all_finite=False
         )
@@ -97,7 +102,7 @@ class _Head(BaseEstimator):
             return np.concatenate([self._scores(rows) for _, rows in self._encoded(X).batches()])
         X = self._validate_rows(X)
         coef, intercept = self._coefficients()
-        scores = map_features(self.features_._block_map(), X, coef.shape[1], lambda features: features @ coef)  # type: ignore[attr-defined]
+        scores = map_features(self.features_._block_map(), X, coef.shape[1], lambda features: features @ coef)
         scores += intercept
         return scores.astype(X.dtype, copy=False)
 
@@ -107,17 +112,42 @@ class _Head(BaseEstimator):
             raise ValueError(f"{type(self).__name__} was fitted on an array and cannot read {path}; give an array.")
         return EncodedTable(Table(path, columns=[*encoding.numeric, *encoding.categories]), encoding)
 
-    def _survey(self, path: Any, target: Any) -> tuple[EncodedTable, Array, list[Any] | None]:
-        """A file to learn from: the table, a sample of its rows, and the different targets unless there are too many."""
+    def _fit_file(self, path: Any, target: Any, sample_weight: Any) -> Self:
+        """Learn from a file: one look at every row for a sample and the classes, then as many as it takes."""
+        if sample_weight is not None:
+            raise ValueError("`sample_weight` is for arrays; the rows of a file count once each.")
         if not isinstance(target, str):
             raise ValueError(f"`y` must be the name of the column of {path} to predict. Got {target!r} instead.")
         table = Table(path, target)
+        if table.target_is_text and is_regressor(self):
+            raise ValueError(
+                f"{path}: column {target!r} holds text, which is no target for a regression; use "
+                f"FourierRidgeClassifier or FourierSVC."
+            )
         found = survey(table, seed=int(check_random_state(self.random_state).randint(2**31 - 1)))
-        encoding = found.encoding(table, standardise=False)
+        if found.target_values is None and is_classifier(self):
+            raise ValueError(
+                f"{path}: column {target!r} has more than {MOST_CLASSES} different values; use FourierRidge."
+            )
+        encoding = found.encoding(standardise=False)
+        self._learn(EncodedTable(table, encoding), encoding.encode(found.cells()), found.target_values)
         self._encoding = encoding
-        self.n_features_in_ = len(encoding.names)
-        self.feature_names_in_ = np.array(encoding.names, dtype=object)
-        return EncodedTable(table, encoding), encoding.encode(found.sample_cells(table)), found.target_values
+        return self
+
+    @abstractmethod
+    def _learn(self, source: EncodedTable, sample: Array, values: list[Any] | None) -> None:
+        """Learn from a table, given a sample of its rows and the values of the target unless they are too many."""
+
+    def _validate_learning(
+        self, X: Any, y: Any, sample_weight: Any, first: bool, **options: Any
+    ) -> tuple[Any, Any, Any]:
+        """Rows, targets and weights to learn from; all but the first rows have the width and dtype of those before."""
+        dtype = [np.float64, np.float32] if first else self._dtype
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtype, reset=first, **options)
+        self._dtype = X.dtype.name
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        return X, y, sample_weight
 
     @abstractmethod
     def _coefficients(self) -> tuple[Floats, Floats]:
@@ -234,6 +264,7 @@ class _RidgeHead(_Head):
         """
         self._forget()
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        self._dtype = X.dtype.name
         self._prepared = self._fit_features(X, sample_weight)
         return self
 
@@ -247,23 +278,19 @@ class _RidgeHead(_Head):
         self._choice: _Choice | None = self._choose(self._sums)
         return self
 
-    def _fit_table(self, path: Any, target: Any) -> Self:
-        """Learn from a file: one look for a sample and the classes, one for the sums."""
-        self._forget()
-        source, sample, values = self._survey(path, target)
-        self._check_table_target(source.table, values)
-        self._prepared = self._fit_features(sample, None)
+    def _learn(self, source: EncodedTable, sample: Array, values: list[Any] | None) -> None:
+        self.fit_features(sample)
+        options = {"classes": values} if is_classifier(self) else {}
         for chunk, rows in _tracked(source.batches(), "summing", self.verbose, source.table.n_chunks):
-            self._partial_fit(rows, self._table_targets(source.table.target_values(chunk)), np.ones(len(rows)))
+            self.partial_fit(rows, source.table.target_values(chunk), **options)
         self._solved()
-        return self
 
     def _partial_fit(self, X: Any, targets: Floats, weights: Floats) -> Self:
-        """Learn from more rows. Whole spans are summed, the rest waits, so that the cuts between calls do not matter."""
+        """Learn from more rows. Whole spans are summed and the rest waits, so that cuts between calls do not matter."""
         if not hasattr(self, "_sums"):
             if self.cv is not None and not isinstance(self.cv, Integral):
                 raise ValueError(f"`cv` must be a number of folds or None for `partial_fit`. Got {self.cv!r} instead.")
-            self._sums = _Sums(self.cv or 0, targets.shape[1], targets[0])
+            self._sums = _Sums(int(self.cv or 0), targets.shape[1], targets[0])
             if hasattr(self, "_prepared"):
                 self._sums.begin(self._prepared)
         self._choice = None
@@ -316,7 +343,10 @@ class _RidgeHead(_Head):
             outcomes.append((float(scores.max()), float(alphas[scores.argmax()]), errors.mean(axis=2), total))
         best = int(np.argmax([score for score, *_ in outcomes]))
         _, alpha, errors, total = outcomes[best]
+        if not spread(total, n_targets).all():
+            warnings.warn("A target is constant: the model predicts that constant.", UserWarning, stacklevel=2)
         solution = RidgePath.of(total, n_targets).at(alpha * total[-1 - n_targets, -1 - n_targets])
+        solution = replace(solution, intercept=solution.intercept + sums.origin)
         return _Choice(sums.candidates[best], alpha, solution, errors, np.array([score for score, *_ in outcomes]))
 
     def _check_folds(self, moments: Floats, weight: float, n_targets: int) -> None:
@@ -329,30 +359,37 @@ class _RidgeHead(_Head):
 
     def _coefficients(self) -> tuple[Floats, Floats]:
         solution = self._solved().solution
-        return solution.coef, solution.intercept + self._sums.origin
+        return solution.coef, solution.intercept
+
+    def settle(self) -> Self:
+        """Solve, and keep what prediction needs alone: the model becomes small, and `partial_fit` would begin anew.
+
+        Returns
+        -------
+        self
+            The model without its sums.
+        """
+        self._choice = self._solved()
+        self.__dict__.pop("_sums", None)
+        return self
 
     def _forget(self) -> None:
-        for name in ("_sums", "_prepared", "_choice", "_encoding", "feature_names_in_"):
+        for name in ("_sums", "_prepared", "_choice", "_encoding"):
             self.__dict__.pop(name, None)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_sums")
+        return hasattr(self, "_choice")
 
-    @abstractmethod
-    def _table_targets(self, values: Array) -> Floats:
-        """Targets (n, n_targets) from the target column of a file."""
 
-    @abstractmethod
-    def _check_table_target(self, table: Table, values: list[Any] | None) -> None:
-        """Refuse a target column that is of no use here."""
+STATE_TYPES = (_Sums, _Choice, RidgeSolution)  # what a ridge head is made of, for who stores one
 
 
 class FourierRidge(MultiOutputMixin, RegressorMixin, _RidgeHead):
     r"""Ridge regression on Fourier features: one pass over the rows for all penalties and folds.
 
-    Minimises :math:`\sum_i w_i (y_i - c \cdot z(x_i) - b)^2 + \alpha n |c|^2` with n the sum of the weights; `alpha` and
-    the length scale have the best mean R2 over the folds. The same as scikit-learn's ``Ridge(alpha * n)`` on the features
-    in a grid search with the same folds.
+    Minimises :math:`\sum_i w_i (y_i - c \cdot z(x_i) - b)^2 + \alpha n |c|^2` with n the sum of the weights; `alpha`
+    and the length scale have the best mean R2 over the folds. It equals scikit-learn's ``Ridge(alpha * n)`` on the
+    features in a grid search with the same folds.
 
     Parameters
     ----------
@@ -420,9 +457,8 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, _RidgeHead):
             The fitted model.
         """
         if _is_path(X):
-            _refuse_weights(sample_weight)
-            return self._fit_table(X, y)
-        X, targets, weights = self._validate(X, y, sample_weight, reset=True)
+            return self._fit_file(X, y, sample_weight)
+        X, targets, weights = self._validate(X, y, sample_weight, first=True)
         return self._fit(*_counted(X, targets, weights, _test_folds(self.cv, X, targets, classifier=False)))
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
@@ -446,7 +482,7 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, _RidgeHead):
         FourierRidge
             The model; it is solved when it is first used.
         """
-        X, targets, weights = self._validate(X, y, sample_weight, reset=not hasattr(self, "n_features_in_"))
+        X, targets, weights = self._validate(X, y, sample_weight, first=not hasattr(self, "_dtype"))
         return self._partial_fit(X, targets, np.ones(X.shape[0]) if weights is None else weights)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -489,29 +525,14 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, _RidgeHead):
         intercept = self._coefficients()[1]
         return float(intercept[0]) if self._is_flat else intercept
 
-    def _validate(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, Floats, Floats | None]:
-        dtype = [np.float64, np.float32] if reset else self._dtype
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=dtype, multi_output=True, y_numeric=True, reset=reset
-        )
+    def _validate(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> tuple[Any, Floats, Floats | None]:
+        X, y, weights = self._validate_learning(X, y, sample_weight, first, multi_output=True, y_numeric=True)
         targets = np.asarray(y, dtype=np.float64)
-        if reset:
-            self._is_flat, self._dtype = targets.ndim == 1, X.dtype
-        targets = targets.reshape(X.shape[0], -1)
-        if not reset and hasattr(self, "_sums") and targets.shape[1] != self._sums.n_targets:
-            raise ValueError(f"y has {targets.shape[1]} targets; the calls before had {self._sums.n_targets}.")
-        return X, targets, _check_weights(sample_weight, X)
-
-    def _table_targets(self, values: Array) -> Floats:
-        return values.astype(np.float64)[:, None]
-
-    def _check_table_target(self, table: Table, values: list[Any] | None) -> None:
-        self._is_flat, self._dtype = True, np.dtype(np.float32 if self._encoding.single else np.float64)
-        if table.target_is_text:
-            raise ValueError(
-                f"{table.path}: column {table.target!r} holds text, which is no target for a regression; use "
-                f"FourierRidgeClassifier or FourierSVC."
-            )
+        if not hasattr(self, "_sums") or first:
+            self._is_flat = targets.ndim == 1
+        elif targets.reshape(X.shape[0], -1).shape[1] != self._sums.n_targets:
+            raise ValueError(f"y has shape {targets.shape}; in the calls before it had {self._sums.n_targets} targets.")
+        return X, targets.reshape(X.shape[0], -1), weights
 
 
 class _LabelMixin(ClassifierMixin):
@@ -533,7 +554,8 @@ class _LabelMixin(ClassifierMixin):
             The class with the largest score.
         """
         scores = self.decision_function(X)
-        return self.classes_[(scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)]
+        labels = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[labels])
 
     def decision_function(self, X: Any) -> Floats:
         """Scores of the classes.
@@ -548,27 +570,25 @@ class _LabelMixin(ClassifierMixin):
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             For two classes the second one's score, else one column a class.
         """
-        scores = self._scores(X)  # type: ignore[attr-defined]
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        scores = self._scores(X)
+        return np.asarray(scores[:, 0] if scores.shape[1] == 1 else scores)
 
     @property
     def coef_(self) -> Floats:
         """Coefficients of the features, one row a class, a single row for two classes."""
-        return self._coefficients()[0].T  # type: ignore[attr-defined]
+        return np.asarray(self._coefficients()[0].T)
 
     @property
     def intercept_(self) -> Floats:
         """One constant a row of `coef_`."""
-        return self._coefficients()[1]  # type: ignore[attr-defined]
+        return np.asarray(self._coefficients()[1])
 
-    def _validate(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, Array, Floats | None]:
+    def _validate(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> tuple[Any, Array, Floats | None]:
         """Rows, labels as given, weights."""
-        dtype = [np.float64, np.float32] if reset else self._dtype
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtype, reset=reset)
-        self._dtype = X.dtype
+        X, y, weights = self._validate_learning(X, y, sample_weight, first)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
-        return X, y, _check_weights(sample_weight, X)
+        return X, y, weights
 
     def _set_classes(self, classes: Array) -> None:
         if len(classes) < 2:
@@ -584,14 +604,6 @@ class _LabelMixin(ClassifierMixin):
         if unknown.any():
             raise ValueError(f"y has the label {y[unknown][0]!r}, which is not among {self.classes_.tolist()}.")
         return labels
-
-    def _check_table_target(self, table: Table, values: list[Any] | None) -> None:
-        if values is None:
-            raise ValueError(
-                f"{table.path}: column {table.target!r} has more than a thousand different values: use FourierRidge."
-            )
-        self._dtype = np.dtype(np.float32 if self._encoding.single else np.float64)  # type: ignore[attr-defined]
-        self._set_classes(np.array(values))
 
 
 class FourierRidgeClassifier(_LabelMixin, _RidgeHead):
@@ -667,13 +679,12 @@ class FourierRidgeClassifier(_LabelMixin, _RidgeHead):
             The fitted model.
         """
         if _is_path(X):
-            _refuse_weights(sample_weight)
-            return self._fit_table(X, y)
-        X, y, weights = self._validate(X, y, sample_weight, reset=True)
+            return self._fit_file(X, y, sample_weight)
+        X, y, weights = self._validate(X, y, sample_weight, first=True)
         folds = _test_folds(self.cv, X, y, classifier=True)
         X, y, weights, folds = _counted(X, y, weights, folds)
         self._set_classes(np.unique(y))
-        return self._fit(X, self._table_targets(y), weights, folds)
+        return self._fit(X, self._indicators(y), weights, folds)
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -698,23 +709,26 @@ class FourierRidgeClassifier(_LabelMixin, _RidgeHead):
         FourierRidgeClassifier
             The model; it is solved when it is first used.
         """
-        X, y, weights = self._validate(X, y, sample_weight, reset=not hasattr(self, "n_features_in_"))
+        X, y, weights = self._validate(X, y, sample_weight, first=not hasattr(self, "_dtype"))
         if not hasattr(self, "classes_"):
             if classes is None:
-                raise ValueError("`classes` must be given in the first call of `partial_fit`: all classes there will be.")
+                raise ValueError(
+                    "`classes` must be given in the first call of `partial_fit`: all classes there will be."
+                )
             self._set_classes(np.unique(classes))
-        return self._partial_fit(X, self._table_targets(y), np.ones(X.shape[0]) if weights is None else weights)
+        return self._partial_fit(X, self._indicators(y), np.ones(X.shape[0]) if weights is None else weights)
 
-    def _table_targets(self, values: Array) -> Floats:
+    def _indicators(self, y: Array) -> Floats:
+        """1 for a class, -1 for the rest: one column for two classes, else one a class."""
         positive = np.arange(1, 2) if len(self.classes_) == 2 else np.arange(len(self.classes_))
-        return np.where(self._labels(values)[:, None] == positive, 1.0, -1.0)
+        return np.where(self._labels(y)[:, None] == positive, 1.0, -1.0)
 
 
 class FourierSVC(_LabelMixin, _Head):
     r"""L2-loss support vector machine on Fourier features, the paper's classifier; C by cross-validation.
 
-    Minimises liblinear's :math:`\tfrac12 (|c|^2 + b^2) + C \sum_i w_i \max(0, 1 - y_i (c \cdot z(x_i) + b))^2`, one class
-    against the rest, for all folds and classes at a time by Newton's method.
+    Minimises liblinear's :math:`\tfrac12 (|c|^2 + b^2) + C \sum_i w_i \max(0, 1 - y_i (c \cdot z(x_i) + b))^2`, one
+    class against the rest, for all folds and classes at a time by Newton's method.
 
     Parameters
     ----------
@@ -816,10 +830,9 @@ class FourierSVC(_LabelMixin, _Head):
             The fitted model.
         """
         if _is_path(X):
-            _refuse_weights(sample_weight)
-            return self._fit_table(X, y)
+            return self._fit_file(X, y, sample_weight)
         self.__dict__.pop("_encoding", None)
-        X, y, weights = self._validate(X, y, sample_weight, reset=True)
+        X, y, weights = self._validate(X, y, sample_weight, first=True)
         folds = _test_folds(self.cv, X, y, classifier=True)
         X, y, weights, folds = _counted(X, y, weights, folds)
         self._set_classes(np.unique(y))
@@ -830,10 +843,12 @@ class FourierSVC(_LabelMixin, _Head):
         if self.probability:
             chosen = clone(self).set_params(features=clone(self.features_), Cs=[self.C_], length_scales=[1.0], cv=None)
             chosen.set_params(probability=False)
-            self._calibrated = CalibratedClassifierCV(chosen, cv=self.cv, ensemble=False).fit(X, y, sample_weight=weights)
+            self._calibrated = CalibratedClassifierCV(chosen, cv=self.cv, ensemble=False).fit(
+                X, y, sample_weight=weights
+            )
         return self
 
-    @available_if(lambda self: self.probability)
+    @available_if(lambda self: self.probability)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:
         """Calibrated probabilities of the classes; only with ``probability=True``.
 
@@ -849,12 +864,11 @@ class FourierSVC(_LabelMixin, _Head):
         """
         return np.asarray(self._calibrated.predict_proba(self._validate_rows(X)))
 
-    def _fit_table(self, path: Any, target: Any) -> Self:
-        """Learn from a file, which is read again for every step."""
+    def _learn(self, source: EncodedTable, sample: Array, values: list[Any] | None) -> None:
         if self.probability or self.class_weight is not None or not isinstance(self.cv, Integral):
             raise ValueError("A file needs `probability`=False, `class_weight`=None and a number of folds as `cv`.")
-        source, sample, values = self._survey(path, target)
-        self._check_table_target(source.table, values)
+        self._set_classes(np.array(values))
+        sample = validate_data(self, sample, dtype=[np.float64, np.float32])
 
         def batches(features: FourierFeatures) -> Iterator[Batch]:
             for chunk, X in source.batches():
@@ -862,8 +876,7 @@ class FourierSVC(_LabelMixin, _Head):
                 folds = (chunk.first_row + np.arange(len(X))) % self.cv
                 yield Batch(features.transform(X), labels, np.ones(len(X)), folds)
 
-        self._choose(self._fit_features(sample, None), lambda features: partial(batches, features), self.cv)
-        return self
+        self._choose(self._fit_features(sample, None), lambda features: partial(batches, features), int(self.cv))
 
     def _choose(self, candidates: list[FourierFeatures], batches: Callable[..., Batches], n_folds: int) -> None:
         """Walk along C for every length scale, then solve on all rows."""
@@ -880,9 +893,10 @@ class FourierSVC(_LabelMixin, _Head):
         elif len(candidates) * len(Cs) > 1:
             raise ValueError("`cv`=None leaves nothing to choose by; give folds, or a single C and length scale.")
         else:
-            paths, best, place = [None], 0, 0
+            paths, best, place = [], 0, 0
         self.features_, self.C_ = candidates[best], float(Cs[place])
-        self._weights = solve_one(batches(self.features_), n_classes, self.C_, paths[best], place)
+        path = paths[best] if paths else None
+        self._weights = solve_one(batches(self.features_), n_classes, self.C_, path, place)
 
     def _coefficients(self) -> tuple[Floats, Floats]:
         check_is_fitted(self)
@@ -900,13 +914,15 @@ class _Rows:
 
     def batches(self, features: FourierFeatures) -> Batches:
         """Passes over the rows' features, which are held unless they are too many."""
-        rows = (self.labels, self.weights, self.folds)
         width = 2 * len(features.weights_)
         if self.X.shape[0] * width * features.weights_.itemsize <= HELD_BYTES:
-            whole = [Batch(features.transform(self.X), *rows)]
+            whole = [self._batch(features, slice(None))]
             return lambda: iter(whole)
         spans = row_spans(self.X.shape[0], BATCH_ROWS)
-        return lambda: (Batch(features.transform(self.X[span]), *(part[span] for part in rows)) for span in spans)
+        return lambda: (self._batch(features, span) for span in spans)
+
+    def _batch(self, features: FourierFeatures, rows: slice) -> Batch:
+        return Batch(features.transform(self.X[rows]), self.labels[rows], self.weights[rows], self.folds[rows])
 
 
 def _test_folds(cv: Any, X: Any, y: Array, *, classifier: bool) -> Indices:
@@ -931,17 +947,6 @@ def _counted(X: Any, y: Array, weights: Floats | None, folds: Indices) -> tuple[
         return X, y, weights, folds
     chosen = weights > 0.0
     return X[chosen], y[chosen], weights[chosen], folds[chosen]
-
-
-def _check_weights(sample_weight: Any, X: Any) -> Floats | None:
-    if sample_weight is None:
-        return None
-    return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
-
-
-def _refuse_weights(sample_weight: Any) -> None:
-    if sample_weight is not None:
-        raise ValueError("`sample_weight` is for arrays; the rows of a file count once each.")
 
 
 def _determination(errors: Floats, variances: Floats) -> Floats:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
+from scipy.linalg import lapack
 
 from bochner.blocks import Floats, in_threads
 
@@ -49,36 +50,43 @@ class RidgeSolution:
 
 
 @dataclass(frozen=True)
-class RidgePath:
-    """Centred moments with the eigendecomposition of their Gram matrix: a penalty costs one product from here."""
+class _Centred:
+    """Second moments of [z, 1, y] about the means."""
 
-    values: Floats
-    vectors: Floats
-    rotated: Floats
+    gram: Floats
+    cross: Floats
     mean: Floats
     target_mean: Floats
-    target_squares: Floats
     weight: float
 
     @classmethod
-    def of(cls, moments: Floats, n_targets: int) -> "RidgePath":
-        """From the second moments of [z, 1, y]."""
+    def of(cls, moments: Floats, n_targets: int) -> "_Centred":
         width = len(moments) - 1 - n_targets
         weight = float(moments[width, width])
         mean, target_mean = moments[:width, width] / weight, moments[width + 1 :, width] / weight
         gram = moments[:width, :width] - weight * np.outer(mean, mean)
         cross = moments[:width, width + 1 :] - weight * np.outer(mean, target_mean)
-        values, vectors = linalg.eigh(gram, driver="evd", check_finite=False, overwrite_a=True)
-        target_squares = weight * spread(moments, n_targets)
+        return cls(gram, cross, mean, target_mean, weight)
+
+
+@dataclass(frozen=True)
+class RidgePath:
+    """The eigendecomposition of a centred Gram matrix: from here a penalty costs one product."""
+
+    values: Floats
+    vectors: Floats
+    rotated: Floats
+    target_squares: Floats
+    centred: _Centred
+
+    @classmethod
+    def of(cls, moments: Floats, n_targets: int) -> "RidgePath":
+        """From the second moments of [z, 1, y]."""
+        centred = _Centred.of(moments, n_targets)
+        values, vectors = linalg.eigh(centred.gram, driver="evd", check_finite=False)
         # Rounding makes the smallest eigenvalues of a singular matrix negative.
         values = np.maximum(values, 0.0)
-        return cls(values, vectors, vectors.T @ cross, mean, target_mean, target_squares, weight)
-
-    def coefficients(self, penalties: Floats) -> tuple[Floats, Floats]:
-        """Coefficients (width, n_penalties, n_targets) and intercepts (n_penalties, n_targets)."""
-        scaled = self.rotated[:, None, :] / (self.values[:, None] + penalties)[:, :, None]
-        coef = np.tensordot(self.vectors, scaled, axes=1)
-        return coef, self.target_mean - np.tensordot(self.mean, coef, axes=1)
+        return cls(values, vectors, vectors.T @ centred.cross, centred.weight * spread(moments, n_targets), centred)
 
     def residual_squares(self, penalties: Floats) -> Floats:
         """Training sums of squared residuals (n_penalties, n_targets)."""
@@ -92,12 +100,34 @@ class RidgePath:
 
     def at(self, penalty: float) -> RidgeSolution:
         """The solution for one penalty."""
-        penalties = np.array([penalty])
-        coef, intercept = self.coefficients(penalties)
-        left = max(self.weight - float(self.degrees_of_freedom(penalties)[0]), np.finfo(float).tiny)
-        noise = self.residual_squares(penalties)[0] / left
-        half_precision = self.vectors / np.sqrt(self.values + penalty)
-        return RidgeSolution(coef[:, 0], intercept[0], noise, self.mean, half_precision, self.weight)
+        penalties, centred = np.array([penalty]), self.centred
+        coef = self.vectors @ (self.rotated / (self.values + penalty)[:, None])
+        left = max(centred.weight - float(self.degrees_of_freedom(penalties)[0]), np.finfo(float).tiny)
+        return RidgeSolution(
+            coef=coef,
+            intercept=centred.target_mean - centred.mean @ coef,
+            noise=self.residual_squares(penalties)[0] / left,
+            mean=centred.mean,
+            half_precision=self.vectors / np.sqrt(self.values + penalty),
+            weight=centred.weight,
+        )
+
+
+def _shrunk_solutions(gram: Floats, right: Floats, penalties: Floats) -> Floats:
+    r"""Solutions (width, n_penalties, n_columns) of :math:`(G + \lambda) c = b` for every penalty.
+
+    G is brought to tridiagonal form once, a third of the work of its eigenvectors; then a penalty is almost free.
+    """
+    if len(gram) < 2:
+        return right[:, None, :] / (gram + penalties)[:, :, None]
+    reflectors, diagonal, beside, tau, _ = lapack.dsytrd(gram, lower=1, lwork=64 * len(gram))
+    below = reflectors[1:, :-1]  # the first row takes part in no reflection
+    turned = np.array(right, order="F")
+    turned[1:] = lapack.dormqr("L", "T", below, tau, turned[1:], 64 * len(gram))[0]
+    solved = [lapack.dgtsv(beside, diagonal + penalty, beside, turned)[3] for penalty in penalties.tolist()]
+    solutions = np.stack(solved, axis=1).reshape(len(gram), -1)
+    solutions[1:] = lapack.dormqr("L", "N", below, tau, solutions[1:], 64 * len(gram))[0]
+    return solutions.reshape(len(gram), len(penalties), -1)
 
 
 def cross_validated_errors(fold_moments: Floats, n_targets: int, penalties: Floats) -> Floats:
@@ -115,24 +145,25 @@ def cross_validated_errors(fold_moments: Floats, n_targets: int, penalties: Floa
     total = fold_moments.sum(axis=0)
 
     def errors(held_out: Floats) -> Floats:
-        path = RidgePath.of(total - held_out, n_targets)
-        coef, intercept = path.coefficients(penalties)
+        trained = _Centred.of(total - held_out, n_targets)
+        coef = _shrunk_solutions(trained.gram, trained.cross, penalties)
+        intercept = trained.target_mean - np.tensordot(trained.mean, coef, axes=1)
         # a = [z, 1, y] times [c, b, -1] is the residual.
         own = np.broadcast_to(-np.eye(n_targets)[:, None, :], (n_targets, len(penalties), n_targets))
         combination = np.concatenate([coef, intercept[None], own]).reshape(len(total), -1)
         squares = np.einsum("ij,ij->j", combination, held_out @ combination)
         weight = held_out[-1 - n_targets, -1 - n_targets]
-        return np.maximum(squares, 0.0).reshape(len(penalties), n_targets) / weight
+        return np.asarray(np.maximum(squares, 0.0).reshape(len(penalties), n_targets) / weight)
 
     return np.stack(list(in_threads(errors, list(fold_moments[:-1]))), axis=1)
 
 
 def generalised_errors(path: RidgePath, penalties: Floats) -> Floats:
     r"""Generalised cross-validation (n_penalties, 1, n_targets): :math:`\mathrm{RSS} / n / (1 - \mathrm{df} / n)^2`."""
-    left = 1.0 - path.degrees_of_freedom(penalties) / path.weight
+    left = 1.0 - path.degrees_of_freedom(penalties) / path.centred.weight
     with np.errstate(divide="ignore"):
         factors = np.where(left > 0.0, 1.0 / np.square(left), np.inf)
-    errors = path.residual_squares(penalties) / path.weight
+    errors = path.residual_squares(penalties) / path.centred.weight
     return np.where(np.isfinite(factors)[:, None], errors * factors[:, None], np.inf)[:, None, :]
 
 

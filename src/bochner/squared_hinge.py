@@ -4,14 +4,16 @@ r"""The L2-loss support vector machine in the primal, many problems at a time.
 .. math:: f(w) = \tfrac12 |w|^2 + C \sum_i s_i \max(0, 1 - y_i \, w \cdot a_i)^2, \quad a = [z, 1],
 
 liblinear's objective, the intercept penalised with the rest. f is piecewise quadratic: Newton's method with the
-Hessian :math:`I + 2 C \sum_{active} s_i a_i a_i^T` ends after a handful of steps. Problems (a class against the rest, on
-the rows outside a fold) share every pass over the rows, and a Hessian is corrected by the rows that became active or
-inactive since the last pass alone; along a path of C that is about as much work as computing it once or twice.
+Hessian :math:`I + 2 C \sum_{active} s_i a_i a_i^T` ends after a handful of steps. Problems (a class against the rest,
+on the rows outside a fold) share every pass over the rows, and a Hessian is corrected by the rows that became active
+or inactive since the last pass alone; along a path of C that is about as much work as computing it once or twice.
 """
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -88,15 +90,15 @@ def walk(
     at_once = max(1, HESSIAN_BYTES // (n_targets * total.nbytes))
     errors, starts = np.zeros((len(Cs), n_folds)), np.zeros((len(Cs), len(total), n_targets))
     groups = row_spans(n_folds, at_once)
-    all_problems: Problems | None = None
-    steps = [int(step) for _ in groups for step in np.argsort(Cs)]
-    for place, step in enumerate(progress(steps)):
-        folds = np.arange(n_folds)[groups[place // len(Cs)]]
-        if place % len(Cs) == 0:
-            all_problems = Problems(batches, folds, n_targets, total - grams[folds])
-        weights = all_problems.solve(float(Cs[step]))
-        errors[step, folds] = all_problems.errors
-        starts[step] += weights.reshape(len(total), len(folds), n_targets).sum(axis=1) / n_folds
+    steps = iter(progress([int(step) for _ in groups for step in np.argsort(Cs)]))
+    for group in groups:
+        folds = np.arange(n_folds)[group]
+        problems = Problems(batches, folds, n_targets, total - grams[folds])
+        for step in islice(steps, len(Cs)):
+            weights = problems.solve(float(Cs[step]))
+            errors[step, folds] = problems.errors
+            starts[step] += weights.reshape(len(total), len(folds), n_targets).sum(axis=1) / n_folds
+    next(steps, None)  # the bar is done
     return Path(errors, starts, total)
 
 
@@ -118,7 +120,7 @@ def _fold_grams(batches: Batches, n_folds: int) -> Floats:
         for fold in np.unique(batch.folds % (n_folds + 1)):
             rows = np.flatnonzero(batch.folds % (n_folds + 1) == fold)
             spans = [rows[span] for span in row_spans(len(rows), GATHERED_ROWS)]
-            for gram in in_threads(lambda own, batch=batch: _gram(batch, own), spans):
+            for gram in in_threads(partial(_gram, batch), spans):
                 grams[fold] += gram
     if grams is None:
         raise ValueError("There are no rows to learn from.")
@@ -127,7 +129,7 @@ def _fold_grams(batches: Batches, n_folds: int) -> Floats:
 
 def _gram(batch: Batch, rows: Indices) -> Floats:
     gathered = _gathered(batch, rows)
-    return gathered.T @ gathered
+    return np.asarray(gathered.T @ gathered)
 
 
 def _gathered(batch: Batch, rows: Indices) -> Floats:
@@ -198,7 +200,7 @@ class Problems:
         return origin
 
     def _objective(self, C: float) -> Floats:
-        return 0.5 * np.square(self.weights).sum(axis=0) + C * self.losses
+        return np.asarray(0.5 * np.square(self.weights).sum(axis=0) + C * self.losses)
 
     def _directions(self, C: float, chosen: Mask) -> tuple[Floats, Floats]:
         """Newton's directions and the decreases -g'd that they promise, for the chosen problems (others: zeros)."""
@@ -229,7 +231,7 @@ class Problems:
         for batch in self.batches():
             flips: list[Array] = []
             spans = row_spans(len(batch.labels), GATHERED_ROWS)
-            for parts in in_threads(lambda span, batch=batch: self._evaluate(batch, span, both), spans):
+            for parts in in_threads(partial(self._evaluate, batch, both), spans):
                 losses += parts.losses
                 slopes += parts.slopes
                 wrong += parts.wrong
@@ -240,7 +242,7 @@ class Problems:
         self.errors = np.divide(wrong, total, out=np.zeros_like(wrong), where=total > 0.0)
         return losses, slopes
 
-    def _evaluate(self, batch: Batch, span: slice, both: Floats) -> "_Parts":
+    def _evaluate(self, batch: Batch, both: Floats, span: slice) -> "_Parts":
         """What the rows of a span add to the sums, and which of them became active (1) or inactive (-1)."""
         features = batch.features[span].astype(np.float64, copy=False)
         labels, folds, weights = batch.labels[span], batch.folds[span], batch.weights[span]

@@ -95,7 +95,7 @@ class Table:
     @property
     def n_groups(self) -> int | None:
         """The number of groups, if the file tells."""
-        return self._parquet().num_row_groups if self._is_parquet else None
+        return int(self._parquet().num_row_groups) if self._is_parquet else None
 
     @property
     def n_chunks(self) -> int | None:
@@ -103,7 +103,7 @@ class Table:
         if not self._is_parquet:
             return None
         metadata = self._parquet().metadata
-        return sum(-(-metadata.row_group(group).num_rows // BATCH_ROWS) for group in range(metadata.num_row_groups))
+        return sum(-(-int(metadata.row_group(group).num_rows) // BATCH_ROWS) for group in range(metadata.num_row_groups))
 
     def target_values(self, chunk: Chunk) -> Array:
         """The targets of a chunk: text, or numbers as the file has them."""
@@ -196,7 +196,9 @@ class Table:
                     self._refuse_cell(chunk.first_row + row, name, f"is {values[row]}")
 
     def _refuse_cell(self, row: int, name: str, what: str) -> NoReturn:
-        raise ValueError(f"{self.path}: row {row + 1}, column {name!r} {what}; fill it in, or drop the row or the column.")
+        raise ValueError(
+            f"{self.path}: row {row + 1}, column {name!r} {what}; fill it in, or drop the row or the column."
+        )
 
     def _explain(self, error: Exception) -> NoReturn:
         """Raise one sentence for what pyarrow says, with the row and the column where there are any."""
@@ -277,13 +279,24 @@ class Survey:
 
     seed: int
     sample_rows: int
+    numeric: list[str]
+    text: list[str]
+    single: bool
     n_rows: int = 0
-    next_group: int = 0
     scaler: StandardScaler = field(default_factory=StandardScaler)
     categories: dict[str, list[str]] = field(default_factory=dict)
     target_values: list[Any] | None = field(default_factory=list)
     keys: Array = field(default_factory=lambda: np.empty(0))
     sample: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, table: Table, seed: int) -> "Survey":
+        """A survey that has not begun; the seed decides which rows are sampled."""
+        # Enough for the features, and not more than some megabytes.
+        width = len(table.numeric) + 8 * len(table.text)
+        sample_rows = max(1000, min(SAMPLE_ROWS, SAMPLE_BYTES // (8 * width)))
+        single = all(str(table.schema.field(name).type) in ("float", "halffloat") for name in table.numeric)
+        return cls(seed, sample_rows, table.numeric, table.text, single)
 
     def add(self, table: Table, chunk: Chunk) -> None:
         """Take the rows of a chunk into account."""
@@ -295,9 +308,13 @@ class Survey:
         if table.target is not None and self.target_values is not None:
             found = set(self.target_values) | set(np.unique(table.target_values(chunk)).tolist())
             self.target_values = sorted(found) if len(found) <= MOST_CLASSES else None
-        self._add_to_sample(table, cells)
+        self._add_to_sample(cells)
         self.n_rows += cells.num_rows
-        self.next_group = chunk.group
+
+    def check_not_empty(self, table: Table) -> None:
+        """Refuse a table without rows."""
+        if not self.n_rows:
+            raise ValueError(f"{table.path} has no rows; its columns are {_listed(table.schema.names)}.")
 
     def _add_categories(self, table: Table, name: str, values: list[str]) -> None:
         found = sorted(set(self.categories.get(name, [])) | set(values))
@@ -308,7 +325,7 @@ class Survey:
             )
         self.categories[name] = found
 
-    def _add_to_sample(self, table: Table, cells: "pa.RecordBatch") -> None:
+    def _add_to_sample(self, cells: "pa.RecordBatch") -> None:
         """Keep the rows with the smallest of random keys: a uniform sample, however the rows are cut into chunks."""
         # The key of a row depends on the seed and the row's number alone.
         rng = np.random.Generator(np.random.Philox(key=self.seed).advance(self.n_rows // 4))
@@ -320,24 +337,23 @@ class Survey:
             kept = np.sort(np.argpartition(keys, self.sample_rows)[: self.sample_rows])
         self.keys = keys[kept]
         old, taken = kept[kept < n_old], cells.take(_arrow().array(kept[kept >= n_old] - n_old))
-        for name in [*table.numeric, *table.text]:
+        for name in [*self.numeric, *self.text]:
             values = taken.column(name).to_numpy(False)
             self.sample[name] = np.concatenate([self.sample[name][old], values]) if n_old else values
 
-    def sample_cells(self, table: Table) -> "pa.RecordBatch":
+    def cells(self) -> "pa.RecordBatch":
         """The sampled rows, in their order."""
-        return _arrow().RecordBatch.from_pydict({name: self.sample[name] for name in [*table.numeric, *table.text]})
+        return _arrow().RecordBatch.from_pydict({name: self.sample[name] for name in [*self.numeric, *self.text]})
 
-    def encoding(self, table: Table, *, standardise: bool) -> Encoding:
+    def encoding(self, *, standardise: bool) -> Encoding:
         """How to turn the table's rows into numbers."""
-        n_numeric = len(table.numeric)
-        scaled = standardise and n_numeric > 0
+        scaled = standardise and bool(self.numeric)
         return Encoding(
-            numeric=table.numeric,
-            categories={name: self.categories[name] for name in table.text},
-            mean=self.scaler.mean_ if scaled else np.zeros(n_numeric),
-            scale=self.scaler.scale_ if scaled else np.ones(n_numeric),
-            single=all(str(table.schema.field(name).type) in ("float", "halffloat") for name in table.numeric),
+            numeric=self.numeric,
+            categories={name: self.categories[name] for name in self.text},
+            mean=self.scaler.mean_ if scaled else np.zeros(len(self.numeric)),
+            scale=self.scaler.scale_ if scaled else np.ones(len(self.numeric)),
+            single=self.single,
         )
 
 
@@ -351,23 +367,11 @@ def survey(table: Table, seed: int) -> Survey:
     seed : int
         Seed of the sample of rows.
     """
-    found = Survey(seed, sample_rows(table))
+    found = Survey.of(table, seed)
     for chunk in table.chunks():
         found.add(table, chunk)
-    check_not_empty(table, found)
+    found.check_not_empty(table)
     return found
-
-
-def sample_rows(table: Table) -> int:
-    """How many rows to sample: enough for the features, and not more than some megabytes."""
-    width = len(table.numeric) + 8 * len(table.text)
-    return max(1000, min(SAMPLE_ROWS, SAMPLE_BYTES // (8 * width)))
-
-
-def check_not_empty(table: Table, found: Survey) -> None:
-    """Refuse a table without rows."""
-    if not found.n_rows:
-        raise ValueError(f"{table.path} has no rows; its columns are {_listed(table.schema.names)}.")
 
 
 def _numbers(cells: "pa.RecordBatch", names: list[str]) -> Array:

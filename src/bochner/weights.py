@@ -370,9 +370,7 @@ class Stein(Weighting):
 _Sketch = tuple[PairStatistics, list[tuple[PairStatistics, PairStatistics]]]
 
 
-def _kernel_sums(
-    kernel: Kernel, points: Any, roots: Floats, features: Floats, rows: slice, columns: slice
-) -> Floats:
+def _kernel_sums(kernel: Kernel, points: Any, roots: Floats, features: Floats, rows: slice, columns: slice) -> Floats:
     """Quadratic forms f' K f of the feature columns, then the sum of squares of K, for a block K of the kernel matrix.
 
     The rows and columns of K are multiplied by `roots`, the roots of the points' weights, as the features are. The

@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Models of tables: from a file with a target column to a model file, and from there to predictions.
+
+A model knows its columns, how to turn them into numbers, and a fitted head. It is stored with skops: reading a model
+file runs nothing of what is in it.
+"""
+
+import os
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from bochner.blocks import Array
+from bochner.frequencies import SAMPLERS
+from bochner.heads import STATE_TYPES, FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner.kernel_error import KernelError
+from bochner.kernels import KERNELS, IsotropicKernel
+from bochner.tables import Chunk, EncodedTable, Encoding, Survey, Table
+from bochner.transformer import FourierFeatures
+from bochner.weights import WEIGHTINGS
+
+__all__ = ["Scores", "Settings", "TableModel", "Training", "load", "save", "score", "write_predictions"]
+
+Head = FourierRidge | FourierRidgeClassifier | FourierSVC
+Track = Callable[[Iterable[Any], str, int | None], Iterable[Any]]
+MOST_WHOLE_NUMBERS = 20  # a target of more different whole numbers is a quantity, not a class
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user of `bochner fit` decides."""
+
+    head: Literal["ridge", "svm"]
+    task: Literal["auto", "regression", "classification"]
+    kernel: str
+    n_frequencies: int
+    length_scales: list[float]
+    seed: int
+
+    def new_head(self, task: str) -> Head:
+        """The estimator for a task, not yet fitted."""
+        if task == "regression" and self.head == "svm":
+            raise ValueError("A support vector machine classifies; for regression give --head ridge.")
+        features = FourierFeatures(
+            self.kernel,
+            n_frequencies=self.n_frequencies,
+            sampler="orthogonal" if issubclass(KERNELS[self.kernel], IsotropicKernel) else "halton",
+        )
+        kind = FourierRidge if task == "regression" else FourierSVC if self.head == "svm" else FourierRidgeClassifier
+        return kind(features, length_scales=self.length_scales, random_state=self.seed)
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """A fitted model of a table.
+
+    Attributes
+    ----------
+    task : str
+        "regression" or "classification".
+    target : str
+        The column that it predicts.
+    encoding : Encoding
+        How rows become numbers.
+    head : FourierRidge, FourierRidgeClassifier or FourierSVC
+        The fitted estimator.
+    n_rows : int
+        Number of rows it was trained on.
+    version : str
+        The version of bochner that made it.
+    """
+
+    task: str
+    target: str
+    encoding: Encoding
+    head: Head
+    n_rows: int
+    version: str = field(default_factory=lambda: version("bochner"))
+
+    def open(self, path: Path, *, with_target: bool) -> EncodedTable:
+        """Another table with the same columns."""
+        wanted = [*self.encoding.numeric, *self.encoding.categories]
+        table = Table(path, self.target if with_target else None, columns=wanted)
+        for name in wanted:
+            if (name in table.text) != (name in self.encoding.categories):
+                expected, found = ("text", "numbers") if name in self.encoding.categories else ("numbers", "text")
+                raise ValueError(f"{path}: column {name!r} holds {found}, and the model was trained on {expected}.")
+        return EncodedTable(table, self.encoding)
+
+    def predict(self, rows: Array) -> Array:
+        """Predictions for encoded rows."""
+        return np.asarray(self.head.predict(rows))
+
+
+@dataclass
+class Training:
+    """The training of a model, which can be stored at the end of any group of rows and taken up again there.
+
+    Two passes: a survey of the table, then the sums of ridge regression; a support vector machine reads the table
+    again for every step instead, and is not stored in between.
+    """
+
+    settings: Settings
+    fingerprint: list[str]
+    survey: Survey
+    task: str = ""
+    head: Head | None = None
+    next_group: int = 0
+
+    @property
+    def sample(self) -> Array:
+        """Sampled rows, encoded."""
+        return self.encoding.encode(self.survey.cells())
+
+    @property
+    def encoding(self) -> Encoding:
+        """How rows become numbers."""
+        return self.survey.encoding(standardise=True)
+
+    @classmethod
+    def of(cls, table: Table, settings: Settings) -> "Training":
+        """A training that has not begun."""
+        return cls(settings, table.fingerprint(), Survey.of(table, settings.seed))
+
+    def run(self, table: Table, track: Track, checkpoint: Callable[["Training"], None]) -> Iterator[str]:
+        """Train; yields sentences about what is going on, and leaves the finished head in `head`."""
+        if self.head is None:
+            yield from self._look(table, track, checkpoint)
+            self._check_target(table)
+            self.head = self.settings.new_head(self.task)
+            self.next_group = 0
+            if not isinstance(self.head, FourierSVC):
+                self.head.fit_features(self.sample)
+        if isinstance(self.head, FourierSVC):
+            self.head.verbose = 1
+            self.head._learn(EncodedTable(table, self.encoding), self.sample, self._classes())
+            return
+        total = table.n_chunks
+        for chunk, rows in track(EncodedTable(table, self.encoding).batches(self.next_group), "training", total):
+            self._store_if_due(chunk, checkpoint)
+            options = {"classes": self._classes()} if self.task == "classification" else {}
+            self.head.partial_fit(rows, table.target_values(chunk), **options)
+        self.head.settle()
+
+    def model(self, table: Table) -> TableModel:
+        """The model, once `run` is through."""
+        assert self.head is not None
+        return TableModel(self.task, str(table.target), self.encoding, self.head, self.survey.n_rows)
+
+    def _look(self, table: Table, track: Track, checkpoint: Callable[["Training"], None]) -> Iterator[str]:
+        for chunk in track(table.chunks(self.next_group), "reading", table.n_chunks):
+            self._store_if_due(chunk, checkpoint)
+            self.survey.add(table, chunk)
+        self.survey.check_not_empty(table)
+        self.task, reason = _task(table, self.survey)
+        if self.settings.task != "auto":
+            self.task, reason = self.settings.task, "as asked for"
+        yield f"Task: {self.task} ({reason})."
+        if table.text:
+            listed = ", ".join(f"{name} ({len(self.survey.categories[name])})" for name in table.text)
+            yield f"Columns with text, one column a category: {listed}."
+
+    def _check_target(self, table: Table) -> None:
+        """Refuse a target that there is nothing to learn from."""
+        values = self.survey.target_values
+        if values is not None and len(values) == 1:
+            raise ValueError(
+                f"{table.path}: column {table.target!r} has one value only, {values[0]!r}, in all {self.survey.n_rows} "
+                f"rows: there is nothing to learn."
+            )
+        if self.task == "regression" and table.target_is_text:
+            raise ValueError(f"{table.path}: column {table.target!r} holds text; give --task classification.")
+        if self.task == "classification" and values is None:
+            raise ValueError(f"{table.path}: column {table.target!r} has too many values; give --task regression.")
+
+    def _store_if_due(self, chunk: Chunk, checkpoint: Callable[["Training"], None]) -> None:
+        """At the beginning of a group all rows before it are in: a good place to stop."""
+        if chunk.group > self.next_group:
+            self.next_group = chunk.group
+            checkpoint(self)
+
+    def _classes(self) -> list[Any]:
+        values = list(self.survey.target_values or [])
+        # A CSV file's whole numbers come as floats.
+        return [int(value) for value in values] if isinstance(values[0], float) and _are_whole(values) else values
+
+
+def _task(table: Table, survey: Survey) -> tuple[str, str]:
+    """What kind of target the table has, and why."""
+    values = survey.target_values
+    name = repr(table.target)
+    if table.target_is_text:
+        return "classification", f"column {name} holds text, {len(values or [])} different values"
+    if values is None:
+        return "regression", f"column {name} holds numbers with more than a thousand different values"
+    if all(isinstance(value, bool) for value in values):
+        return "classification", f"column {name} holds true and false"
+    if _are_whole(values) and len(values) <= MOST_WHOLE_NUMBERS:
+        return "classification", f"column {name} holds {len(values)} different whole numbers"
+    return "regression", f"column {name} holds numbers, {len(values)} different values"
+
+
+def _are_whole(values: list[Any]) -> bool:
+    return all(float(value).is_integer() for value in values)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How well a model does on a table.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows.
+    kernel_error : KernelError
+        Relative error of the approximate kernel on a sample of the rows, with its 95 % interval.
+    measures : dict of str to float
+        Of a regression its root mean squared error and R2, of a classification the share of errors; empty without
+        targets.
+    """
+
+    n_rows: int
+    kernel_error: KernelError
+    measures: dict[str, float]
+
+
+def score(model: TableModel, path: Path, track: Track) -> Scores:
+    """Measure a model on a table, with the target if the table has it."""
+    with_target = model.target in Table(path).schema.names
+    source = model.open(path, with_target=with_target)
+    found = Survey.of(source.table, 0)
+    sums = np.zeros(4)  # losses, targets and their squares, less the first target
+    origin: Any = None
+    for chunk, rows in track(source.batches(), "measuring", source.table.n_chunks):
+        found.add(source.table, chunk)
+        if with_target:
+            actual, guess = source.table.target_values(chunk), model.predict(rows)
+            if model.task == "classification":
+                sums[0] += float((actual != guess).sum())
+            else:
+                origin = actual[0] if origin is None else origin
+                offset = actual.astype(np.float64) - origin
+                sums[:3] += np.square(actual - guess).sum(), offset.sum(), np.square(offset).sum()
+    found.check_not_empty(source.table)
+    sample = model.encoding.encode(found.cells())
+    error = model.head.features_.kernel_error(sample, random_state=0)
+    return Scores(found.n_rows, error, _measures(model.task, sums, found.n_rows) if with_target else {})
+
+
+def _measures(task: str, sums: Array, n_rows: int) -> dict[str, float]:
+    if task == "classification":
+        return {"error": float(sums[0] / n_rows)}
+    variance = sums[2] / n_rows - (sums[1] / n_rows) ** 2
+    mean_square = float(sums[0] / n_rows)
+    return {"rmse": mean_square**0.5, "r2": 1.0 - mean_square / variance if variance > 0.0 else float("nan")}
+
+
+def write_predictions(model: TableModel, path: Path, output: Path, track: Track, *, deviations: bool) -> int:
+    """Predict every row of a table into a CSV or Parquet file; returns the number of rows.
+
+    The file appears when it is complete.
+    """
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    writers = {".csv": csv.CSVWriter, ".parquet": parquet.ParquetWriter}
+    if output.suffix.lower() not in writers:
+        raise ValueError(f"--output {output} must end in .csv or .parquet.")
+    if deviations and not isinstance(model.head, FourierRidge):
+        raise ValueError("Standard deviations are for regressions; leave --std out.")
+    source = model.open(path, with_target=False)
+    temporary = output.with_name(output.name + ".new")
+    n_rows, writer = 0, None
+    try:
+        for _, rows in track(source.batches(), "predicting", source.table.n_chunks):
+            columns = {model.target: model.predict(rows)}
+            if isinstance(model.head, FourierRidge) and deviations:
+                columns["std"] = model.head.predict(rows, return_std=True)[1]
+            batch = pa.RecordBatch.from_pydict(columns)
+            writer = writers[output.suffix.lower()](temporary, batch.schema) if writer is None else writer
+            writer.write_batch(batch)
+            n_rows += len(rows)
+        if writer is None:
+            raise ValueError(f"{path} has no rows to predict.")
+        writer.close()
+        os.replace(temporary, output)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return n_rows
+
+
+def save(model: TableModel | Training, path: Path) -> None:
+    """Write a model, or a training in progress, to a file; whoever reads it never sees half a file."""
+    skops_io = _skops()
+    temporary = path.with_name(path.name + ".new")
+    try:
+        skops_io.dump(model, temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load(path: Path) -> Any:
+    """Read what `save` wrote; a file of another origin, or a damaged one, is refused.
+
+    Nothing in the file is executed: skops builds objects of the types that bochner uses and of no other.
+    """
+    skops_io = _skops()
+    if not path.is_file():
+        raise ValueError(
+            f"{path} {'is a folder' if path.is_dir() else 'does not exist'}; give a file of `bochner fit`."
+        )
+    try:
+        foreign = sorted(set(skops_io.get_untrusted_types(file=path)) - TRUSTED)
+        loaded = None if foreign else skops_io.load(path, trusted=sorted(TRUSTED))
+    except (zipfile.BadZipFile, OSError, EOFError, KeyError, ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is damaged, or not a model file of bochner.") from error
+    if not isinstance(loaded, TableModel | Training):
+        held = ", ".join(foreign[:3]) or type(loaded).__name__
+        raise ValueError(f"{path} was not made by bochner: it holds {held}; give a file of `bochner fit`.")
+    return loaded
+
+
+def _skops() -> Any:
+    try:
+        import skops.io
+    except ImportError as error:
+        raise ValueError("Model files need skops: pip install 'bochner[cli]'.") from error
+    return skops.io
+
+
+def _names(*kinds: type) -> set[str]:
+    return {f"{kind.__module__}.{kind.__qualname__}" for kind in kinds}
+
+
+# What a model file may hold beside numbers, text and scikit-learn's own estimators.
+TRUSTED = _names(
+    *(TableModel, Training, Settings, Survey, Encoding, FourierFeatures),
+    *(FourierRidge, FourierRidgeClassifier, FourierSVC, *STATE_TYPES),
+    *(*KERNELS.values(), *SAMPLERS.values(), *WEIGHTINGS.values()),
+) | {"bochner.hadamard.HadamardFrequencies"}
