@@ -11,9 +11,6 @@ from bochner.frequencies import MonteCarlo as MonteCarlo
 from bochner.frequencies import Orthogonal as Orthogonal
 from bochner.frequencies import Sobol as Sobol
 from bochner.frequencies import Sorf as Sorf
-from bochner.heads import FourierRidge as FourierRidge
-from bochner.heads import FourierRidgeClassifier as FourierRidgeClassifier
-from bochner.heads import FourierSVC as FourierSVC
 from bochner.kernel_error import KernelError as KernelError
 from bochner.kernels import Cauchy as Cauchy
 from bochner.kernels import Exponential as Exponential
@@ -21,6 +18,9 @@ from bochner.kernels import Gaussian as Gaussian
 from bochner.kernels import Laplacian as Laplacian
 from bochner.kernels import Matern as Matern
 from bochner.kernels import RationalQuadratic as RationalQuadratic
+from bochner.ridge_heads import FourierRidge as FourierRidge
+from bochner.ridge_heads import FourierRidgeClassifier as FourierRidgeClassifier
+from bochner.svm_head import FourierSVC as FourierSVC
 from bochner.transformer import FourierFeatures as FourierFeatures
 from bochner.weights import Quadrature as Quadrature
 from bochner.weights import Shrinkage as Shrinkage

@@ -21,8 +21,8 @@ from bochner.experiments import datasets
 from bochner.experiments.report import Summary, terminal_table, write_page
 from bochner.experiments.run import Row, run_kernel_study
 from bochner.experiments.studies import DEMO, KernelStudy
-from bochner.heads import FourierSVC
 from bochner.kernels import KERNELS
+from bochner.svm_head import FourierSVC
 from bochner.tables import Table
 
 __all__ = ["app"]

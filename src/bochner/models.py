@@ -17,9 +17,10 @@ import numpy as np
 
 from bochner.blocks import Array
 from bochner.frequencies import SAMPLERS
-from bochner.heads import STATE_TYPES, FourierRidge, FourierRidgeClassifier, FourierSVC
 from bochner.kernel_error import KernelError
 from bochner.kernels import KERNELS, IsotropicKernel
+from bochner.ridge_heads import STATE_TYPES, FourierRidge, FourierRidgeClassifier
+from bochner.svm_head import FourierSVC
 from bochner.tables import Chunk, EncodedTable, Encoding, Survey, Table
 from bochner.transformer import FourierFeatures
 from bochner.weights import WEIGHTINGS
@@ -131,7 +132,6 @@ class Training:
         """Train; yields sentences about what is going on, and leaves the finished head in `head`."""
         if self.head is None:
             yield from self._look(table, track, checkpoint)
-            self._check_target(table)
             self.head = self.settings.new_head(self.task)
             self.next_group = 0
             if not isinstance(self.head, FourierSVC):
@@ -160,6 +160,7 @@ class Training:
         self.task, reason = _task(table, self.survey)
         if self.settings.task != "auto":
             self.task, reason = self.settings.task, "as asked for"
+        self._check_target(table)
         yield f"Task: {self.task} ({reason})."
         if table.text:
             listed = ", ".join(f"{name} ({len(self.survey.categories[name])})" for name in table.text)

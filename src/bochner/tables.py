@@ -8,6 +8,7 @@ categories, a sample of rows); `Table.batches` then gives the rows themselves. W
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -28,6 +29,7 @@ SAMPLE_ROWS = 20_000  # for the features: ten times what weights are learned fro
 SAMPLE_BYTES = 1 << 26
 MOST_CATEGORIES = 100
 MOST_CLASSES = 1000
+NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class Table:
         columns: Sequence[str] | None = None,
     ) -> None:
         self.path = Path(path)
+        self._mostly_numbers: set[str] = set()
         self.schema = self._read_schema()
         self.target = target
         named = [target] if target is not None else []
@@ -103,7 +106,9 @@ class Table:
         if not self._is_parquet:
             return None
         metadata = self._parquet().metadata
-        return sum(-(-int(metadata.row_group(group).num_rows) // BATCH_ROWS) for group in range(metadata.num_row_groups))
+        return sum(
+            -(-int(metadata.row_group(group).num_rows) // BATCH_ROWS) for group in range(metadata.num_row_groups)
+        )
 
     def target_values(self, chunk: Chunk) -> Array:
         """The targets of a chunk: text, or numbers as the file has them."""
@@ -131,13 +136,25 @@ class Table:
         if not self.path.is_file():
             raise ValueError(f"{self.path} {'is a folder, not a file' if self.path.is_dir() else 'does not exist'}.")
         try:
-            schema = self._parquet().schema_arrow if self._is_parquet else self._open_csv(None).schema
+            schema = self._parquet().schema_arrow if self._is_parquet else self._read_csv_schema()
         except (pa.ArrowException, OSError) as error:
             self._explain(error)
         if len(set(schema.names)) < len(schema.names):
             twice = [name for name in schema.names if schema.names.count(name) > 1]
             raise ValueError(f"{self.path} has more than one column named {twice[0]!r}; rename one of them.")
         return schema
+
+    def _read_csv_schema(self) -> "pa.Schema":
+        pa = _arrow()
+        reader = self._open_csv(None)
+        for name, kind in zip(reader.schema.names, reader.schema.types, strict=True):
+            if not pa.types.is_string(kind):
+                continue
+            for cells in islice(self._open_csv(None), 1):
+                numbers = pa.compute.match_substring_regex(cells.column(name), NUMBER)
+                if 2 * (pa.compute.sum(numbers).as_py() or 0) > cells.num_rows:
+                    self._mostly_numbers.add(name)
+        return reader.schema
 
     def _kind(self, name: str) -> str:
         pa = _arrow()
@@ -148,7 +165,8 @@ class Table:
         if any(test(kind) for test in tests):
             return "number"
         if any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)):
-            return "text"
+            # A slip among numbers does not make a category: reading it as a number says where it is.
+            return "number" if name in self._mostly_numbers else "text"
         raise ValueError(f"{self.path}: column {name!r} holds {kind}; make numbers or text of it, or drop it.")
 
     def _parquet_chunks(self, columns: list[str], first_group: int) -> Iterator[Chunk]:
@@ -180,7 +198,9 @@ class Table:
             self.path,
             # One thread knows the number of a row that is malformed.
             read_options=csv.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False),
-            convert_options=csv.ConvertOptions(column_types=types, include_columns=columns),
+            convert_options=csv.ConvertOptions(
+                column_types=types, include_columns=columns, strings_can_be_null=True, quoted_strings_can_be_null=False
+            ),
         )
 
     def _check_cells(self, chunk: Chunk) -> None:

@@ -1,0 +1,535 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`FourierRidge` and `FourierRidgeClassifier`: one pass over the rows for all penalties and folds.
+
+What is learned are sums over rows, so that a model can be continued with more rows.
+"""
+
+import warnings
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context, is_classifier
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bochner.blocks import Array, Floats, Indices, is_sparse, row_spans
+from bochner.features import SPAN_ROWS, add_moments, map_features
+from bochner.heads import Head, LabelMixin, counted, fold_numbers, is_path, positive, tracked
+from bochner.ridge import RidgePath, RidgeSolution, cross_validated_errors, generalised_errors, spread
+from bochner.tables import EncodedTable
+from bochner.transformer import FourierFeatures
+
+__all__ = ["FourierRidge", "FourierRidgeClassifier"]
+
+ALPHAS = tuple(float(alpha) for alpha in np.logspace(-8, 4, 25))
+
+
+@dataclass
+class _Sums:
+    """Second moments of the rows seen so far, for each candidate and fold, and the rows that wait for a full span.
+
+    `totals[c][f]` belongs to candidate c and fold f; the last fold has the rows that are always trained on.
+    """
+
+    n_folds: int
+    n_targets: int
+    origin: Floats  # subtracted from targets: their squares keep their digits
+    candidates: list[FourierFeatures] = field(default_factory=list)
+    totals: list[Floats] = field(default_factory=list)
+    n_rows: int = 0
+    waiting: list[tuple[Any, Floats, Floats]] = field(default_factory=list)
+
+    def begin(self, candidates: list[FourierFeatures]) -> None:
+        """Sum for these features."""
+        width = 2 * len(candidates[0].weights_) + 1 + self.n_targets
+        self.candidates = candidates
+        self.totals = [np.zeros((self.n_folds + 1, width, width)) for _ in candidates]
+
+    def add(self, X: Any, targets: Floats, weights: Floats | None, folds: Indices | None = None) -> None:
+        """Add rows; their folds are dealt out in turn unless given."""
+        if folds is None:
+            folds = (self.n_rows + np.arange(X.shape[0])) % self.n_folds if self.n_folds else np.full(X.shape[0], -1)
+        for features, totals in zip(self.candidates, self.totals, strict=True):
+            add_moments(totals, features._block_map(), X, targets - self.origin, weights, folds)
+        self.n_rows += X.shape[0]
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """The outcome of the selection."""
+
+    features: FourierFeatures
+    alpha: float
+    solution: RidgeSolution
+    errors: Floats
+    scores: Floats
+
+
+class _RidgeHead(Head):
+    """Ridge regression on features, from second moments."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**Head._parameter_constraints, "alphas": ["array-like"]}
+
+    def __init__(
+        self,
+        features: FourierFeatures | None = None,
+        *,
+        alphas: Sequence[float] = ALPHAS,
+        cv: Any = 5,
+        length_scales: Sequence[float] = (1.0,),
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.features = features
+        self.alphas = alphas
+        self.cv = cv
+        self.length_scales = length_scales
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def features_(self) -> FourierFeatures:
+        """The fitted features."""
+        return self._solved().features
+
+    @property
+    def alpha_(self) -> float:
+        """The chosen penalty, relative to the number of rows."""
+        return self._solved().alpha
+
+    @property
+    def cv_errors_(self) -> Floats:
+        """Mean squared errors (n_alphas, n_folds) at the chosen length scale, the mean over targets."""
+        return self._solved().errors
+
+    @property
+    def best_score_(self) -> float:
+        """Mean R2 over the folds of the chosen penalty and length scale."""
+        return float(self._solved().scores.max())
+
+    @property
+    def length_scale_scores_(self) -> Floats:
+        """The best mean R2 of each of the `length_scales`."""
+        return self._solved().scores
+
+    def fit_features(self, X: Any, sample_weight: Any = None) -> Self:
+        """Fit the features alone, for `partial_fit` to use; without, it takes them from the first 8,192 rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            A sample of the rows to come.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How many times each row counts.
+
+        Returns
+        -------
+        self
+            With fitted features and nothing learned on them yet.
+        """
+        self._forget()
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        self._dtype = X.dtype.name
+        self._prepared = self._fit_features(X, sample_weight)
+        return self
+
+    def _fit(self, X: Any, targets: Floats, weights: Floats | None, folds: Indices) -> Self:
+        """Learn from validated rows; `folds` has -1 for rows that are always trained on."""
+        self._forget()
+        self._sums = _Sums(int(folds.max()) + 1, targets.shape[1], targets[0])
+        self._sums.begin(self._fit_features(X, weights))
+        for rows in tracked(row_spans(X.shape[0], 32 * SPAN_ROWS), "summing", self.verbose):
+            self._sums.add(X[rows], targets[rows], None if weights is None else weights[rows], folds[rows])
+        self._choice: _Choice | None = self._choose(self._sums)
+        return self
+
+    def _learn(self, source: EncodedTable, sample: Array, values: list[Any] | None) -> None:
+        self.fit_features(sample)
+        options = {"classes": values} if is_classifier(self) else {}
+        for chunk, rows in tracked(source.batches(), "summing", self.verbose, source.table.n_chunks):
+            self.partial_fit(rows, source.table.target_values(chunk), **options)
+        self._solved()
+
+    def _partial_fit(self, X: Any, targets: Floats, weights: Floats) -> Self:
+        """Learn from more rows. Whole spans are summed and the rest waits, so that cuts between calls do not matter."""
+        if not hasattr(self, "_sums"):
+            if self.cv is not None and not isinstance(self.cv, Integral):
+                raise ValueError(f"`cv` must be a number of folds or None for `partial_fit`. Got {self.cv!r} instead.")
+            self._sums = _Sums(int(self.cv or 0), targets.shape[1], targets[0])
+            if hasattr(self, "_prepared"):
+                self._sums.begin(self._prepared)
+        self._choice = None
+        sums = self._sums
+        n_missing = SPAN_ROWS - sum(rows.shape[0] for rows, _, _ in sums.waiting)
+        if X.shape[0] < n_missing:
+            sums.waiting.append((X.copy(), targets, weights))
+            return self
+        if sums.waiting:
+            self._add(sums, *_stacked([*sums.waiting, (X[:n_missing], targets[:n_missing], weights[:n_missing])]))
+            X, targets, weights = X[n_missing:], targets[n_missing:], weights[n_missing:]
+        n_whole = X.shape[0] // SPAN_ROWS * SPAN_ROWS
+        if n_whole:
+            self._add(sums, X[:n_whole], targets[:n_whole], weights[:n_whole])
+        sums.waiting = [(X[n_whole:].copy(), targets[n_whole:], weights[n_whole:])] if n_whole < X.shape[0] else []
+        return self
+
+    def _add(self, sums: _Sums, X: Any, targets: Floats, weights: Floats) -> None:
+        if not sums.candidates:
+            sums.begin(self._fit_features(X[:SPAN_ROWS], weights[:SPAN_ROWS]))
+        sums.add(X, targets, weights)
+
+    def _solved(self) -> _Choice:
+        """The outcome for all rows seen; computed now if rows came since the last time."""
+        check_is_fitted(self)
+        if self._choice is None:
+            sums = self._sums
+            if sums.waiting:
+                sums = deepcopy(sums)
+                self._add(sums, *_stacked(sums.waiting))
+            self._choice = self._choose(sums)
+        return self._choice
+
+    def _choose(self, sums: _Sums) -> _Choice:
+        """The length scale and penalty with the best mean R2 over the folds, or by generalised cross-validation."""
+        alphas = positive("alphas", self.alphas)
+        n_targets = sums.n_targets
+        outcomes = []
+        for moments in sums.totals:
+            total = moments.sum(axis=0)
+            weight = total[-1 - n_targets, -1 - n_targets]
+            self._check_folds(moments, weight, n_targets)
+            if sums.n_folds:
+                errors = cross_validated_errors(moments, n_targets, alphas * weight)
+                variances = np.array([spread(held_out, n_targets) for held_out in moments[:-1]])
+            else:
+                errors = generalised_errors(RidgePath.of(total, n_targets), alphas * weight)
+                variances = spread(total, n_targets)[None]
+            scores = _determination(errors, variances).mean(axis=(1, 2))
+            outcomes.append((float(scores.max()), float(alphas[scores.argmax()]), errors.mean(axis=2), total))
+        best = int(np.argmax([score for score, *_ in outcomes]))
+        _, alpha, errors, total = outcomes[best]
+        if not spread(total, n_targets).all():
+            warnings.warn("A target is constant: the model predicts that constant.", UserWarning, stacklevel=2)
+        solution = RidgePath.of(total, n_targets).at(alpha * total[-1 - n_targets, -1 - n_targets])
+        solution = replace(solution, intercept=solution.intercept + sums.origin)
+        return _Choice(sums.candidates[best], alpha, solution, errors, np.array([score for score, *_ in outcomes]))
+
+    def _check_folds(self, moments: Floats, weight: float, n_targets: int) -> None:
+        held_out = moments[:-1, -1 - n_targets, -1 - n_targets]
+        if not (held_out > 0.0).all() or not (held_out < weight).all():
+            raise ValueError(
+                f"A fold of `cv`={self.cv!r} has no rows to train or to test on (of positive weight); give fewer folds "
+                f"or more rows."
+            )
+
+    def _coefficients(self) -> tuple[Floats, Floats]:
+        solution = self._solved().solution
+        return solution.coef, solution.intercept
+
+    def settle(self) -> Self:
+        """Solve, and keep what prediction needs alone: the model becomes small, and `partial_fit` would begin anew.
+
+        Returns
+        -------
+        self
+            The model without its sums.
+        """
+        self._choice = self._solved()
+        self.__dict__.pop("_sums", None)
+        return self
+
+    def _forget(self) -> None:
+        for name in ("_sums", "_prepared", "_choice", "_encoding"):
+            self.__dict__.pop(name, None)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_choice")
+
+
+STATE_TYPES = (_Sums, _Choice, RidgeSolution)  # what a ridge head is made of, for who stores one
+
+
+class FourierRidge(MultiOutputMixin, RegressorMixin, _RidgeHead):
+    r"""Ridge regression on Fourier features: one pass over the rows for all penalties and folds.
+
+    Minimises :math:`\sum_i w_i (y_i - c \cdot z(x_i) - b)^2 + \alpha n |c|^2` with n the sum of the weights; `alpha`
+    and the length scale have the best mean R2 over the folds. It equals scikit-learn's ``Ridge(alpha * n)`` on the
+    features in a grid search with the same folds.
+
+    Parameters
+    ----------
+    features : FourierFeatures, default=None
+        The features; None means the default ones.
+    alphas : sequence of float, default=numpy.logspace(-8, 4, 25)
+        Candidates for the penalty, relative to the number of rows.
+    cv : int, splitter, iterable or None, default=5
+        Folds to choose by, as in scikit-learn; every row is tested at most once and trained on otherwise. None means
+        generalised cross-validation.
+    length_scales : sequence of float, default=(1.0,)
+        Candidates for the length scale, in units of the one that the features have or measure.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the features; None leaves them their own.
+    verbose : int, default=0
+        Whether to show a progress bar in a terminal.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (2 * n_frequencies,) or (n_targets, 2 * n_frequencies)
+        Coefficients of the features.
+    intercept_ : float or ndarray of shape (n_targets,)
+        The constant.
+    alpha_ : float
+        The chosen penalty, relative to the number of rows.
+    features_ : FourierFeatures
+        The fitted features.
+    cv_errors_ : ndarray of shape (n_alphas, n_folds)
+        Mean squared errors at the chosen length scale.
+    best_score_ : float
+        Mean R2 over the folds of the chosen penalty.
+    length_scale_scores_ : ndarray of shape (n_length_scales,)
+        The best mean R2 of each length scale.
+    n_features_in_ : int
+        Number of columns seen during `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns seen during `fit`, if they were all strings.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from bochner import FourierRidge
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = FourierRidge(random_state=0, length_scales=[1, 4]).fit(X[:300], y[:300])
+    >>> round(model.score(X[300:], y[300:]), 2)
+    0.51
+    """
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the features, sum over the rows, choose the penalty.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or path
+            Training rows, or the name of a Parquet or CSV file, which is read in pieces.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or str
+            Targets; of a file, the name of the column.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How many times each row counts, for the features too.
+
+        Returns
+        -------
+        FourierRidge
+            The fitted model.
+        """
+        if is_path(X):
+            return self._fit_file(X, y, sample_weight)
+        X, targets, weights = self._validate(X, y, sample_weight, first=True)
+        return self._fit(*counted(X, targets, weights, fold_numbers(self.cv, X, targets, classifier=False)))
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from more rows; how the rows are split into calls makes no difference.
+
+        Row i (of all calls) is in fold i modulo `cv`. The features are those of `fit_features`, or are fitted on the
+        first 8,192 rows: shuffle rows that are in an order.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How many times each row counts.
+
+        Returns
+        -------
+        FourierRidge
+            The model; it is solved when it is first used.
+        """
+        X, targets, weights = self._validate(X, y, sample_weight, first=not hasattr(self, "_dtype"))
+        return self._partial_fit(X, targets, np.ones(X.shape[0]) if weights is None else weights)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or path
+            Rows, or a file when the model was fitted on one.
+        return_std : bool, default=False
+            Whether to return the standard deviations of the predictive distribution too: those of a Bayesian linear
+            model whose prior the penalty is, noise included.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Predictions.
+        std : ndarray of the same shape
+            Standard deviations, if asked for.
+        """
+        predictions = self._scores(X)
+        if not return_std:
+            return predictions[:, 0] if self._is_flat else predictions
+        if is_path(X):
+            raise ValueError(f"Standard deviations are for arrays; read {X} in pieces and predict them one by one.")
+        X = self._validate_rows(X)
+        variances = map_features(self.features_._block_map(), X, predictions.shape[1], self._solved().solution.variance)
+        deviations = np.sqrt(variances).astype(X.dtype, copy=False)
+        return (predictions[:, 0], deviations[:, 0]) if self._is_flat else (predictions, deviations)
+
+    @property
+    def coef_(self) -> Floats:
+        """Coefficients of the features."""
+        coef = self._solved().solution.coef
+        return coef[:, 0] if self._is_flat else coef.T
+
+    @property
+    def intercept_(self) -> Any:
+        """The constant."""
+        intercept = self._coefficients()[1]
+        return float(intercept[0]) if self._is_flat else intercept
+
+    def _validate(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> tuple[Any, Floats, Floats | None]:
+        X, y, weights = self._validate_learning(X, y, sample_weight, first, multi_output=True, y_numeric=True)
+        targets = np.asarray(y, dtype=np.float64)
+        if not hasattr(self, "_sums") or first:
+            self._is_flat = targets.ndim == 1
+        elif targets.reshape(X.shape[0], -1).shape[1] != self._sums.n_targets:
+            raise ValueError(f"y has shape {targets.shape}; in the calls before it had {self._sums.n_targets} targets.")
+        return X, targets.reshape(X.shape[0], -1), weights
+
+
+class FourierRidgeClassifier(LabelMixin, _RidgeHead):
+    """Classification by ridge regression of the classes (1, or -1 for the rest) on Fourier features, in one pass.
+
+    `alpha` and the length scale have the best mean R2 of the classes' indicators over the folds.
+
+    Parameters
+    ----------
+    features : FourierFeatures, default=None
+        The features; None means the default ones.
+    alphas : sequence of float, default=numpy.logspace(-8, 4, 25)
+        Candidates for the penalty, relative to the number of rows.
+    cv : int, splitter, iterable or None, default=5
+        Folds to choose by, as in scikit-learn; every row is tested at most once and trained on otherwise. None means
+        generalised cross-validation.
+    length_scales : sequence of float, default=(1.0,)
+        Candidates for the length scale, in units of the one that the features have or measure.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the features; None leaves them their own.
+    verbose : int, default=0
+        Whether to show a progress bar in a terminal.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes, in order.
+    coef_ : ndarray of shape (1, 2 * n_frequencies) or (n_classes, 2 * n_frequencies)
+        Coefficients of the features.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Constants.
+    alpha_ : float
+        The chosen penalty, relative to the number of rows.
+    features_ : FourierFeatures
+        The fitted features.
+    cv_errors_ : ndarray of shape (n_alphas, n_folds)
+        Mean squared errors of the indicators at the chosen length scale.
+    best_score_ : float
+        Mean R2 over the folds of the chosen penalty.
+    length_scale_scores_ : ndarray of shape (n_length_scales,)
+        The best mean R2 of each length scale.
+    n_features_in_ : int
+        Number of columns seen during `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns seen during `fit`, if they were all strings.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from bochner import FourierRidgeClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = FourierRidgeClassifier(random_state=0).fit(X[:1000], y[:1000])
+    >>> round(model.score(X[1000:], y[1000:]), 2)
+    0.96
+    """
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the features, sum over the rows, choose the penalty.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or path
+            Training rows, or the name of a Parquet or CSV file, which is read in pieces.
+        y : array-like of shape (n_samples,), or str
+            Classes; of a file, the name of the column.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How many times each row counts, for the features too.
+
+        Returns
+        -------
+        FourierRidgeClassifier
+            The fitted model.
+        """
+        if is_path(X):
+            return self._fit_file(X, y, sample_weight)
+        X, y, weights = self._validate(X, y, sample_weight, first=True)
+        folds = fold_numbers(self.cv, X, y, classifier=True)
+        X, y, weights, folds = counted(X, y, weights, folds)
+        self._set_classes(np.unique(y))
+        return self._fit(X, self._indicators(y), weights, folds)
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from more rows; how the rows are split into calls makes no difference.
+
+        Row i (of all calls) is in fold i modulo `cv`. The features are those of `fit_features`, or are fitted on the
+        first 8,192 rows: shuffle rows that are in an order.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Classes.
+        classes : array-like of shape (n_classes,), default=None
+            All classes there will be; needed in the first call.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How many times each row counts.
+
+        Returns
+        -------
+        FourierRidgeClassifier
+            The model; it is solved when it is first used.
+        """
+        X, y, weights = self._validate(X, y, sample_weight, first=not hasattr(self, "_dtype"))
+        if not hasattr(self, "classes_"):
+            if classes is None:
+                raise ValueError(
+                    "`classes` must be given in the first call of `partial_fit`: all classes there will be."
+                )
+            self._set_classes(np.unique(classes))
+        return self._partial_fit(X, self._indicators(y), np.ones(X.shape[0]) if weights is None else weights)
+
+    def _indicators(self, y: Array) -> Floats:
+        """1 for a class, -1 for the rest: one column for two classes, else one a class."""
+        positive = np.arange(1, 2) if len(self.classes_) == 2 else np.arange(len(self.classes_))
+        return np.where(self._labels(y)[:, None] == positive, 1.0, -1.0)
+
+
+def _determination(errors: Floats, variances: Floats) -> Floats:
+    """R2 = 1 - error / variance; of a constant target 1 if it is met and 0 otherwise, as in scikit-learn."""
+    shares = np.divide(errors, variances, out=np.ones_like(errors), where=variances > 0.0)
+    return 1.0 - np.where((variances == 0.0) & (errors == 0.0), 0.0, shares)
+
+
+def _stacked(pieces: list[tuple[Any, Floats, Floats]]) -> tuple[Any, Floats, Floats]:
+    """Pieces of rows, targets and weights as one."""
+    rows, targets, weights = zip(*pieces, strict=True)
+    X = sparse.vstack(rows, format="csr") if is_sparse(rows[0]) else np.concatenate(rows)
+    return X, np.concatenate(targets), np.concatenate(weights)

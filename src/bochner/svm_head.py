@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`FourierSVC`: the L2-loss support vector machine on Fourier features."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import _fit_context, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bochner.blocks import Array, Floats, Indices, row_spans
+from bochner.heads import Head, LabelMixin, counted, fold_numbers, is_path, positive, tracked
+from bochner.squared_hinge import Batch, Batches, solve_one, walk
+from bochner.tables import EncodedTable
+from bochner.transformer import FourierFeatures
+
+__all__ = ["FourierSVC"]
+
+CS = tuple(float(C) for C in np.logspace(-3, 5, 9))
+HELD_BYTES = 1 << 30  # features that are held at most
+BATCH_ROWS = 32_768
+
+
+class FourierSVC(LabelMixin, Head):
+    r"""L2-loss support vector machine on Fourier features, the paper's classifier; C by cross-validation.
+
+    Minimises liblinear's :math:`\tfrac12 (|c|^2 + b^2) + C \sum_i w_i \max(0, 1 - y_i (c \cdot z(x_i) + b))^2`, one
+    class against the rest, for all folds and classes at a time by Newton's method.
+
+    Parameters
+    ----------
+    features : FourierFeatures, default=None
+        The features; None means the default ones.
+    Cs : sequence of float, default=numpy.logspace(-3, 5, 9)
+        Candidates for C.
+    cv : int, splitter, iterable or None, default=5
+        Folds to choose by, as in scikit-learn; every row is tested at most once and trained on otherwise. None, for a
+        single candidate, leaves the folds out.
+    length_scales : sequence of float, default=(1.0,)
+        Candidates for the length scale, in units of the one that the features have or measure.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes; they multiply those of the rows.
+    probability : bool, default=False
+        Whether to calibrate `predict_proba` too, by scikit-learn's `CalibratedClassifierCV`: a fit a fold more.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the features; None leaves them their own.
+    verbose : int, default=0
+        Whether to show a progress bar in a terminal.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes, in order.
+    coef_ : ndarray of shape (1, 2 * n_frequencies) or (n_classes, 2 * n_frequencies)
+        Coefficients of the features.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Constants.
+    C_ : float
+        The chosen C.
+    features_ : FourierFeatures
+        The fitted features.
+    cv_errors_ : ndarray of shape (n_Cs, n_folds)
+        Shares of misclassified rows at the chosen length scale.
+    best_score_ : float
+        Mean accuracy over the folds of the chosen C.
+    length_scale_scores_ : ndarray of shape (n_length_scales,)
+        The best mean accuracy of each length scale.
+    n_features_in_ : int
+        Number of columns seen during `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns seen during `fit`, if they were all strings.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from bochner import FourierSVC
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = FourierSVC(random_state=0).fit(X[:1000], y[:1000])
+    >>> round(model.score(X[1000:], y[1000:]), 2)
+    0.96
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Head._parameter_constraints,
+        "Cs": ["array-like"],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "probability": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        features: FourierFeatures | None = None,
+        *,
+        Cs: Sequence[float] = CS,
+        cv: Any = 5,
+        length_scales: Sequence[float] = (1.0,),
+        class_weight: Any = None,
+        probability: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.features = features
+        self.Cs = Cs
+        self.cv = cv
+        self.length_scales = length_scales
+        self.class_weight = class_weight
+        self.probability = probability
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the features, choose C, solve.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or path
+            Training rows, or the name of a Parquet or CSV file, which is read in pieces, several times.
+        y : array-like of shape (n_samples,), or str
+            Classes; of a file, the name of the column.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How many times each row counts, for the features too.
+
+        Returns
+        -------
+        FourierSVC
+            The fitted model.
+        """
+        if is_path(X):
+            return self._fit_file(X, y, sample_weight)
+        self.__dict__.pop("_encoding", None)
+        X, y, weights = self._validate(X, y, sample_weight, first=True)
+        folds = fold_numbers(self.cv, X, y, classifier=True)
+        X, y, weights, folds = counted(X, y, weights, folds)
+        self._set_classes(np.unique(y))
+        counts = np.ones(len(y)) if weights is None else weights
+        of_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=counts)
+        rows = _Rows(X, self._labels(y), of_class[self._labels(y)] * counts, folds)
+        self._choose(self._fit_features(X, weights), rows.batches, int(folds.max()) + 1)
+        if self.probability:
+            chosen = clone(self).set_params(features=clone(self.features_), Cs=[self.C_], length_scales=[1.0], cv=None)
+            chosen.set_params(probability=False)
+            self._calibrated = CalibratedClassifierCV(chosen, cv=self.cv, ensemble=False).fit(
+                X, y, sample_weight=weights
+            )
+        return self
+
+    @available_if(lambda self: self.probability)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Floats:
+        """Calibrated probabilities of the classes; only with ``probability=True``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities, in the order of `classes_`.
+        """
+        return np.asarray(self._calibrated.predict_proba(self._validate_rows(X)))
+
+    def _learn(self, source: EncodedTable, sample: Array, values: list[Any] | None) -> None:
+        if self.probability or self.class_weight is not None or not isinstance(self.cv, Integral):
+            raise ValueError("A file needs `probability`=False, `class_weight`=None and a number of folds as `cv`.")
+        self._set_classes(np.array(values))
+        sample = validate_data(self, sample, dtype=[np.float64, np.float32])
+
+        def batches(features: FourierFeatures) -> Iterator[Batch]:
+            for chunk, X in source.batches():
+                labels = self._labels(source.table.target_values(chunk))
+                folds = (chunk.first_row + np.arange(len(X))) % self.cv
+                yield Batch(features.transform(X), labels, np.ones(len(X)), folds)
+
+        self._choose(self._fit_features(sample, None), lambda features: partial(batches, features), int(self.cv))
+
+    def _choose(self, candidates: list[FourierFeatures], batches: Callable[..., Batches], n_folds: int) -> None:
+        """Walk along C for every length scale, then solve on all rows."""
+        Cs = positive("Cs", self.Cs)
+        n_classes = len(self.classes_)
+        if n_folds:
+            bar = partial(tracked, description="choosing C", verbose=self.verbose)
+            paths = [walk(batches(features), n_folds, n_classes, Cs, bar) for features in candidates]
+            scores = np.array([1.0 - np.average(path.errors, axis=1) for path in paths])
+            best, place = (int(index) for index in np.unravel_index(scores.argmax(), scores.shape))
+            self.cv_errors_ = paths[best].errors
+            self.length_scale_scores_ = scores.max(axis=1)
+            self.best_score_ = float(scores.max())
+        elif len(candidates) * len(Cs) > 1:
+            raise ValueError("`cv`=None leaves nothing to choose by; give folds, or a single C and length scale.")
+        else:
+            paths, best, place = [], 0, 0
+        self.features_, self.C_ = candidates[best], float(Cs[place])
+        path = paths[best] if paths else None
+        self._weights = solve_one(batches(self.features_), n_classes, self.C_, path, place)
+
+    def _coefficients(self) -> tuple[Floats, Floats]:
+        check_is_fitted(self)
+        return self._weights[:-1], self._weights[-1]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows in memory with what a support vector machine needs of them."""
+
+    X: Any
+    labels: Indices
+    weights: Floats
+    folds: Indices
+
+    def batches(self, features: FourierFeatures) -> Batches:
+        """Passes over the rows' features, which are held unless they are too many."""
+        width = 2 * len(features.weights_)
+        if self.X.shape[0] * width * features.weights_.itemsize <= HELD_BYTES:
+            whole = [self._batch(features, slice(None))]
+            return lambda: iter(whole)
+        spans = row_spans(self.X.shape[0], BATCH_ROWS)
+        return lambda: (self._batch(features, span) for span in spans)
+
+    def _batch(self, features: FourierFeatures, rows: slice) -> Batch:
+        return Batch(features.transform(self.X[rows]), self.labels[rows], self.weights[rows], self.folds[rows])
