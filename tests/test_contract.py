@@ -12,12 +12,22 @@ import skops.io
 from conftest import COMBINATIONS
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bochner import FourierFeatures, Gaussian, Halton, Matern, Sobol, Stein
+from bochner import (
+    FourierFeatures,
+    FourierRidge,
+    FourierRidgeClassifier,
+    FourierSVC,
+    Gaussian,
+    Halton,
+    Matern,
+    Sobol,
+    Stein,
+)
 
 # scikit-learn runs these on its own estimators and leaves them out of check_estimator.
 OWN_CHECKS = [
@@ -38,6 +48,19 @@ def build(kernel, sampler, weighting):
     return FourierFeatures(kernel, sampler=sampler, weighting=weighting, n_frequencies=6, random_state=0)
 
 
+def small_features():
+    return FourierFeatures(n_frequencies=6)
+
+
+HEADS = [
+    FourierRidge(small_features()),
+    FourierRidge(small_features(), cv=None, length_scales=[0.5, 2.0]),
+    FourierRidgeClassifier(small_features()),
+    FourierRidgeClassifier(small_features(), cv=None),
+    FourierSVC(small_features()),
+    FourierSVC(FourierFeatures("laplacian", sampler="sobol", weighting="shrinkage", n_frequencies=6), Cs=[0.1, 10.0]),
+]
+
 ESTIMATORS = [build(*parts) for parts in COMBINATIONS] + [
     FourierFeatures(Matern(nu=2.2), sampler=Halton(rotate=True), weighting=Stein(sketch="pairs"), n_frequencies=6),
     FourierFeatures(length_scale="scale", weighting=Stein(sketch="pairs", sampling="row-norm"), n_frequencies=6),
@@ -47,6 +70,20 @@ ESTIMATORS = [build(*parts) for parts in COMBINATIONS] + [
 @parametrize_with_checks(ESTIMATORS)
 def test_estimator_checks(estimator, check):
     check(estimator)
+
+
+# scikit-learn's data have constant targets and rare classes here and there.
+@pytest.mark.filterwarnings("ignore:A target is constant:UserWarning")
+@pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")
+@parametrize_with_checks(HEADS)
+def test_estimator_checks_of_heads(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("name", ["check_param_validation", "check_dataframe_column_names_consistency"])
+@pytest.mark.parametrize("estimator", HEADS, ids=lambda head: type(head).__name__)
+def test_scikit_learns_own_checks_of_heads(estimator, name):
+    getattr(estimator_checks, name)(type(estimator).__name__, clone(estimator))
 
 
 # The pandas and polars checks mix input with and without names, which scikit-learn warns about.
@@ -67,6 +104,29 @@ def test_array_api_check_in_a_process_that_asks_for_it():
     environment = os.environ | {"SCIPY_ARRAY_API": "1"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("head", [FourierRidge(), FourierRidgeClassifier(), FourierSVC()])
+def test_every_parameter_of_a_head_can_be_searched(rng, head):
+    X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
+    grids = {
+        "features": [None, FourierFeatures(n_frequencies=3)],
+        "features__n_frequencies": [2, 4],
+        "alphas": [(1.0,), (0.1, 1.0)],
+        "Cs": [(1.0,), (0.1, 1.0)],
+        "cv": [2, 3, KFold(2)],
+        "length_scales": [(1.0,), (1.0, 2.0)],
+        "class_weight": [None, "balanced"],
+        "probability": [False, True],
+        "random_state": [0, 1],
+        "verbose": [0],
+    }
+    head = clone(head).set_params(features=FourierFeatures(n_frequencies=4, random_state=0))
+    assert {name for name in head.get_params() if not name.startswith("features__")} <= set(grids)
+    for name, values in grids.items():
+        if name in head.get_params():
+            search = GridSearchCV(head, {name: values}, cv=2, error_score="raise").fit(X, y)
+            assert len(search.cv_results_["params"]) == len(values)
 
 
 def test_every_parameter_can_be_searched(rng):

@@ -201,7 +201,9 @@ class LabelMixin(ClassifierMixin):
         labels = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
         unknown = self.classes_[labels] != y
         if unknown.any():
-            raise ValueError(f"y has the label {y[unknown][0]!r}, which is not among {self.classes_.tolist()}.")
+            raise ValueError(
+                f"y has the label {y[unknown].tolist()[0]!r}, which is not among {self.classes_.tolist()}."
+            )
         return labels
 
 

@@ -28,6 +28,7 @@ __all__ = ["Batch", "Batches", "Path", "solve_one", "walk"]
 HESSIAN_BYTES = 1 << 30  # that problems which are solved at a time hold at most
 MAX_STEPS = 100
 TOLERANCE = 1e-10  # of the objective; Newton's last step makes the error smaller still
+SHORTEST = 1e-6  # step
 GATHERED_ROWS = 4096
 NO_FOLD = -2
 
@@ -167,21 +168,42 @@ class Problems:
         # At w = 0 every row is active.
         self.hessians = [np.array(gram, order="F") for gram in self.grams for _ in range(self.n_targets)]
         self.losses, self.slopes = self._pass(self.weights)
+        # Up to here no row has become inactive: the first step ends at the optimum.
+        self.C = 0.5 / max(float(np.trace(gram)) for gram in self.grams)
 
     def solve(self, C: float, start: Floats | None = None) -> Floats:
         """Go from where the last call ended (or from `start`) to the optimum for C; weights (width + 1, n_problems).
 
+        Far steps along C are divided into decades: from one optimum to the next, Newton's method needs few passes.
         `errors` then has the misclassified share of each fold's own rows.
         """
         if start is not None:
             self._move(start)
+            self.C = C
+        n_decades = max(0, int(np.ceil(np.log10(C / self.C) - 1e-9)))
+        for waypoint in np.geomspace(self.C, C, n_decades + 1)[1:-1].tolist():
+            self._descend(waypoint, 1e-3)
+        unsolved = self._descend(C, TOLERANCE)
+        self.C = C
+        if unsolved.any():
+            warnings.warn(
+                f"{int(unsolved.sum())} of {len(unsolved)} problems did not converge in {MAX_STEPS} steps at C = {C:g}; "
+                f"smaller values of `Cs` are easier.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self.weights
+
+    def _descend(self, C: float, tolerance: float) -> Mask:
+        """Newton steps until the promised decreases are below `tolerance` of the objectives; which are not, then."""
         origin, objective = self.weights, self._objective(C)
         direction, decrement = self._directions(C, np.ones(len(objective), dtype=bool))
         length = np.ones(len(objective))
         for _ in range(MAX_STEPS):
-            moving = decrement > TOLERANCE * objective
+            # A step that must be made this small is one that rounding does not allow.
+            moving = (decrement > tolerance * objective) & (length > SHORTEST)
             if not moving.any():
-                return origin
+                break
             self._move(origin + np.where(moving, length, 0.0) * direction)
             reached = self._objective(C)
             better = moving & (reached <= objective - 1e-4 * length * decrement)
@@ -191,13 +213,9 @@ class Problems:
             direction = np.where(better, fresh_direction, direction)
             decrement = np.where(better, fresh_decrement, decrement)
             length = np.where(better, 1.0, length / 2.0)
-        warnings.warn(
-            f"{int(moving.sum())} of {len(moving)} problems did not converge in {MAX_STEPS} steps at C = {C:g}; "
-            f"smaller values of `Cs` are easier.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-        return origin
+        if not np.array_equal(origin, self.weights):
+            self._move(origin)
+        return moving
 
     def _objective(self, C: float) -> Floats:
         return np.asarray(0.5 * np.square(self.weights).sum(axis=0) + C * self.losses)
