@@ -81,7 +81,7 @@ def test_estimator_checks_of_heads(estimator, check):
 
 
 @pytest.mark.parametrize("name", ["check_param_validation", "check_dataframe_column_names_consistency"])
-@pytest.mark.parametrize("estimator", HEADS, ids=lambda head: type(head).__name__)
+@pytest.mark.parametrize("estimator", HEADS, ids=[f"{type(head).__name__}-{i}" for i, head in enumerate(HEADS)])
 def test_scikit_learns_own_checks_of_heads(estimator, name):
     getattr(estimator_checks, name)(type(estimator).__name__, clone(estimator))
 
