@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -63,9 +64,9 @@ def test_fit_predict_error_of_a_regression(regression, tmp_path, suffix):
     assert answer("predict", model, test, "--output", output, "--std")["rows"] == 200
     read = pd.read_csv if suffix == ".csv" else pd.read_parquet
     predictions = read(output)
-    assert list(predictions.columns) == ["price", "std"]
+    assert list(predictions.columns) == ["price", "price_std"]
     errors = frame.price.to_numpy() - predictions.price
-    assert np.mean(np.abs(errors) < 1.96 * predictions["std"]) > 0.85
+    assert np.mean(np.abs(errors) < 1.96 * predictions.price_std) > 0.85
     scores = answer("error", model, test)
     assert scores["rmse"] == pytest.approx(np.sqrt(np.mean(errors**2)))
     assert scores["r2"] == pytest.approx(1 - np.mean(errors**2) / frame.price.var(ddof=0))
@@ -100,6 +101,40 @@ def test_without_the_target_the_kernel_error_remains(regression, tmp_path):
         "kernel_error_low",
         "kernel_error_high",
     }
+
+
+def test_columns_that_the_model_does_not_use_do_not_matter(regression, tmp_path):
+    train, _, frame = regression
+    pd.read_csv(train).assign(when="2020-01-01").to_parquet(tmp_path / "train.parquet")
+    answer("fit", tmp_path / "train.parquet", "--target", "price", "--drop", "when", "--output", tmp_path / "m.skops")
+    frame["when"] = pd.to_datetime("2020-01-01")
+    frame["side"] = [f"side {i}" for i in range(200)]  # unknown categories are zeros
+    frame.to_parquet(tmp_path / "new.parquet")
+    assert answer("error", tmp_path / "m.skops", tmp_path / "new.parquet")["rows"] == 200
+
+
+def test_categories_may_look_like_numbers_later(tmp_path):
+    frame = pd.DataFrame({"code": ["1", "x"] * 20, "y": np.arange(40.0)})
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    answer("fit", tmp_path / "train.csv", "--target", "y", "--n-frequencies", "4", "--output", tmp_path / "m.skops")
+    frame[frame.code == "1"].to_csv(tmp_path / "ones.csv", index=False)
+    assert answer("predict", tmp_path / "m.skops", tmp_path / "ones.csv", "--output", tmp_path / "p.csv")["rows"] == 20
+
+
+def test_decimals_are_numbers(tmp_path):
+    table = pa.table(
+        {"x": pa.array([Decimal(i) for i in range(40)]), "y": pa.array([Decimal(i) / 2 for i in range(40)])}
+    )
+    parquet.write_table(table, tmp_path / "a.parquet")
+    answer("fit", tmp_path / "a.parquet", "--target", "y", "--output", tmp_path / "m.skops")
+    assert answer("error", tmp_path / "m.skops", tmp_path / "a.parquet")["r2"] > 0.99
+
+
+def test_json_has_no_nan(tmp_path):
+    pd.DataFrame({"x": np.arange(40.0), "y": np.arange(40.0)}).to_csv(tmp_path / "a.csv", index=False)
+    answer("fit", tmp_path / "a.csv", "--target", "y", "--output", tmp_path / "m.skops")
+    pd.DataFrame({"x": [1.0], "y": [1.0]}).to_csv(tmp_path / "one.csv", index=False)
+    assert answer("error", tmp_path / "m.skops", tmp_path / "one.csv")["r2"] is None
 
 
 def test_options_reach_the_model(regression, tmp_path):
@@ -225,9 +260,27 @@ class TestBadInput:
         assert "is in a folder that does not exist" in self.refused(
             "fit", train, "--target", "price", "--output", tmp_path / "no" / "m.skops"
         )
-        assert "`length_scales` must be" in self.refused(
+        assert "`--length-scale` must be" in self.refused(
             "fit", train, "--target", "price", "--length-scale", "-1", "--output", tmp_path / "m.skops"
         )
+
+    def test_nothing_that_is_read_is_overwritten(self, regression, tmp_path):
+        train, _, _ = regression
+        before = train.read_bytes()
+        assert "would overwrite what is read" in self.refused("fit", train, "--target", "price", "--output", train)
+        assert "must end in .skops" in self.refused("fit", train, "--target", "price", "--output", tmp_path / "m.csv")
+        answer("fit", train, "--target", "price", "--n-frequencies", "4", "--output", tmp_path / "m.skops")
+        assert "would overwrite" in self.refused("predict", tmp_path / "m.skops", train, "--output", train)
+        assert train.read_bytes() == before
+
+    def test_few_rows_and_quantities_as_classes(self, regression, tmp_path):
+        train, _, frame = regression
+        output = ("--output", tmp_path / "m.skops")
+        frame[:4].to_csv(tmp_path / "few.csv", index=False)
+        said = self.refused("fit", tmp_path / "few.csv", "--target", "price", *output)
+        assert "few.csv has 4 rows; at least 5 are needed" in said
+        said = self.refused("fit", train, "--target", "price", "--task", "classification", *output)
+        assert "column 'price' holds numbers that are not whole, which are no classes; make it a regression" in said
 
     def test_resuming_something_else(self, regression, tmp_path, monkeypatch):
         monkeypatch.setattr(bochner.cli, "CHECKPOINT_SECONDS", 0.0)
@@ -241,8 +294,12 @@ class TestBadInput:
         models.save(training, tmp_path / "m.skops.partial")
         assert "begun with other options" in self.refused(*fit)
         assert "is an interrupted training" in self.refused("error", tmp_path / "m.skops.partial", data)
+        other_target = ("fit", data, "--target", "a", "--n-frequencies", "5", "--output", model, "--resume")
+        assert "belongs to other data" in self.refused(*other_target)
         many_groups(data, n_groups=4)
         assert "belongs to other data" in self.refused(*fit)
+        (tmp_path / "m.skops.partial").write_text("something else")
+        assert "is damaged; start without --resume" in self.refused(*fit)
 
     def test_model_files(self, regression, tmp_path):
         train, test, _ = regression
@@ -252,7 +309,7 @@ class TestBadInput:
         broken, output = tmp_path / "broken.skops", ("--output", tmp_path / "out.csv")
         for length in (0, 1, 100, len(whole) // 2, len(whole) - 1):
             broken.write_bytes(whole[:length])
-            assert "is damaged, or not a model file of bochner" in self.refused("predict", broken, test, *output)
+            assert "is damaged, or not a file of `bochner fit`" in self.refused("predict", broken, test, *output)
         skops.io.dump(Ridge().fit([[0.0], [1.0]], [0.0, 1.0]), broken)
         assert "was not made by bochner: it holds Ridge" in self.refused("error", broken, test)
         with zipfile.ZipFile(broken, "w") as archive:
@@ -269,7 +326,14 @@ class TestBadInput:
         assert "has no column 'b'" in self.refused("predict", model, other, *output)
         frame.assign(b="x").to_csv(other, index=False)
         said = self.refused("predict", model, other, *output)
+        assert "row 1, column 'b' has the invalid value 'x' among numbers" in said
+        frame.assign(b="x").to_parquet(tmp_path / "other.parquet")
+        said = self.refused("predict", model, tmp_path / "other.parquet", *output)
         assert "column 'b' holds text, and the model was trained on numbers" in said
+        frame.assign(price="dear").to_csv(other, index=False)
+        said = self.refused("error", model, other)
+        assert "column 'price' holds text, and the model was trained on numbers" in said
+        assert run("predict", model, other, *output).exit_code == 0
         said = self.refused("predict", model, train, "--output", tmp_path / "out.txt")
         assert "must end in .csv or .parquet" in said
 

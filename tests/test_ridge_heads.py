@@ -7,7 +7,7 @@ import skops.io
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge, RidgeClassifier
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, PredefinedSplit, ShuffleSplit
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, LeaveOneOut, PredefinedSplit, ShuffleSplit
 
 from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier
 from bochner.features import SPAN_ROWS
@@ -209,7 +209,81 @@ def test_settled_models_are_small_and_predict_the_same(regression):
     np.testing.assert_array_equal(loaded.predict(X), expected[0])
 
 
+def test_folds_of_one_row_are_judged_together(regression):
+    X, y = regression
+    alphas = [1e-8, 1e-3, 1e4]
+    model = FourierRidge(features(), cv=LeaveOneOut(), alphas=alphas).fit(X[:40], y[:40])
+    backwards = FourierRidge(features(), cv=LeaveOneOut(), alphas=alphas[::-1]).fit(X[:40], y[:40])
+    assert model.alpha_ == backwards.alpha_ == alphas[model.cv_errors_.mean(axis=1).argmin()]
+
+
+def test_an_outlier_in_the_first_row_costs_no_digits(regression):
+    X, y = regression
+    y = y.copy()
+    y[0] = 1e9
+    model = FourierRidge(features()).fit(X, y)
+    search = GridSearchCV(Ridge(), {"alpha": ALPHAS * len(X)}, cv=5).fit(features().fit_transform(X), y)
+    assert model.alpha_ == pytest.approx(search.best_params_["alpha"] / len(X))
+    assert model.best_score_ == pytest.approx(search.best_score_, rel=1e-3)
+
+
+def test_a_new_fit_forgets_the_old_one(rng):
+    X = rng.normal(size=(60, 2))
+    model = FourierRidgeClassifier(features()).fit(X, np.arange(60) % 3)
+    model.fit_features(X).partial_fit(X, np.array(["a", "b"])[np.arange(60) % 2], classes=["a", "b"])
+    assert model.classes_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match=r"`classes` must be the same in every call. Got \['a', 'c'\]"):
+        model.partial_fit(X, ["a"] * 60, classes=["a", "c"])
+
+
+def test_without_a_seed_a_look_in_between_changes_nothing(regression):
+    X, y = regression
+    pieces = FourierRidge(FourierFeatures(n_frequencies=8), random_state=np.random.RandomState(0))
+    pieces.partial_fit(X[:100], y[:100]).predict(X)
+    whole = FourierRidge(FourierFeatures(n_frequencies=8), random_state=np.random.RandomState(0)).partial_fit(X, y)
+    np.testing.assert_array_equal(pieces.partial_fit(X[100:], y[100:]).predict(X), whole.predict(X))
+
+
+def test_deviations_of_light_rows_are_finite(regression):
+    X, y = regression
+    _, deviations = FourierRidge(features()).fit(X, y, np.full(300, 1e-3)).predict(X, return_std=True)
+    assert np.isfinite(deviations).all()
+
+
+def test_dense_and_sparse_pieces_can_be_mixed(regression):
+    X, y = regression
+    model = FourierRidge(features()).partial_fit(X[:150], y[:150]).partial_fit(sparse.csr_array(X[150:]), y[150:])
+    np.testing.assert_allclose(model.predict(X), FourierRidge(features()).partial_fit(X, y).predict(X), rtol=1e-9)
+
+
 class TestBadInput:
+    @pytest.mark.parametrize("cv", [[], PredefinedSplit(np.full(300, -1))])
+    def test_no_folds(self, regression, cv):
+        with pytest.raises(ValueError, match="`cv` gives no folds"):
+            FourierRidge(features(), cv=cv).fit(*regression)
+
+    @pytest.mark.parametrize("rows", [slice(0, 60), slice(240, 300)])
+    def test_a_fold_without_weight(self, regression, rows):
+        weights = np.ones(300)
+        weights[rows] = 0.0
+        with pytest.raises(ValueError, match="no rows to train or to test on"):
+            FourierRidge(features()).fit(*regression, weights)
+
+    @pytest.mark.parametrize("factor", [1e200, 1e-200])
+    def test_targets_whose_squares_are_no_numbers(self, regression, factor):
+        X, y = regression
+        with pytest.raises(ValueError, match=r"y holds values of up to .*; rescale it"):
+            FourierRidge(features()).fit(X, factor * y)
+
+    def test_generalised_cross_validation_wants_rows(self, regression):
+        X, y = regression
+        with pytest.raises(ValueError, match="`cv`=None needs more rows than parameters"):
+            FourierRidge(features(), cv=None, alphas=[1e-8]).fit(X, y, np.full(300, 1e-3))
+
+    def test_pieces_are_not_files(self):
+        with pytest.raises(ValueError, match="`fit` reads a file"):
+            FourierRidge().partial_fit("table.csv", "y")
+
     def test_a_constant_target_is_predicted_and_said(self, rng):
         with pytest.warns(UserWarning, match="constant"):
             model = FourierRidge(features()).fit(rng.normal(size=(20, 2)), np.full(20, 3.0))

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit, StratifiedKFold
 from sklearn.svm import LinearSVC
 
 import bochner.squared_hinge
@@ -132,7 +132,47 @@ def test_separable_rows_and_enormous_c(rng):
     assert strict.score(X, y) == 1.0
 
 
+def test_scores_do_not_count_class_weights(classes):
+    X, y = classes
+    y = (y == "a").astype(int)
+    model = FourierSVC(features(), Cs=CS, class_weight={0: 1.0, 1: 20.0}).fit(X, y)
+    weighted = liblinear(1.0).set_params(class_weight={0: 1.0, 1: 20.0})
+    search = GridSearchCV(weighted, {"C": CS}, cv=5).fit(features().fit_transform(X), y)
+    np.testing.assert_allclose(1 - model.cv_errors_.mean(axis=1), search.cv_results_["mean_test_score"], rtol=1e-12)
+
+
+def test_a_new_fit_forgets_the_old_one(classes):
+    X, y = classes
+    model = FourierSVC(features(), Cs=[1.0], probability=True).fit(X, y)
+    model.set_params(probability=False, cv=None).fit(X, y == "a")
+    assert not hasattr(model, "best_score_")
+    with pytest.raises(ValueError, match="`probability` was False"):
+        model.set_params(probability=True).predict_proba(X)
+
+
+def test_heavy_rows_and_enormous_c_end_in_numbers(classes):
+    X, y = classes
+    model = FourierSVC(features(), Cs=[1.0, 1e15]).fit(X, y == "a", np.full(len(y), 1e6))
+    assert np.isfinite(model.coef_).all()
+
+
 class TestBadInput:
+    def test_negative_class_weights(self, classes):
+        X, y = classes
+        with pytest.raises(ValueError, match="`class_weight` must not be negative"):
+            FourierSVC(features(), class_weight={0: -1.0, 1: 1.0}).fit(X, (y == "a").astype(int))
+
+    def test_a_fold_without_weight(self, classes):
+        X, y = classes
+        weights = np.where(np.arange(len(y)) < 80, 0.0, 1.0)
+        with pytest.raises(ValueError, match="no rows to train or to test on"):
+            FourierSVC(features(), cv=KFold(5)).fit(X, y, weights)
+
+    def test_probabilities_want_every_row_tested(self, classes):
+        X, y = classes
+        with pytest.raises(ValueError, match="`probability`=True needs a `cv` that tests every row once"):
+            FourierSVC(features(), Cs=[1.0], cv=PredefinedSplit(np.arange(len(y)) % 3 - 1), probability=True).fit(X, y)
+
     def test_one_class(self, rng):
         with pytest.raises(ValueError, match="one class only, 1"):
             FourierSVC(features()).fit(rng.normal(size=(20, 2)), np.ones(20, dtype=int))

@@ -46,7 +46,7 @@ def test_rows_come_out_as_numbers(tmp_path, columns, suffix):
     np.testing.assert_allclose(rows[:, :2].std(axis=0), 1.0)
     assert [encoding.names[2:][code].split("=")[1] for code in rows[:, 2:].argmax(axis=1)] == columns["colour"]
     assert (rows[:, 2:].sum(axis=1) == 1).all()
-    np.testing.assert_array_equal(np.vstack([encoding.encode(found.cells())]), rows)  # few rows are all sampled
+    np.testing.assert_array_equal(np.vstack([encoding.encode(found.sample.cells())]), rows)  # few rows are all sampled
 
 
 def test_an_unknown_category_makes_zeros(tmp_path, columns):
@@ -70,12 +70,12 @@ def test_the_sample_is_uniform_and_does_not_depend_on_the_chunks(tmp_path, monke
     whole = survey(Table(path, "y"), seed=3)
     monkeypatch.setattr(bochner.tables, "BATCH_ROWS", 77)
     pieces = survey(Table(path, "y"), seed=3)
-    np.testing.assert_array_equal(whole.sample["x"], pieces.sample["x"])
-    assert len(np.unique(whole.sample["x"])) == 1000
-    assert (np.diff(whole.sample["x"]) > 0).all()
-    counts = np.histogram(whole.sample["x"], bins=10)[0]
+    np.testing.assert_array_equal(whole.sample.columns["x"], pieces.sample.columns["x"])
+    assert len(np.unique(whole.sample.columns["x"])) == 1000
+    assert (np.diff(whole.sample.columns["x"]) > 0).all()
+    counts = np.histogram(whole.sample.columns["x"], bins=10)[0]
     assert np.abs(counts - 100).max() < 5 * np.sqrt(100)
-    assert (survey(Table(path, "y"), seed=4).sample["x"] != whole.sample["x"]).any()
+    assert (survey(Table(path, "y"), seed=4).sample.columns["x"] != whole.sample.columns["x"]).any()
 
 
 def test_single_precision_stays(tmp_path, columns):
@@ -87,7 +87,7 @@ def test_whole_numbers_may_be_followed_by_fractions(tmp_path, monkeypatch):
     monkeypatch.setattr(bochner.tables, "CSV_BLOCK_BYTES", 64)
     path = tmp_path / "a.csv"
     path.write_text("x,y\n" + "1,2\n" * 100 + "0.5,2\n")
-    assert survey(Table(path, "y"), 0).sample["x"][-1] == 0.5
+    assert survey(Table(path, "y"), 0).sample.columns["x"][-1] == 0.5
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -191,5 +191,5 @@ def test_memory_of_a_survey_does_not_grow(tmp_path, monkeypatch):
     found = Survey.of(Table(path, "y"), 0)
     for chunk in Table(path, "y").chunks():
         found.add(Table(path, "y"), chunk)
-        assert len(found.sample["x"]) <= 5000
-    assert len(found.sample["x"]) == 1000
+        assert len(found.sample.columns["x"]) <= 5000
+    assert len(found.sample.columns["x"]) == 1000

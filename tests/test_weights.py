@@ -5,6 +5,7 @@ from conftest import COMBINATIONS
 from scipy import integrate, linalg, sparse
 from scipy.optimize import nnls
 
+from bochner import FourierFeatures
 from bochner.features import fourier_map
 from bochner.frequencies import SAMPLERS
 from bochner.kernels import KERNELS, Gaussian
@@ -334,3 +335,9 @@ class TestStein:
     def test_bad_alphas(self, alphas, rng):
         with pytest.raises(ValueError, match="`alphas` must be a non-empty sequence of non-negative numbers"):
             Stein(alphas=alphas).weigh(np.ones((2, 2)), Gaussian(), np.ones((3, 2)), rng)
+
+
+def test_equal_rows_are_one_row_that_counts_often():
+    features = FourierFeatures(n_frequencies=16, random_state=0).fit(np.ones((200, 2)))
+    assert features.weights_.sum() == pytest.approx(1.0, rel=1e-2)
+    assert features.kernel_error(np.ones((200, 2)), random_state=0).error < 0.01

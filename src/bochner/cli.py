@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
+from math import isfinite
 from pathlib import Path
 from time import monotonic
 from typing import Annotated, Any, Literal
@@ -21,13 +22,14 @@ from bochner.experiments import datasets
 from bochner.experiments.report import Summary, terminal_table, write_page
 from bochner.experiments.run import Row, run_kernel_study
 from bochner.experiments.studies import DEMO, KernelStudy
+from bochner.heads import positive
 from bochner.kernels import KERNELS
 from bochner.svm_head import FourierSVC
 from bochner.tables import Table
 
 __all__ = ["app"]
 
-CHECKPOINT_SECONDS = 5.0  # a checkpoint takes a tenth of a second
+CHECKPOINT_SECONDS = 5.0
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 Model = Annotated[Path, typer.Argument(help="A model file of `bochner fit`.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")]
@@ -96,11 +98,14 @@ def fit(
     """Train on a table and write a model file: columns standardised, text one column a category, penalty chosen."""
     say = _voice(as_json)
     with _sentences():
-        _check_output(output)
+        _check_output(output, data)
+        if output.suffix != ".skops":
+            raise ValueError(f"--output {output} must end in .skops.")
         if kernel not in KERNELS:
             raise ValueError(f"--kernel {kernel} is not one of {', '.join(KERNELS)}.")
         table = Table(data, target, drop or ())
-        settings = models.Settings(head, task, kernel, n_frequencies, length_scale or [1.0], seed)
+        scales = positive("--length-scale", length_scale or [1.0]).tolist()
+        settings = models.Settings(head, task, kernel, n_frequencies, scales, seed)
         partial = output.with_name(output.name + ".partial")
         training = _resumed(partial, table, settings, say) if resume else models.Training.of(table, settings)
         begin = monotonic()
@@ -125,7 +130,7 @@ def predict(
 ) -> None:
     """Predict the target for every row of a table."""
     with _sentences():
-        _check_output(output)
+        _check_output(output, model, data)
         loaded = _model(model)
         n_rows = models.write_predictions(loaded, data, output, _track, deviations=std)
     _answer({"rows": n_rows, "target": loaded.target, "output": str(output)}, as_json)
@@ -170,7 +175,10 @@ def _resumed(partial: Path, table: Table, settings: models.Settings, say: Callab
     if not partial.is_file():
         say(f"There is no {partial} to resume from: starting at the beginning.")
         return models.Training.of(table, settings)
-    training = models.load(partial)
+    try:
+        training = models.load(partial)
+    except ValueError:
+        raise ValueError(f"{partial} is damaged; start without --resume.") from None
     if not isinstance(training, models.Training) or training.fingerprint != table.fingerprint():
         raise ValueError(f"{partial} belongs to other data than {table.path} as it is now; start without --resume.")
     if training.settings != settings:
@@ -183,13 +191,15 @@ def _resumed(partial: Path, table: Table, settings: models.Settings, say: Callab
 
 def _checkpoint(partial: Path) -> Callable[[models.Training], None]:
     """Stores a training, but not more often than every few seconds."""
-    last = monotonic()
+    due = monotonic() + CHECKPOINT_SECONDS
 
     def store(training: models.Training) -> None:
-        nonlocal last
-        if monotonic() - last >= CHECKPOINT_SECONDS:
+        nonlocal due
+        begin = monotonic()
+        if begin >= due:
             models.save(training, partial)
-            last = monotonic()
+            end = monotonic()
+            due = end + CHECKPOINT_SECONDS * (1.0 + 4.0 * (end - begin))  # a twentieth of the time at most
 
     return store
 
@@ -209,16 +219,21 @@ def _voice(as_json: bool) -> Callable[[str], None]:
 def _answer(report: dict[str, Any], as_json: bool) -> None:
     """Print a report as JSON, or a line a figure."""
     if as_json:
-        typer.echo(json.dumps(report))
+        finite = {
+            name: None if isinstance(value, float) and not isfinite(value) else value for name, value in report.items()
+        }
+        typer.echo(json.dumps(finite))
         return
     for name, value in report.items():
         typer.echo(f"{name.replace('_', ' ')}: {f'{value:.4g}' if isinstance(value, float) else value}")
 
 
-def _check_output(output: Path) -> None:
+def _check_output(output: Path, *inputs: Path) -> None:
     if output.is_dir() or not output.parent.is_dir():
         wrong = "is a folder" if output.is_dir() else "is in a folder that does not exist"
         raise ValueError(f"--output {output} {wrong}; give the name of a file to write.")
+    if any(output.exists() and path.exists() and output.samefile(path) for path in inputs):
+        raise ValueError(f"--output {output} would overwrite what is read; give another name.")
 
 
 @contextmanager

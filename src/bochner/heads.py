@@ -4,7 +4,7 @@
 None of the models holds the features of all rows of a large data set.
 """
 
-import sys
+import reprlib
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from numbers import Integral
@@ -20,12 +20,17 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from bochner.blocks import Array, Floats, Indices
 from bochner.features import map_features
-from bochner.tables import MOST_CLASSES, EncodedTable, Table, survey
+from bochner.tables import EncodedTable, Encoding, Table, survey
 from bochner.transformer import FourierFeatures
 
-__all__ = ["Head", "LabelMixin", "counted", "fold_numbers", "is_path", "positive", "tracked"]
+__all__ = ["Head", "LabelMixin", "check_folds", "counted", "fold_numbers", "is_path", "positive", "tracked"]
 
 Item = TypeVar("Item")
+# What a fit leaves behind, beside what scikit-learn's validation does.
+FITTED = (
+    *("_sums", "_prepared", "_choice", "_encoding", "_dtype", "_is_flat", "_seed", "_weights", "_calibrated"),
+    *("features_", "C_", "classes_", "cv_errors_", "best_score_", "length_scale_scores_"),
+)
 
 
 class Head(BaseEstimator):
@@ -49,21 +54,31 @@ class Head(BaseEstimator):
         """The features, fitted for each of the length scales."""
         factors = positive("length_scales", self.length_scales)
         features = FourierFeatures() if self.features is None else clone(self.features)
-        if self.random_state is not None:
-            features.set_params(random_state=self.random_state)
+        features.set_params(random_state=self._seeded(features.random_state))
         if factors.tolist() == [1.0]:
             return [features.fit(X, sample_weight=weights)]
-        if not isinstance(features.random_state, Integral):
-            # The same frequencies for every length scale.
-            features.set_params(random_state=check_random_state(features.random_state).randint(2**31 - 1))
         measured = clone(features).set_params(weighting="uniform").fit(X, sample_weight=weights).length_scale_
         return [
             clone(features).set_params(length_scale=measured * factor).fit(X, sample_weight=weights)
             for factor in factors.tolist()
         ]
 
+    def _seeded(self, own: Any) -> int:
+        """The seed of the features: the model's, else their own; one that is drawn is drawn once a fit."""
+        state = own if self.random_state is None else self.random_state
+        if isinstance(state, Integral):
+            return int(state)
+        if not hasattr(self, "_seed"):
+            self._seed = int(check_random_state(state).randint(2**31 - 1))
+        return self._seed
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit has learned."""
+        for name in FITTED:
+            self.__dict__.pop(name, None)
+
     def _validate_rows(self, X: Any) -> Any:
-        """New rows, fit for the features; a path is read whole, encoded as at `fit`."""
+        """New rows, fit for the features."""
         check_is_fitted(self)
         features = self.features_
         X = validate_data(
@@ -74,7 +89,10 @@ class Head(BaseEstimator):
     def _scores(self, X: Any) -> Floats:
         """z(x) . c + b for every column of coefficients: shape (n_samples, n_columns)."""
         if is_path(X):
-            return np.concatenate([self._scores(rows) for _, rows in self._encoded(X).batches()])
+            pieces = [self._scores(rows) for _, rows in self._encoded(X).batches()]
+            if not pieces:
+                raise ValueError(f"{X} has no rows to predict.")
+            return np.concatenate(pieces)
         X = self._validate_rows(X)
         coef, intercept = self._coefficients()
         scores = map_features(self.features_._block_map(), X, coef.shape[1], lambda features: features @ coef)
@@ -82,41 +100,43 @@ class Head(BaseEstimator):
         return scores.astype(X.dtype, copy=False)
 
     def _encoded(self, path: Any) -> EncodedTable:
-        encoding = getattr(self, "_encoding", None)
+        encoding: Encoding | None = getattr(self, "_encoding", None)
         if encoding is None:
             raise ValueError(f"{type(self).__name__} was fitted on an array and cannot read {path}; give an array.")
-        return EncodedTable(Table(path, columns=[*encoding.numeric, *encoding.categories]), encoding)
+        return encoding.open(path)
 
     def _fit_file(self, path: Any, target: Any, sample_weight: Any) -> Self:
         """Learn from a file: one look at every row for a sample and the classes, then as many as it takes."""
         if sample_weight is not None:
             raise ValueError("`sample_weight` is for arrays; the rows of a file count once each.")
         if not isinstance(target, str):
-            raise ValueError(f"`y` must be the name of the column of {path} to predict. Got {target!r} instead.")
+            raise ValueError(
+                f"`y` must be the name of the column of {path} to predict. Got {reprlib.repr(target)} instead."
+            )
         table = Table(path, target)
         if table.target_is_text and is_regressor(self):
             raise ValueError(
                 f"{path}: column {target!r} holds text, which is no target for a regression; use "
                 f"FourierRidgeClassifier or FourierSVC."
             )
-        found = survey(table, seed=int(check_random_state(self.random_state).randint(2**31 - 1)))
-        if found.target_values is None and is_classifier(self):
-            raise ValueError(
-                f"{path}: column {target!r} has more than {MOST_CLASSES} different values; use FourierRidge."
-            )
+        self._forget()
+        found = survey(table, self._seeded(None if self.features is None else self.features.random_state))
         encoding = found.encoding(standardise=False)
-        self._learn(EncodedTable(table, encoding), encoding.encode(found.cells()), found.target_values)
+        classes = found.classes(table) if is_classifier(self) else None
+        self._learn(EncodedTable(table, encoding), encoding.encode(found.sample.cells()), classes)
         self._encoding = encoding
         return self
 
     @abstractmethod
-    def _learn(self, source: EncodedTable, sample: Array, values: list[Any] | None) -> None:
-        """Learn from a table, given a sample of its rows and the values of the target unless they are too many."""
+    def _learn(self, source: EncodedTable, sample: Array, classes: list[Any] | None) -> None:
+        """Learn from a table, given a sample of its rows and the classes, if it is about classes."""
 
     def _validate_learning(
         self, X: Any, y: Any, sample_weight: Any, first: bool, **options: Any
     ) -> tuple[Any, Any, Any]:
         """Rows, targets and weights to learn from; all but the first rows have the width and dtype of those before."""
+        if is_path(X):
+            raise ValueError(f"Rows that come in pieces are arrays; `fit` reads a file such as {X} whole.")
         dtype = [np.float64, np.float32] if first else self._dtype
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtype, reset=first, **options)
         self._dtype = X.dtype.name
@@ -207,20 +227,33 @@ class LabelMixin(ClassifierMixin):
         return labels
 
 
-def fold_numbers(cv: Any, X: Any, y: Array, *, classifier: bool) -> Indices:
-    """The fold that tests each row; -1 for a row that is always trained on."""
-    folds = np.full(X.shape[0], -1)
+def fold_numbers(cv: Any, X: Any, y: Array, *, classifier: bool) -> tuple[Indices, int]:
+    """The fold that tests each row, -1 for a row that is always trained on, and the number of folds."""
+    folds, n_folds = np.full(X.shape[0], -1), 0
     if cv is None:
-        return folds
+        return folds, n_folds
     for fold, (train, test) in enumerate(check_cv(cv, y, classifier=classifier).split(X, y)):
         trained = np.zeros(len(folds), dtype=bool)
         trained[train] = True
         if trained[test].any() or np.count_nonzero(trained) + len(test) < len(folds) or (folds[test] != -1).any():
             raise ValueError(
-                f"`cv` must test every row at most once and train on all others, as KFold does. Got {cv!r} instead."
+                f"`cv` must test every row at most once and train on all others, as KFold does. Got "
+                f"{reprlib.repr(cv)} instead."
             )
         folds[test] = fold
-    return folds
+        n_folds = fold + 1
+    if not n_folds:
+        raise ValueError(f"`cv` gives no folds; give a number of folds, or None. Got {reprlib.repr(cv)}.")
+    return folds, n_folds
+
+
+def check_folds(cv: Any, fold_weights: Floats, weight: float) -> None:
+    """Refuse folds without a row that counts, or with all of them."""
+    if not (fold_weights > 0.0).all() or not (fold_weights < weight).all():
+        raise ValueError(
+            f"A fold of `cv`={reprlib.repr(cv)} has no rows to train or to test on (of positive weight); give fewer "
+            f"folds or more rows."
+        )
 
 
 def counted(X: Any, y: Array, weights: Floats | None, folds: Indices) -> tuple[Any, Array, Floats | None, Indices]:
@@ -251,7 +284,9 @@ def tracked(items: Iterable[Item], description: str, verbose: int, total: int | 
     if not verbose:
         return items
     try:
+        from rich.console import Console
         from rich.progress import track
     except ImportError:
         raise ValueError("`verbose` draws its progress bar with rich: pip install rich.") from None
-    return track(items, description, total=total, transient=True, disable=not sys.stderr.isatty())
+    console = Console(stderr=True)
+    return track(items, description, total=total, transient=True, console=console, disable=not console.is_terminal)

@@ -21,7 +21,7 @@ from bochner.kernel_error import KernelError
 from bochner.kernels import KERNELS, IsotropicKernel
 from bochner.ridge_heads import STATE_TYPES, FourierRidge, FourierRidgeClassifier
 from bochner.svm_head import FourierSVC
-from bochner.tables import Chunk, EncodedTable, Encoding, Survey, Table
+from bochner.tables import Chunk, EncodedTable, Encoding, Sample, Survey, Table
 from bochner.transformer import FourierFeatures
 from bochner.weights import WEIGHTINGS
 
@@ -29,6 +29,7 @@ __all__ = ["Scores", "Settings", "TableModel", "Training", "load", "save", "scor
 
 Head = FourierRidge | FourierRidgeClassifier | FourierSVC
 Track = Callable[[Iterable[Any], str, int | None], Iterable[Any]]
+N_FOLDS = 5
 MOST_WHOLE_NUMBERS = 20  # a target of more different whole numbers is a quantity, not a class
 
 
@@ -53,7 +54,7 @@ class Settings:
             sampler="orthogonal" if issubclass(KERNELS[self.kernel], IsotropicKernel) else "halton",
         )
         kind = FourierRidge if task == "regression" else FourierSVC if self.head == "svm" else FourierRidgeClassifier
-        return kind(features, length_scales=self.length_scales, random_state=self.seed)
+        return kind(features, cv=N_FOLDS, length_scales=self.length_scales, random_state=self.seed)
 
 
 @dataclass(frozen=True)
@@ -84,14 +85,13 @@ class TableModel:
     version: str = field(default_factory=lambda: version("bochner"))
 
     def open(self, path: Path, *, with_target: bool) -> EncodedTable:
-        """Another table with the same columns."""
-        wanted = [*self.encoding.numeric, *self.encoding.categories]
-        table = Table(path, self.target if with_target else None, columns=wanted)
-        for name in wanted:
-            if (name in table.text) != (name in self.encoding.categories):
-                expected, found = ("text", "numbers") if name in self.encoding.categories else ("numbers", "text")
-                raise ValueError(f"{path}: column {name!r} holds {found}, and the model was trained on {expected}.")
-        return EncodedTable(table, self.encoding)
+        """Another table with the same columns and, if asked for, a target of the same kind."""
+        source = self.encoding.open(path, self.target if with_target else None)
+        trained_on_text = self.task == "classification" and self.head.classes_.dtype.kind == "U"
+        if with_target and source.table.target_is_text != trained_on_text:
+            found, expected = ("numbers", "text") if trained_on_text else ("text", "numbers")
+            raise ValueError(f"{path}: column {self.target!r} holds {found}, and the model was trained on {expected}.")
+        return source
 
     def predict(self, rows: Array) -> Array:
         """Predictions for encoded rows."""
@@ -116,7 +116,7 @@ class Training:
     @property
     def sample(self) -> Array:
         """Sampled rows, encoded."""
-        return self.encoding.encode(self.survey.cells())
+        return self.encoding.encode(self.survey.sample.cells())
 
     @property
     def encoding(self) -> Encoding:
@@ -136,14 +136,15 @@ class Training:
             self.next_group = 0
             if not isinstance(self.head, FourierSVC):
                 self.head.fit_features(self.sample)
+        classes = self.survey.classes(table) if self.task == "classification" else None
         if isinstance(self.head, FourierSVC):
-            self.head.verbose = 1
-            self.head._learn(EncodedTable(table, self.encoding), self.sample, self._classes())
+            self.head.set_params(verbose=1)._learn(EncodedTable(table, self.encoding), self.sample, classes)
+            self.head.set_params(verbose=0)
             return
         total = table.n_chunks
         for chunk, rows in track(EncodedTable(table, self.encoding).batches(self.next_group), "training", total):
             self._store_if_due(chunk, checkpoint)
-            options = {"classes": self._classes()} if self.task == "classification" else {}
+            options = {} if classes is None else {"classes": classes}
             self.head.partial_fit(rows, table.target_values(chunk), **options)
         self.head.settle()
 
@@ -176,19 +177,18 @@ class Training:
             )
         if self.task == "regression" and table.target_is_text:
             raise ValueError(f"{table.path}: column {table.target!r} holds text; give --task classification.")
-        if self.task == "classification" and values is None:
-            raise ValueError(f"{table.path}: column {table.target!r} has too many values; give --task regression.")
+        if self.task == "classification":
+            self.survey.classes(table)
+        if self.survey.n_rows < N_FOLDS:
+            raise ValueError(
+                f"{table.path} has {self.survey.n_rows} rows; at least {N_FOLDS} are needed to learn from."
+            )
 
     def _store_if_due(self, chunk: Chunk, checkpoint: Callable[["Training"], None]) -> None:
         """At the beginning of a group all rows before it are in: a good place to stop."""
         if chunk.group > self.next_group:
             self.next_group = chunk.group
             checkpoint(self)
-
-    def _classes(self) -> list[Any]:
-        values = list(self.survey.target_values or [])
-        # A CSV file's whole numbers come as floats.
-        return [int(value) for value in values] if isinstance(values[0], float) and _are_whole(values) else values
 
 
 def _task(table: Table, survey: Survey) -> tuple[str, str]:
@@ -232,13 +232,13 @@ class Scores:
 
 def score(model: TableModel, path: Path, track: Track) -> Scores:
     """Measure a model on a table, with the target if the table has it."""
-    with_target = model.target in Table(path).schema.names
+    with_target = model.target in model.open(path, with_target=False).table.names
     source = model.open(path, with_target=with_target)
-    found = Survey.of(source.table, 0)
+    sample = Sample.of(source.table, 0)
     sums = np.zeros(4)  # losses, targets and their squares, less the first target
     origin: Any = None
     for chunk, rows in track(source.batches(), "measuring", source.table.n_chunks):
-        found.add(source.table, chunk)
+        sample.add(chunk.cells)
         if with_target:
             actual, guess = source.table.target_values(chunk), model.predict(rows)
             if model.task == "classification":
@@ -247,10 +247,10 @@ def score(model: TableModel, path: Path, track: Track) -> Scores:
                 origin = actual[0] if origin is None else origin
                 offset = actual.astype(np.float64) - origin
                 sums[:3] += np.square(actual - guess).sum(), offset.sum(), np.square(offset).sum()
-    found.check_not_empty(source.table)
-    sample = model.encoding.encode(found.cells())
-    error = model.head.features_.kernel_error(sample, random_state=0)
-    return Scores(found.n_rows, error, _measures(model.task, sums, found.n_rows) if with_target else {})
+    if not sample.n_rows:
+        raise ValueError(f"{path} has no rows to measure on.")
+    error = model.head.features_.kernel_error(model.encoding.encode(sample.cells()), random_state=0)
+    return Scores(sample.n_rows, error, _measures(model.task, sums, sample.n_rows) if with_target else {})
 
 
 def _measures(task: str, sums: Array, n_rows: int) -> dict[str, float]:
@@ -279,9 +279,11 @@ def write_predictions(model: TableModel, path: Path, output: Path, track: Track,
     n_rows, writer = 0, None
     try:
         for _, rows in track(source.batches(), "predicting", source.table.n_chunks):
-            columns = {model.target: model.predict(rows)}
             if isinstance(model.head, FourierRidge) and deviations:
-                columns["std"] = model.head.predict(rows, return_std=True)[1]
+                guesses, spreads = model.head.predict(rows, return_std=True)
+                columns = {model.target: guesses, f"{model.target}_std": spreads}
+            else:
+                columns = {model.target: model.predict(rows)}
             batch = pa.RecordBatch.from_pydict(columns)
             writer = writers[output.suffix.lower()](temporary, batch.schema) if writer is None else writer
             writer.write_batch(batch)
@@ -320,7 +322,7 @@ def load(path: Path) -> Any:
         foreign = sorted(set(skops_io.get_untrusted_types(file=path)) - TRUSTED)
         loaded = None if foreign else skops_io.load(path, trusted=sorted(TRUSTED))
     except (zipfile.BadZipFile, OSError, EOFError, KeyError, ValueError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is damaged, or not a model file of bochner.") from error
+        raise ValueError(f"{path} is damaged, or not a file of `bochner fit`; make it again.") from error
     if not isinstance(loaded, TableModel | Training):
         held = ", ".join(foreign[:3]) or type(loaded).__name__
         raise ValueError(f"{path} was not made by bochner: it holds {held}; give a file of `bochner fit`.")
@@ -341,7 +343,7 @@ def _names(*kinds: type) -> set[str]:
 
 # What a model file may hold beside numbers, text and scikit-learn's own estimators.
 TRUSTED = _names(
-    *(TableModel, Training, Settings, Survey, Encoding, FourierFeatures),
+    *(TableModel, Training, Settings, Survey, Sample, Encoding, FourierFeatures),
     *(FourierRidge, FourierRidgeClassifier, FourierSVC, *STATE_TYPES),
     *(*KERNELS.values(), *SAMPLERS.values(), *WEIGHTINGS.values()),
 ) | {"bochner.hadamard.HadamardFrequencies"}

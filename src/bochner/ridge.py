@@ -102,7 +102,8 @@ class RidgePath:
         """The solution for one penalty."""
         penalties, centred = np.array([penalty]), self.centred
         coef = self.vectors @ (self.rotated / (self.values + penalty)[:, None])
-        left = max(centred.weight - float(self.degrees_of_freedom(penalties)[0]), np.finfo(float).tiny)
+        # Where the rows count less than the degrees of freedom, there is nothing left to tell the noise from.
+        left = max(centred.weight - float(self.degrees_of_freedom(penalties)[0]), 1e-3 * centred.weight)
         return RidgeSolution(
             coef=coef,
             intercept=centred.target_mean - centred.mean @ coef,
@@ -161,10 +162,14 @@ def cross_validated_errors(fold_moments: Floats, n_targets: int, penalties: Floa
 def generalised_errors(path: RidgePath, penalties: Floats) -> Floats:
     r"""Generalised cross-validation (n_penalties, 1, n_targets): :math:`\mathrm{RSS} / n / (1 - \mathrm{df} / n)^2`."""
     left = 1.0 - path.degrees_of_freedom(penalties) / path.centred.weight
-    with np.errstate(divide="ignore"):
-        factors = np.where(left > 0.0, 1.0 / np.square(left), np.inf)
+    possible = left > 1e-12
+    if not possible.any():
+        raise ValueError(
+            f"`cv`=None needs more rows than parameters, and the rows count {path.centred.weight:.3g} in all; give "
+            f"larger `alphas`, or a number of folds."
+        )
     errors = path.residual_squares(penalties) / path.centred.weight
-    return np.where(np.isfinite(factors)[:, None], errors * factors[:, None], np.inf)[:, None, :]
+    return np.where(possible[:, None], errors / np.square(np.where(possible, left, 1.0))[:, None], np.inf)[:, None, :]
 
 
 def spread(moments: Floats, n_targets: int) -> Floats:

@@ -4,6 +4,7 @@
 What is learned are sums over rows, so that a model can be continued with more rows.
 """
 
+import reprlib
 import warnings
 from collections.abc import Sequence
 from copy import deepcopy
@@ -13,18 +14,19 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context, is_classifier
+from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.blocks import Array, Floats, Indices, is_sparse, row_spans
 from bochner.features import SPAN_ROWS, add_moments, map_features
-from bochner.heads import Head, LabelMixin, counted, fold_numbers, is_path, positive, tracked
+from bochner.heads import Head, LabelMixin, check_folds, counted, fold_numbers, is_path, positive, tracked
 from bochner.ridge import RidgePath, RidgeSolution, cross_validated_errors, generalised_errors, spread
 from bochner.tables import EncodedTable
 from bochner.transformer import FourierFeatures
 
 __all__ = ["FourierRidge", "FourierRidgeClassifier"]
 
+LARGEST = 1e150  # the squares of larger targets overflow, those of all smaller ones vanish
 ALPHAS = tuple(float(alpha) for alpha in np.logspace(-8, 4, 25))
 
 
@@ -37,11 +39,13 @@ class _Sums:
 
     n_folds: int
     n_targets: int
-    origin: Floats  # subtracted from targets: their squares keep their digits
     candidates: list[FourierFeatures] = field(default_factory=list)
     totals: list[Floats] = field(default_factory=list)
+    # Subtracted from targets, so that their squares keep their digits; empty before the first row.
+    origin: Floats = field(default_factory=lambda: np.empty(0))
     n_rows: int = 0
     waiting: list[tuple[Any, Floats, Floats]] = field(default_factory=list)
+    n_waiting: int = 0
 
     def begin(self, candidates: list[FourierFeatures]) -> None:
         """Sum for these features."""
@@ -53,6 +57,8 @@ class _Sums:
         """Add rows; their folds are dealt out in turn unless given."""
         if folds is None:
             folds = (self.n_rows + np.arange(X.shape[0])) % self.n_folds if self.n_folds else np.full(X.shape[0], -1)
+        if not len(self.origin):
+            self.origin = np.median(targets[:SPAN_ROWS], axis=0)
         for features, totals in zip(self.candidates, self.totals, strict=True):
             add_moments(totals, features._block_map(), X, targets - self.origin, weights, folds)
         self.n_rows += X.shape[0]
@@ -116,6 +122,7 @@ class _RidgeHead(Head):
         """The best mean R2 of each of the `length_scales`."""
         return self._solved().scores
 
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit_features(self, X: Any, sample_weight: Any = None) -> Self:
         """Fit the features alone, for `partial_fit` to use; without, it takes them from the first 8,192 rows.
 
@@ -137,19 +144,19 @@ class _RidgeHead(Head):
         self._prepared = self._fit_features(X, sample_weight)
         return self
 
-    def _fit(self, X: Any, targets: Floats, weights: Floats | None, folds: Indices) -> Self:
+    def _fit(self, X: Any, targets: Floats, weights: Floats | None, folds: Indices, n_folds: int) -> Self:
         """Learn from validated rows; `folds` has -1 for rows that are always trained on."""
-        self._forget()
-        self._sums = _Sums(int(folds.max()) + 1, targets.shape[1], targets[0])
+        positive("alphas", self.alphas)
+        self._sums = _Sums(n_folds, targets.shape[1])
         self._sums.begin(self._fit_features(X, weights))
         for rows in tracked(row_spans(X.shape[0], 32 * SPAN_ROWS), "summing", self.verbose):
             self._sums.add(X[rows], targets[rows], None if weights is None else weights[rows], folds[rows])
         self._choice: _Choice | None = self._choose(self._sums)
         return self
 
-    def _learn(self, source: EncodedTable, sample: Array, values: list[Any] | None) -> None:
+    def _learn(self, source: EncodedTable, sample: Array, classes: list[Any] | None) -> None:
         self.fit_features(sample)
-        options = {"classes": values} if is_classifier(self) else {}
+        options = {} if classes is None else {"classes": classes}
         for chunk, rows in tracked(source.batches(), "summing", self.verbose, source.table.n_chunks):
             self.partial_fit(rows, source.table.target_values(chunk), **options)
         self._solved()
@@ -157,16 +164,21 @@ class _RidgeHead(Head):
     def _partial_fit(self, X: Any, targets: Floats, weights: Floats) -> Self:
         """Learn from more rows. Whole spans are summed and the rest waits, so that cuts between calls do not matter."""
         if not hasattr(self, "_sums"):
+            positive("alphas", self.alphas)
             if self.cv is not None and not isinstance(self.cv, Integral):
-                raise ValueError(f"`cv` must be a number of folds or None for `partial_fit`. Got {self.cv!r} instead.")
-            self._sums = _Sums(int(self.cv or 0), targets.shape[1], targets[0])
+                raise ValueError(
+                    f"`cv` must be a number of folds or None where rows come in pieces. Got {reprlib.repr(self.cv)} "
+                    f"instead."
+                )
+            self._sums = _Sums(int(self.cv or 0), targets.shape[1])
             if hasattr(self, "_prepared"):
                 self._sums.begin(self._prepared)
         self._choice = None
         sums = self._sums
-        n_missing = SPAN_ROWS - sum(rows.shape[0] for rows, _, _ in sums.waiting)
+        n_missing = SPAN_ROWS - sums.n_waiting
         if X.shape[0] < n_missing:
             sums.waiting.append((X.copy(), targets, weights))
+            sums.n_waiting += X.shape[0]
             return self
         if sums.waiting:
             self._add(sums, *_stacked([*sums.waiting, (X[:n_missing], targets[:n_missing], weights[:n_missing])]))
@@ -175,6 +187,7 @@ class _RidgeHead(Head):
         if n_whole:
             self._add(sums, X[:n_whole], targets[:n_whole], weights[:n_whole])
         sums.waiting = [(X[n_whole:].copy(), targets[n_whole:], weights[n_whole:])] if n_whole < X.shape[0] else []
+        sums.n_waiting = X.shape[0] - n_whole
         return self
 
     def _add(self, sums: _Sums, X: Any, targets: Floats, weights: Floats) -> None:
@@ -201,14 +214,14 @@ class _RidgeHead(Head):
         for moments in sums.totals:
             total = moments.sum(axis=0)
             weight = total[-1 - n_targets, -1 - n_targets]
-            self._check_folds(moments, weight, n_targets)
+            check_folds(self.cv, moments[:-1, -1 - n_targets, -1 - n_targets], weight)
             if sums.n_folds:
                 errors = cross_validated_errors(moments, n_targets, alphas * weight)
                 variances = np.array([spread(held_out, n_targets) for held_out in moments[:-1]])
             else:
                 errors = generalised_errors(RidgePath.of(total, n_targets), alphas * weight)
                 variances = spread(total, n_targets)[None]
-            scores = _determination(errors, variances).mean(axis=(1, 2))
+            scores = _determination(errors, variances, spread(total, n_targets)).mean(axis=(1, 2))
             outcomes.append((float(scores.max()), float(alphas[scores.argmax()]), errors.mean(axis=2), total))
         best = int(np.argmax([score for score, *_ in outcomes]))
         _, alpha, errors, total = outcomes[best]
@@ -217,14 +230,6 @@ class _RidgeHead(Head):
         solution = RidgePath.of(total, n_targets).at(alpha * total[-1 - n_targets, -1 - n_targets])
         solution = replace(solution, intercept=solution.intercept + sums.origin)
         return _Choice(sums.candidates[best], alpha, solution, errors, np.array([score for score, *_ in outcomes]))
-
-    def _check_folds(self, moments: Floats, weight: float, n_targets: int) -> None:
-        held_out = moments[:-1, -1 - n_targets, -1 - n_targets]
-        if not (held_out > 0.0).all() or not (held_out < weight).all():
-            raise ValueError(
-                f"A fold of `cv`={self.cv!r} has no rows to train or to test on (of positive weight); give fewer folds "
-                f"or more rows."
-            )
 
     def _coefficients(self) -> tuple[Floats, Floats]:
         solution = self._solved().solution
@@ -241,10 +246,6 @@ class _RidgeHead(Head):
         self._choice = self._solved()
         self.__dict__.pop("_sums", None)
         return self
-
-    def _forget(self) -> None:
-        for name in ("_sums", "_prepared", "_choice", "_encoding"):
-            self.__dict__.pop(name, None)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_choice")
@@ -327,8 +328,10 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, _RidgeHead):
         """
         if is_path(X):
             return self._fit_file(X, y, sample_weight)
+        self._forget()
         X, targets, weights = self._validate(X, y, sample_weight, first=True)
-        return self._fit(*counted(X, targets, weights, fold_numbers(self.cv, X, targets, classifier=False)))
+        folds, n_folds = fold_numbers(self.cv, X, targets, classifier=False)
+        return self._fit(*counted(X, targets, weights, folds), n_folds)
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -372,14 +375,19 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, _RidgeHead):
         std : ndarray of the same shape
             Standard deviations, if asked for.
         """
-        predictions = self._scores(X)
         if not return_std:
+            predictions = self._scores(X)
             return predictions[:, 0] if self._is_flat else predictions
         if is_path(X):
             raise ValueError(f"Standard deviations are for arrays; read {X} in pieces and predict them one by one.")
         X = self._validate_rows(X)
-        variances = map_features(self.features_._block_map(), X, predictions.shape[1], self._solved().solution.variance)
-        deviations = np.sqrt(variances).astype(X.dtype, copy=False)
+        solution = self._solved().solution
+
+        def both(features: Floats) -> Floats:
+            return np.hstack([features @ solution.coef + solution.intercept, np.sqrt(solution.variance(features))])
+
+        found = map_features(self.features_._block_map(), X, 2 * len(solution.intercept), both)
+        predictions, deviations = np.hsplit(found.astype(X.dtype, copy=False), 2)
         return (predictions[:, 0], deviations[:, 0]) if self._is_flat else (predictions, deviations)
 
     @property
@@ -395,8 +403,12 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, _RidgeHead):
         return float(intercept[0]) if self._is_flat else intercept
 
     def _validate(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> tuple[Any, Floats, Floats | None]:
+        """Rows, targets (n_samples, n_targets), weights."""
         X, y, weights = self._validate_learning(X, y, sample_weight, first, multi_output=True, y_numeric=True)
         targets = np.asarray(y, dtype=np.float64)
+        largest = float(np.abs(targets).max())
+        if largest > LARGEST or 0.0 < largest < 1.0 / LARGEST:
+            raise ValueError(f"y holds values of up to {largest:.3g}, whose squares no number holds; rescale it.")
         if not hasattr(self, "_sums") or first:
             self._is_flat = targets.ndim == 1
         elif targets.reshape(X.shape[0], -1).shape[1] != self._sums.n_targets:
@@ -478,11 +490,12 @@ class FourierRidgeClassifier(LabelMixin, _RidgeHead):
         """
         if is_path(X):
             return self._fit_file(X, y, sample_weight)
+        self._forget()
         X, y, weights = self._validate(X, y, sample_weight, first=True)
-        folds = fold_numbers(self.cv, X, y, classifier=True)
+        folds, n_folds = fold_numbers(self.cv, X, y, classifier=True)
         X, y, weights, folds = counted(X, y, weights, folds)
         self._set_classes(np.unique(y))
-        return self._fit(X, self._indicators(y), weights, folds)
+        return self._fit(X, self._indicators(y), weights, folds, n_folds)
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -507,13 +520,16 @@ class FourierRidgeClassifier(LabelMixin, _RidgeHead):
         FourierRidgeClassifier
             The model; it is solved when it is first used.
         """
+        if classes is None and not hasattr(self, "classes_"):
+            raise ValueError("`classes` must be given in the first call of `partial_fit`: all classes there will be.")
         X, y, weights = self._validate(X, y, sample_weight, first=not hasattr(self, "_dtype"))
         if not hasattr(self, "classes_"):
-            if classes is None:
-                raise ValueError(
-                    "`classes` must be given in the first call of `partial_fit`: all classes there will be."
-                )
             self._set_classes(np.unique(classes))
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(
+                f"`classes` must be the same in every call. Got {np.unique(classes).tolist()}, and "
+                f"{self.classes_.tolist()} before."
+            )
         return self._partial_fit(X, self._indicators(y), np.ones(X.shape[0]) if weights is None else weights)
 
     def _indicators(self, y: Array) -> Floats:
@@ -522,8 +538,13 @@ class FourierRidgeClassifier(LabelMixin, _RidgeHead):
         return np.where(self._labels(y)[:, None] == positive, 1.0, -1.0)
 
 
-def _determination(errors: Floats, variances: Floats) -> Floats:
-    """R2 = 1 - error / variance; of a constant target 1 if it is met and 0 otherwise, as in scikit-learn."""
+def _determination(errors: Floats, variances: Floats, overall: Floats) -> Floats:
+    """R2 = 1 - error / variance (n_penalties, n_folds, n_targets).
+
+    Where a target does not vary in one of the folds, say because a fold has a single row, its variance over all rows
+    takes the place of all folds'; where it does not vary at all, R2 is 1 if it is met and 0 otherwise.
+    """
+    variances = np.where((variances > 0.0).all(axis=0), variances, overall)
     shares = np.divide(errors, variances, out=np.ones_like(errors), where=variances > 0.0)
     return 1.0 - np.where((variances == 0.0) & (errors == 0.0), 0.0, shares)
 
@@ -531,5 +552,5 @@ def _determination(errors: Floats, variances: Floats) -> Floats:
 def _stacked(pieces: list[tuple[Any, Floats, Floats]]) -> tuple[Any, Floats, Floats]:
     """Pieces of rows, targets and weights as one."""
     rows, targets, weights = zip(*pieces, strict=True)
-    X = sparse.vstack(rows, format="csr") if is_sparse(rows[0]) else np.concatenate(rows)
+    X = sparse.vstack(rows, format="csr") if any(map(is_sparse, rows)) else np.concatenate(rows)
     return X, np.concatenate(targets), np.concatenate(weights)

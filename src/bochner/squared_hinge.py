@@ -27,6 +27,7 @@ __all__ = ["Batch", "Batches", "Path", "solve_one", "walk"]
 
 HESSIAN_BYTES = 1 << 30  # that problems which are solved at a time hold at most
 MAX_STEPS = 100
+JITTERS = (0.0, 1e-15, 1e-13, 1e-11)
 TOLERANCE = 1e-10  # of the objective; Newton's last step makes the error smaller still
 LENGTHS = np.geomspace(1e-8, 1.0, 60)  # of a step, where a whole one goes too far
 GATHERED_ROWS = 4096
@@ -34,11 +35,14 @@ NO_FOLD = -2
 
 
 class Batch(NamedTuple):
-    """Some of the rows: features (n, width), labels (n,) as positions in `classes_`, weights (n,) and folds (n,)."""
+    """Some of the rows: features (n, width) and, one a row, labels from 0 on, weights in the loss, counts in the errors
+    on held-out rows, and folds.
+    """
 
     features: Array
     labels: Indices
     weights: Floats
+    counts: Floats
     folds: Indices
 
 
@@ -253,9 +257,15 @@ class Problems:
 
         def direction(problem: int) -> Floats:
             hessian = 2.0 * C * self.hessians[problem]
-            hessian.flat[:: len(hessian) + 1] += 1.0
-            factor = linalg.cho_factor(hessian, overwrite_a=True, check_finite=False)
-            return np.asarray(linalg.cho_solve(factor, -gradients[:, problem], check_finite=False))
+            diagonal = np.diag(hessian).copy()
+            for jitter in JITTERS:  # rounding of a large C can outweigh the one of the penalty
+                np.fill_diagonal(hessian, diagonal + 1.0 + jitter * diagonal.max())
+                try:
+                    factor = linalg.cho_factor(hessian, check_finite=False)
+                except linalg.LinAlgError:
+                    continue
+                return np.asarray(linalg.cho_solve(factor, -gradients[:, problem], check_finite=False))
+            raise ValueError(f"C={C:g} times the weights of the rows is too large to solve for; give smaller `Cs`.")
 
         directions = np.zeros_like(gradients)
         for problem, column in zip(problems, in_threads(direction, problems.tolist()), strict=True):
@@ -305,7 +315,7 @@ class Problems:
             flips = (slack > 0.0).astype(np.int8) - was_active
         by_fold = scores[:, :n_problems].reshape(len(labels), len(self.held_out), self.n_targets)
         guesses = (by_fold[:, :, 0] > 0.0).astype(np.intp) if self.n_targets == 1 else by_fold.argmax(axis=2)
-        own = weights[:, None] * (folds[:, None] == self.held_out)
+        own = batch.counts[span, None] * (folds[:, None] == self.held_out)
         return _Parts(losses, slopes, flips, (own * (guesses != labels[:, None])).sum(axis=0), own.sum(axis=0))
 
     def _signs(self, batch: Batch, span: slice) -> tuple[Floats, Mask]:

@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.blocks import Array, Floats, Indices, row_spans
-from bochner.heads import Head, LabelMixin, counted, fold_numbers, is_path, positive, tracked
+from bochner.heads import Head, LabelMixin, check_folds, counted, fold_numbers, is_path, positive, tracked
 from bochner.squared_hinge import Batch, Batches, solve_one, walk
 from bochner.tables import EncodedTable
 from bochner.transformer import FourierFeatures
@@ -135,21 +135,20 @@ class FourierSVC(LabelMixin, Head):
         """
         if is_path(X):
             return self._fit_file(X, y, sample_weight)
-        self.__dict__.pop("_encoding", None)
+        self._forget()
         X, y, weights = self._validate(X, y, sample_weight, first=True)
-        folds = fold_numbers(self.cv, X, y, classifier=True)
+        folds, n_folds = fold_numbers(self.cv, X, y, classifier=True)
         X, y, weights, folds = counted(X, y, weights, folds)
         self._set_classes(np.unique(y))
         counts = np.ones(len(y)) if weights is None else weights
+        check_folds(self.cv, np.array([counts[folds == fold].sum() for fold in range(n_folds)]), counts.sum())
         of_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=counts)
-        rows = _Rows(X, self._labels(y), of_class[self._labels(y)] * counts, folds)
-        self._choose(self._fit_features(X, weights), rows.batches, int(folds.max()) + 1)
+        if not (of_class >= 0.0).all():
+            raise ValueError(f"`class_weight` must not be negative. Got {self.class_weight!r} instead.")
+        labels = self._labels(y)
+        self._choose(self._fit_features(X, weights), _Rows(X, labels, counts, of_class[labels], folds), n_folds)
         if self.probability:
-            chosen = clone(self).set_params(features=clone(self.features_), Cs=[self.C_], length_scales=[1.0], cv=None)
-            chosen.set_params(probability=False)
-            self._calibrated = CalibratedClassifierCV(chosen, cv=self.cv, ensemble=False).fit(
-                X, y, sample_weight=weights
-            )
+            self._calibrate(X, y, weights, folds, n_folds)
         return self
 
     @available_if(lambda self: self.probability)  # type: ignore[untyped-decorator]
@@ -166,29 +165,39 @@ class FourierSVC(LabelMixin, Head):
         ndarray of shape (n_samples, n_classes)
             Probabilities, in the order of `classes_`.
         """
+        check_is_fitted(self)
+        if not hasattr(self, "_calibrated"):
+            raise ValueError("`probability` was False when the model was fitted; fit it again.")
         return np.asarray(self._calibrated.predict_proba(self._validate_rows(X)))
 
-    def _learn(self, source: EncodedTable, sample: Array, values: list[Any] | None) -> None:
+    def _calibrate(self, X: Any, y: Array, weights: Floats | None, folds: Indices, n_folds: int) -> None:
+        """Calibrate on the folds that C was chosen on, or on five without any."""
+        if n_folds and (folds < 0).any():
+            raise ValueError("`probability`=True needs a `cv` that tests every row once, as KFold does.")
+        splits = [(np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)) for fold in range(n_folds)]
+        chosen = clone(self).set_params(
+            features=clone(self.features_), Cs=[self.C_], length_scales=[1.0], cv=None, probability=False
+        )
+        calibration = CalibratedClassifierCV(chosen, cv=splits or 5, ensemble=False)
+        self._calibrated = calibration.fit(X, y, sample_weight=weights)
+
+    def _learn(self, source: EncodedTable, sample: Array, classes: list[Any] | None) -> None:
         if self.probability or self.class_weight is not None or not isinstance(self.cv, Integral):
             raise ValueError("A file needs `probability`=False, `class_weight`=None and a number of folds as `cv`.")
-        self._set_classes(np.array(values))
+        self._set_classes(np.array(classes))
         sample = validate_data(self, sample, dtype=[np.float64, np.float32])
+        n_folds = int(self.cv)
+        if len(sample) < n_folds:
+            raise ValueError(f"{source.table.path} has {len(sample)} rows, too few for {n_folds} folds.")
+        self._choose(self._fit_features(sample, None), _FileRows(source, self._labels, n_folds), n_folds)
 
-        def batches(features: FourierFeatures) -> Iterator[Batch]:
-            for chunk, X in source.batches():
-                labels = self._labels(source.table.target_values(chunk))
-                folds = (chunk.first_row + np.arange(len(X))) % self.cv
-                yield Batch(features.transform(X), labels, np.ones(len(X)), folds)
-
-        self._choose(self._fit_features(sample, None), lambda features: partial(batches, features), int(self.cv))
-
-    def _choose(self, candidates: list[FourierFeatures], batches: Callable[..., Batches], n_folds: int) -> None:
+    def _choose(self, candidates: list[FourierFeatures], rows: "_Rows | _FileRows", n_folds: int) -> None:
         """Walk along C for every length scale, then solve on all rows."""
         Cs = positive("Cs", self.Cs)
         n_classes = len(self.classes_)
         if n_folds:
             bar = partial(tracked, description="choosing C", verbose=self.verbose)
-            paths = [walk(batches(features), n_folds, n_classes, Cs, bar) for features in candidates]
+            paths = [walk(rows.batches(features), n_folds, n_classes, Cs, bar) for features in candidates]
             scores = np.array([1.0 - np.average(path.errors, axis=1) for path in paths])
             best, place = (int(index) for index in np.unravel_index(scores.argmax(), scores.shape))
             self.cv_errors_ = paths[best].errors
@@ -200,7 +209,7 @@ class FourierSVC(LabelMixin, Head):
             paths, best, place = [], 0, 0
         self.features_, self.C_ = candidates[best], float(Cs[place])
         path = paths[best] if paths else None
-        self._weights = solve_one(batches(self.features_), n_classes, self.C_, path, place)
+        self._weights = solve_one(rows.batches(self.features_), n_classes, self.C_, path, place)
 
     def _coefficients(self) -> tuple[Floats, Floats]:
         check_is_fitted(self)
@@ -213,7 +222,8 @@ class _Rows:
 
     X: Any
     labels: Indices
-    weights: Floats
+    counts: Floats
+    class_weights: Floats
     folds: Indices
 
     def batches(self, features: FourierFeatures) -> Batches:
@@ -226,4 +236,25 @@ class _Rows:
         return lambda: (self._batch(features, span) for span in spans)
 
     def _batch(self, features: FourierFeatures, rows: slice) -> Batch:
-        return Batch(features.transform(self.X[rows]), self.labels[rows], self.weights[rows], self.folds[rows])
+        Z, counts = features.transform(self.X[rows]), self.counts[rows]
+        return Batch(Z, self.labels[rows], counts * self.class_weights[rows], counts, self.folds[rows])
+
+
+@dataclass(frozen=True)
+class _FileRows:
+    """Rows of a file, read again for every pass; their folds are dealt out in turn."""
+
+    source: EncodedTable
+    labels: Callable[[Array], Indices]
+    n_folds: int
+
+    def batches(self, features: FourierFeatures) -> Batches:
+        """Passes over the rows' features."""
+
+        def one_pass() -> Iterator[Batch]:
+            for chunk, X in self.source.batches():
+                labels = self.labels(self.source.table.target_values(chunk))
+                folds = (chunk.first_row + np.arange(len(X))) % self.n_folds
+                yield Batch(features.transform(X), labels, np.ones(len(X)), np.ones(len(X)), folds)
+
+        return one_pass

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Parquet and CSV files as streams of rows: read a batch at a time, checked cell by cell, turned into numbers.
 
-A table is read twice at most: `survey` looks at every row once and keeps what a model needs to know beforehand (means,
-categories, a sample of rows); `Table.batches` then gives the rows themselves. What is held does not grow with the file.
+`survey` looks at every row once and keeps what a model needs to know beforehand (means, categories, a sample of rows);
+`EncodedTable.batches` then gives the rows as numbers. What is held does not grow with the file.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -21,7 +21,7 @@ from bochner.blocks import Array
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["EncodedTable", "Encoding", "Survey", "Table", "survey"]
+__all__ = ["EncodedTable", "Encoding", "Sample", "Survey", "Table", "survey"]
 
 BATCH_ROWS = 32_768
 CSV_BLOCK_BYTES = 1 << 22
@@ -52,8 +52,9 @@ class Table:
         The column to predict, if there is one.
     drop : sequence of str, default=()
         Columns to leave out.
-    columns : sequence of str, default=None
-        The columns to read, in that order; None means all but the target and the dropped ones.
+    kinds : dict of str to {"number", "text"}, default=None
+        The columns to read, in that order, and what they must hold; None means all but the target and the dropped
+        ones, as they are.
 
     Attributes
     ----------
@@ -66,23 +67,25 @@ class Table:
         path: str | PathLike[str],
         target: str | None = None,
         drop: Sequence[str] = (),
-        columns: Sequence[str] | None = None,
+        kinds: dict[str, str] | None = None,
     ) -> None:
         self.path = Path(path)
         self._mostly_numbers: set[str] = set()
         self.schema = self._read_schema()
+        self.names = self._read_names()
         self.target = target
-        named = [target] if target is not None else []
-        for name in [*named, *drop, *(columns or [])]:
-            if name not in self.schema.names:
-                raise ValueError(f"{self.path} has no column {name!r}; its columns are {_listed(self.schema.names)}.")
-        chosen = [name for name in self.schema.names if name not in (target, *drop)] if columns is None else columns
-        if not chosen:
-            raise ValueError(f"{self.path} has no column but {_listed(self.schema.names)}: nothing to predict from.")
-        kinds = {name: self._kind(name) for name in [*chosen, *named]}
-        self.numeric = [name for name in chosen if kinds[name] == "number"]
-        self.text = [name for name in chosen if kinds[name] == "text"]
-        self.target_is_text = target is not None and kinds[target] == "text"
+        for name in [*([] if target is None else [target]), *drop, *(kinds or [])]:
+            if name not in self.names:
+                raise ValueError(f"{self.path} has no column {name!r}; its columns are {_listed(self.names)}.")
+        if kinds is None:
+            kinds = {name: self._kind(name) for name in self.names if name not in (target, *drop)}
+        elif self._is_parquet:
+            self._check_kinds(kinds)
+        if not kinds:
+            raise ValueError(f"{self.path} has no column but {_listed(self.names)}: nothing to predict from.")
+        self.numeric = [name for name, kind in kinds.items() if kind == "number"]
+        self.text = [name for name, kind in kinds.items() if kind == "text"]
+        self.target_is_text = target is not None and self._kind(target) == "text"
 
     def chunks(self, first_group: int = 0) -> Iterator[Chunk]:
         """The rows in pieces, from the beginning of a group on: a Parquet row group, or a block of a CSV file."""
@@ -91,7 +94,7 @@ class Table:
         try:
             for chunk in read(columns, first_group):
                 self._check_cells(chunk)
-                yield chunk
+                yield replace(chunk, cells=_plain(chunk.cells))
         except (_arrow().ArrowException, OSError) as error:
             self._explain(error)
 
@@ -118,7 +121,14 @@ class Table:
     def fingerprint(self) -> list[str]:
         """What tells this file from another one or a later version of it."""
         status = self.path.stat()
-        return [self.path.name, str(status.st_size), str(status.st_mtime_ns), *self.numeric, *self.text]
+        columns = [*self.numeric, *self.text, self.target]
+        return [
+            self.path.name,
+            str(status.st_size),
+            str(status.st_mtime_ns),
+            *map(str, columns),
+            str(self.schema.types),
+        ]
 
     @property
     def _is_parquet(self) -> bool:
@@ -132,29 +142,45 @@ class Table:
     def _read_schema(self) -> "pa.Schema":
         pa = _arrow()
         if self.path.suffix.lower() not in (".parquet", ".csv"):
-            raise ValueError(f"{self.path} is not a table this command reads; give a .parquet or .csv file.")
+            raise ValueError(f"{self.path} is not a table that can be read; give a .parquet or .csv file.")
         if not self.path.is_file():
             raise ValueError(f"{self.path} {'is a folder, not a file' if self.path.is_dir() else 'does not exist'}.")
         try:
             schema = self._parquet().schema_arrow if self._is_parquet else self._read_csv_schema()
         except (pa.ArrowException, OSError) as error:
             self._explain(error)
-        if len(set(schema.names)) < len(schema.names):
-            twice = [name for name in schema.names if schema.names.count(name) > 1]
-            raise ValueError(f"{self.path} has more than one column named {twice[0]!r}; rename one of them.")
+        except UnicodeDecodeError:
+            raise ValueError(f"{self.path} is not UTF-8 text; convert it.") from None
         return schema
+
+    def _read_names(self) -> list[str]:
+        names = list(self.schema.names)
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ValueError(f"{self.path} has more than one column named {twice[0]!r}; rename one of them.")
+        if not self._is_parquet and len(names) == 1 and re.search("[;\t|]", names[0]):
+            raise ValueError(f"{self.path} has one column only, {names[0]!r}; separate the columns with commas.")
+        return names
 
     def _read_csv_schema(self) -> "pa.Schema":
         pa = _arrow()
         reader = self._open_csv(None)
-        for name, kind in zip(reader.schema.names, reader.schema.types, strict=True):
-            if not pa.types.is_string(kind):
-                continue
-            for cells in islice(self._open_csv(None), 1):
-                numbers = pa.compute.match_substring_regex(cells.column(name), NUMBER)
-                if 2 * (pa.compute.sum(numbers).as_py() or 0) > cells.num_rows:
-                    self._mostly_numbers.add(name)
+        for cells in islice(reader, 1):
+            for name, column in zip(cells.schema.names, cells.columns, strict=True):
+                if pa.types.is_string(column.type):
+                    numbers = pa.compute.match_substring_regex(column, NUMBER)
+                    if 2 * (pa.compute.sum(numbers).as_py() or 0) > cells.num_rows:
+                        self._mostly_numbers.add(name)
         return reader.schema
+
+    def _check_kinds(self, kinds: dict[str, str]) -> None:
+        for name, wanted in kinds.items():
+            if self._kind(name) != wanted:
+                found = {"number": "numbers", "text": "text"}
+                raise ValueError(
+                    f"{self.path}: column {name!r} holds {found[self._kind(name)]}, and the model was trained on "
+                    f"{found[wanted]}."
+                )
 
     def _kind(self, name: str) -> str:
         pa = _arrow()
@@ -167,6 +193,8 @@ class Table:
         if any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)):
             # A slip among numbers does not make a category: reading it as a number says where it is.
             return "number" if name in self._mostly_numbers else "text"
+        if pa.types.is_binary(kind) and not self._is_parquet:
+            raise ValueError(f"{self.path}: column {name!r} is not UTF-8 text; convert the file.")
         raise ValueError(f"{self.path}: column {name!r} holds {kind}; make numbers or text of it, or drop it.")
 
     def _parquet_chunks(self, columns: list[str], first_group: int) -> Iterator[Chunk]:
@@ -198,6 +226,7 @@ class Table:
             self.path,
             # One thread knows the number of a row that is malformed.
             read_options=csv.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False),
+            parse_options=csv.ParseOptions(newlines_in_values=True),
             convert_options=csv.ConvertOptions(
                 column_types=types, include_columns=columns, strings_can_be_null=True, quoted_strings_can_be_null=False
             ),
@@ -226,14 +255,12 @@ class Table:
         cell = re.search(r"In CSV column #(\d+): Row #(\d+): .*(invalid value .*)", said)
         row = re.search(r"Row #(\d+): (.*)", said)
         if cell:  # pyarrow counts the header as a row
-            name = self._csv_names()[int(cell[1])]
-            self._refuse_cell(int(cell[2]) - 2, name, f"has the {cell[3]} among numbers")
+            name = self.names[int(cell[1])]
+            others = "true and false" if self.schema.field(name).type == _arrow().bool_() else "numbers"
+            self._refuse_cell(int(cell[2]) - 2, name, f"has the {cell[3]} among {others}")
         if row:
             raise ValueError(f"{self.path}: row {int(row[1]) - 1} is malformed: {row[2]}.") from None
         raise ValueError(f"{self.path} cannot be read as {self.path.suffix[1:]}: {said}.") from None
-
-    def _csv_names(self) -> list[str]:
-        return [*self.schema.names]
 
 
 @dataclass(frozen=True)
@@ -263,6 +290,11 @@ class Encoding:
         """Names of the columns that `encode` makes."""
         return [*self.numeric, *(f"{name}={value}" for name, values in self.categories.items() for value in values)]
 
+    def open(self, path: str | PathLike[str], target: str | None = None) -> "EncodedTable":
+        """Another table with the same columns."""
+        kinds = dict.fromkeys(self.numeric, "number") | dict.fromkeys(self.categories, "text")
+        return EncodedTable(Table(path, target, kinds=kinds), self)
+
     def encode(self, cells: "pa.RecordBatch") -> Array:
         """The cells as an array of numbers."""
         pa = _arrow()
@@ -273,7 +305,7 @@ class Encoding:
         first = len(self.numeric)
         for name, values in self.categories.items():
             known = pa.array(values, pa.string())
-            codes = pa.compute.index_in(cells.column(name).cast(pa.string()), known).fill_null(-1).to_numpy(False)
+            codes = pa.compute.index_in(cells.column(name), known).fill_null(-1).to_numpy(False)
             rows = np.flatnonzero(codes >= 0)
             encoded[rows, first + codes[rows]] = 1.0
             first += len(values)
@@ -294,29 +326,67 @@ class EncodedTable:
 
 
 @dataclass
+class Sample:
+    """A uniform sample of the rows of a table, however they are cut into chunks; `add` takes the next rows."""
+
+    seed: int
+    size: int
+    numeric: list[str]
+    text: list[str]
+    n_rows: int = 0
+    keys: Array = field(default_factory=lambda: np.empty(0))
+    columns: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, table: Table, seed: int) -> "Sample":
+        """No rows yet; the seed decides which ones it will be."""
+        # Enough for the features, and not more than some megabytes.
+        width = len(table.numeric) + 8 * len(table.text)
+        size = max(1000, min(SAMPLE_ROWS, SAMPLE_BYTES // (8 * width)))
+        return cls(seed, size, table.numeric, table.text)
+
+    def add(self, cells: "pa.RecordBatch") -> None:
+        """Keep the rows with the smallest of random keys."""
+        # The key of a row depends on the seed and the row's number alone.
+        rng = np.random.Generator(np.random.Philox(key=self.seed).advance(self.n_rows // 4))
+        skipped = self.n_rows % 4  # Philox makes four numbers at a time
+        n_old = len(self.keys)
+        keys = np.concatenate([self.keys, rng.random(skipped + cells.num_rows)[skipped:]])
+        kept = np.arange(len(keys))
+        if len(keys) > self.size:
+            kept = np.sort(np.argpartition(keys, self.size)[: self.size])
+        self.keys = keys[kept]
+        old, taken = kept[kept < n_old], cells.take(_arrow().array(kept[kept >= n_old] - n_old))
+        for name in [*self.numeric, *self.text]:
+            values = taken.column(name).to_numpy(False)
+            self.columns[name] = np.concatenate([self.columns[name][old], values]) if n_old else values
+        self.n_rows += cells.num_rows
+
+    def cells(self) -> "pa.RecordBatch":
+        """The sampled rows, in their order."""
+        return _arrow().RecordBatch.from_pydict(self.columns)
+
+
+@dataclass
 class Survey:
     """What one look at every row of a table has found so far; `add` takes the next rows."""
 
-    seed: int
-    sample_rows: int
-    numeric: list[str]
-    text: list[str]
+    sample: Sample
     single: bool
-    n_rows: int = 0
     scaler: StandardScaler = field(default_factory=StandardScaler)
     categories: dict[str, list[str]] = field(default_factory=dict)
     target_values: list[Any] | None = field(default_factory=list)
-    keys: Array = field(default_factory=lambda: np.empty(0))
-    sample: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: Table, seed: int) -> "Survey":
         """A survey that has not begun; the seed decides which rows are sampled."""
-        # Enough for the features, and not more than some megabytes.
-        width = len(table.numeric) + 8 * len(table.text)
-        sample_rows = max(1000, min(SAMPLE_ROWS, SAMPLE_BYTES // (8 * width)))
         single = all(str(table.schema.field(name).type) in ("float", "halffloat") for name in table.numeric)
-        return cls(seed, sample_rows, table.numeric, table.text, single)
+        return cls(Sample.of(table, seed), single)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there were."""
+        return self.sample.n_rows
 
     def add(self, table: Table, chunk: Chunk) -> None:
         """Take the rows of a chunk into account."""
@@ -328,13 +398,12 @@ class Survey:
         if table.target is not None and self.target_values is not None:
             found = set(self.target_values) | set(np.unique(table.target_values(chunk)).tolist())
             self.target_values = sorted(found) if len(found) <= MOST_CLASSES else None
-        self._add_to_sample(cells)
-        self.n_rows += cells.num_rows
+        self.sample.add(cells)
 
     def check_not_empty(self, table: Table) -> None:
         """Refuse a table without rows."""
         if not self.n_rows:
-            raise ValueError(f"{table.path} has no rows; its columns are {_listed(table.schema.names)}.")
+            raise ValueError(f"{table.path} has no rows; its columns are {_listed(table.names)}.")
 
     def _add_categories(self, table: Table, name: str, values: list[str]) -> None:
         found = sorted(set(self.categories.get(name, [])) | set(values))
@@ -345,34 +414,28 @@ class Survey:
             )
         self.categories[name] = found
 
-    def _add_to_sample(self, cells: "pa.RecordBatch") -> None:
-        """Keep the rows with the smallest of random keys: a uniform sample, however the rows are cut into chunks."""
-        # The key of a row depends on the seed and the row's number alone.
-        rng = np.random.Generator(np.random.Philox(key=self.seed).advance(self.n_rows // 4))
-        skipped = self.n_rows % 4  # Philox makes four numbers at a time
-        n_old = len(self.keys)
-        keys = np.concatenate([self.keys, rng.random(skipped + cells.num_rows)[skipped:]])
-        kept = np.arange(len(keys))
-        if len(keys) > self.sample_rows:
-            kept = np.sort(np.argpartition(keys, self.sample_rows)[: self.sample_rows])
-        self.keys = keys[kept]
-        old, taken = kept[kept < n_old], cells.take(_arrow().array(kept[kept >= n_old] - n_old))
-        for name in [*self.numeric, *self.text]:
-            values = taken.column(name).to_numpy(False)
-            self.sample[name] = np.concatenate([self.sample[name][old], values]) if n_old else values
-
-    def cells(self) -> "pa.RecordBatch":
-        """The sampled rows, in their order."""
-        return _arrow().RecordBatch.from_pydict({name: self.sample[name] for name in [*self.numeric, *self.text]})
+    def classes(self, table: Table) -> list[Any]:
+        """The different targets, for a classification; a quantity is refused."""
+        place = f"{table.path}: column {table.target!r}"
+        if self.target_values is None:
+            raise ValueError(
+                f"{place} has more than {MOST_CLASSES} different values, too many for classes; make it a regression."
+            )
+        if not isinstance(self.target_values[0], float):
+            return self.target_values
+        if not all(value.is_integer() for value in self.target_values):
+            raise ValueError(f"{place} holds numbers that are not whole, which are no classes; make it a regression.")
+        return [int(value) for value in self.target_values]  # a CSV file's whole numbers come as floats
 
     def encoding(self, *, standardise: bool) -> Encoding:
         """How to turn the table's rows into numbers."""
-        scaled = standardise and bool(self.numeric)
+        numeric = self.sample.numeric
+        scaled = standardise and bool(numeric)
         return Encoding(
-            numeric=self.numeric,
-            categories={name: self.categories[name] for name in self.text},
-            mean=self.scaler.mean_ if scaled else np.zeros(len(self.numeric)),
-            scale=self.scaler.scale_ if scaled else np.ones(len(self.numeric)),
+            numeric=numeric,
+            categories={name: self.categories[name] for name in self.sample.text},
+            mean=self.scaler.mean_ if scaled else np.zeros(len(numeric)),
+            scale=self.scaler.scale_ if scaled else np.ones(len(numeric)),
             single=self.single,
         )
 
@@ -395,8 +458,23 @@ def survey(table: Table, seed: int) -> Survey:
 
 
 def _numbers(cells: "pa.RecordBatch", names: list[str]) -> Array:
-    columns = [cells.column(name).to_numpy(False).astype(np.float64) for name in names]
-    return np.column_stack(columns) if columns else np.empty((cells.num_rows, 0))
+    return np.column_stack([cells.column(name).to_numpy(False).astype(np.float64) for name in names])
+
+
+def _plain(cells: "pa.RecordBatch") -> "pa.RecordBatch":
+    """Decimals as floats and all kinds of text as strings: what the rest can work with."""
+    pa = _arrow()
+
+    def plain(kind: Any) -> Any:
+        if pa.types.is_dictionary(kind):
+            return plain(kind.value_type)
+        if pa.types.is_decimal(kind):
+            return pa.float64()
+        return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
+
+    return cells.cast(
+        pa.schema([(name, plain(kind)) for name, kind in zip(cells.schema.names, cells.schema.types, strict=True)])
+    )
 
 
 def _arrow() -> Any:

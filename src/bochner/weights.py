@@ -340,11 +340,11 @@ class Stein(Weighting):
         order = rng.permutation(points.shape[0])
         points, roots = points[order], np.ones(len(order)) if counts is None else np.sqrt(counts[order])
         features = fourier_map(points, frequencies, np.ones(len(frequencies)))
-        features *= roots[:, None]
         n = len(features)
-        if n == 1:  # a single row judges itself
+        if n == 1:  # a single row, however often it counts, judges itself
             whole = PairStatistics.of_points(1.0, features.T @ features, np.square(features[0]), 1.0)
             return whole, [(whole, whole)]
+        features *= roots[:, None]
         halves = slice(0, n // 2), slice(n // 2, n)
         sizes = [float(np.square(roots[half]).sum()) for half in halves]
         grams = list(in_threads(lambda half: features[half].T @ features[half], halves))
