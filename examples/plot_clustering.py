@@ -37,17 +37,19 @@ def main() -> None:
     X, ring = make_circles(600, factor=0.35, noise=0.06, random_state=0)
     features = FourierFeatures(length_scale=0.35, n_frequencies=128, random_state=0)
     plain = KMeans(2, n_init=10, random_state=0).fit_predict(X)
-    kernel = make_pipeline(features, PCA(4), KMeans(2, n_init=10, random_state=0)).fit_predict(X)
+    kernel = make_pipeline(features, KMeans(2, n_init=10, random_state=0)).fit_predict(X)
     components = make_pipeline(features, PCA(2)).fit_transform(X)
     exact = KernelPCA(2, kernel="rbf", gamma=0.5 / 0.35**2).fit_transform(X)
     exact = exact * np.sign(np.sum(exact * components, axis=0))  # the sign of a component means nothing
 
-    figure = Figure(figsize=(9.0, 2.7), layout="constrained")
+    figure = Figure(figsize=(9.6, 3.0), layout="constrained")
     axes = figure.subplots(1, 4)
-    scatter(axes[0], X, plain, f"k-means: adjusted Rand index {adjusted_rand_score(ring, plain):.2f}")
-    scatter(axes[1], X, kernel, f"on features: adjusted Rand index {adjusted_rand_score(ring, kernel):.2f}")
-    scatter(axes[2], components, ring, "PCA of the features")
-    scatter(axes[3], exact, ring, "exact kernel PCA")
+    scatter(axes[0], X, plain, f"k-means\n(Rand index {max(0.0, adjusted_rand_score(ring, plain)):.2f})")
+    scatter(axes[1], X, kernel, f"k-means on features\n(Rand index {adjusted_rand_score(ring, kernel):.2f})")
+    scatter(axes[2], components, ring, "PCA of the features\n(symbols: true ring)")
+    scatter(axes[3], exact, ring, "exact kernel PCA\n(symbols: true ring)")
+    for ax in axes[2:]:
+        ax.set(xlabel="first component", ylabel="second component")
     figure.savefig(Path(__file__).parents[1] / "docs" / "images" / "clustering.png", dpi=120)
 
 

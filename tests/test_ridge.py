@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from bochner.ridge import RidgePath, cross_validated_errors, generalised_errors, spread
+from bochner.ridge import cross_validated_errors, generalised_errors, ridge_solution, spread
 
 
 def moments(Z, Y, weights=None):
@@ -20,7 +20,7 @@ def problem(rng):
 
 def test_a_solution_is_scikit_learns(problem):
     Z, Y, weights = problem
-    solution = RidgePath.of(moments(Z, Y, weights), 3).at(0.7)
+    solution = ridge_solution(moments(Z, Y, weights), 3, 0.7)
     expected = Ridge(alpha=0.7).fit(Z, Y, sample_weight=weights)
     np.testing.assert_allclose(solution.coef.T, expected.coef_, rtol=1e-10)
     np.testing.assert_allclose(solution.intercept, expected.intercept_, rtol=1e-10)
@@ -53,8 +53,8 @@ def test_one_feature_has_a_tridiagonal_form_too(problem):
 
 def test_generalised_errors_are_the_dense_formula(problem):
     Z, Y, _ = problem
-    path = RidgePath.of(moments(Z, Y), 3)
-    for penalty, errors in zip([0.1, 5.0], generalised_errors(path, np.array([0.1, 5.0])), strict=True):
+    found = generalised_errors(moments(Z, Y), 3, np.array([0.1, 5.0]))
+    for penalty, errors in zip([0.1, 5.0], found, strict=True):
         centred = Z - Z.mean(axis=0)
         hat = centred @ np.linalg.solve(centred.T @ centred + penalty * np.eye(7), centred.T) + 1 / 60
         expected = np.square(Y - hat @ Y).mean(axis=0) / (1 - np.trace(hat) / 60) ** 2
@@ -63,7 +63,7 @@ def test_generalised_errors_are_the_dense_formula(problem):
 
 def test_predictive_variance_is_the_dense_formula(problem, rng):
     Z, Y, _ = problem
-    solution = RidgePath.of(moments(Z, Y), 3).at(0.7)
+    solution = ridge_solution(moments(Z, Y), 3, 0.7)
     centred = Z - Z.mean(axis=0)
     inverse = np.linalg.inv(centred.T @ centred + 0.7 * np.eye(7))
     left = 60 - 1 - np.trace(centred @ inverse @ centred.T)
@@ -71,6 +71,15 @@ def test_predictive_variance_is_the_dense_formula(problem, rng):
     new = rng.normal(size=(5, 7)) - Z.mean(axis=0)
     expected = (1 + 1 / 60 + np.einsum("ij,jk,ik->i", new, inverse, new))[:, None] * noise
     np.testing.assert_allclose(solution.variance(new + Z.mean(axis=0)), expected, rtol=1e-9)
+
+
+def test_a_singular_problem_without_a_penalty_worth_the_name(problem):
+    Z, Y, _ = problem
+    Z = np.hstack([Z, Z])
+    solution = ridge_solution(moments(Z, Y), 3, 1e-300)
+    residuals = Y - Z @ solution.coef - solution.intercept
+    best = np.linalg.lstsq(np.column_stack([Z[:, :7], np.ones(60)]), Y)[1]
+    np.testing.assert_allclose(np.square(residuals).sum(axis=0), best, rtol=1e-6)
 
 
 def test_spread_of_a_constant_is_zero():

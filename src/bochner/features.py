@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
 
-from bochner.blocks import Array, Floats, Indices, for_each_span, in_threads, is_sparse, row_blocks, row_spans
+from bochner.blocks import Array, Floats, Indices, for_each_span, in_threads, is_sparse, row_spans
 
 if TYPE_CHECKING:
     from bochner.hadamard import HadamardFrequencies
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["SPAN_ROWS", "BlockMap", "add_moments", "fourier_gram", "fourier_map", "map_features"]
 
 PHASE_BYTES = 1 << 19  # the phases of a block stay in the second-level cache
+GRAM_BYTES = 1 << 23  # features whose products are summed at a time
 SPAN_ROWS = 8192  # rows that one thread sums before its part joins the total
 
 
@@ -154,21 +154,20 @@ def add_moments(
 def _moments(block_map: "BlockMap", X: Any, targets: Floats, row_weights: Floats | None) -> Floats:
     """The second moments of [z, 1, y] over the rows of X, in this thread."""
     width = block_map.width
-    gram = np.zeros((width, width), order="F")
+    gram, product = np.zeros((width, width)), np.empty((width, width))
     moments = np.zeros((width + 1 + targets.shape[1],) * 2)
-    for rows in row_blocks(X.shape[0], 8 * width, least=512):
+    for rows in row_spans(X.shape[0], max(512, GRAM_BYTES // (8 * width))):
         features = block_map.new(X[rows]).astype(np.float64, copy=False)
         rest = np.column_stack([np.ones(len(features)), targets[rows]])
         if row_weights is not None:
             roots = np.sqrt(row_weights[rows])[:, None]
             features *= roots
             rest *= roots
-        # The transpose of a C-contiguous block is what BLAS calls a matrix: nothing is copied.
-        gram = dsyrk(1.0, features.T, beta=1.0, c=gram, overwrite_c=True)
+        # numpy's product of a matrix with itself does half the work, and lets other threads run; scipy's does not.
+        gram += np.matmul(features.T, features, out=product)
         moments[:width, width:] += features.T @ rest
         moments[width:, width:] += rest.T @ rest
     moments[:width, :width] = gram
-    moments[:width, :width] += np.triu(gram, k=1).T
     moments[width:, :width] = moments[:width, width:].T
     return moments
 

@@ -13,7 +13,7 @@ from scipy.linalg import lapack
 
 from bochner.blocks import Floats, in_threads
 
-__all__ = ["RidgePath", "RidgeSolution", "cross_validated_errors", "generalised_errors", "spread"]
+__all__ = ["RidgeSolution", "cross_validated_errors", "generalised_errors", "ridge_solution", "spread"]
 
 
 @dataclass(frozen=True)
@@ -70,23 +70,22 @@ class _Centred:
 
 
 @dataclass(frozen=True)
-class RidgePath:
-    """The eigendecomposition of a centred Gram matrix: from here a penalty costs one product."""
+class _Spectrum:
+    """The eigendecomposition of a centred Gram matrix: from here the residuals of a penalty cost next to nothing."""
 
     values: Floats
-    vectors: Floats
     rotated: Floats
     target_squares: Floats
-    centred: _Centred
+    weight: float
 
     @classmethod
-    def of(cls, moments: Floats, n_targets: int) -> "RidgePath":
+    def of(cls, moments: Floats, n_targets: int) -> "_Spectrum":
         """From the second moments of [z, 1, y]."""
         centred = _Centred.of(moments, n_targets)
         values, vectors = linalg.eigh(centred.gram, driver="evd", check_finite=False)
         # Rounding makes the smallest eigenvalues of a singular matrix negative.
         values = np.maximum(values, 0.0)
-        return cls(values, vectors, vectors.T @ centred.cross, centred.weight * spread(moments, n_targets), centred)
+        return cls(values, vectors.T @ centred.cross, centred.weight * spread(moments, n_targets), centred.weight)
 
     def residual_squares(self, penalties: Floats) -> Floats:
         """Training sums of squared residuals (n_penalties, n_targets)."""
@@ -98,20 +97,28 @@ class RidgePath:
         """Trace of the hat matrix (n_penalties,), the intercept included."""
         return np.asarray(1.0 + (self.values / (self.values + penalties[:, None])).sum(axis=1))
 
-    def at(self, penalty: float) -> RidgeSolution:
-        """The solution for one penalty."""
-        penalties, centred = np.array([penalty]), self.centred
-        coef = self.vectors @ (self.rotated / (self.values + penalty)[:, None])
-        # Where the rows count less than the degrees of freedom, there is nothing left to tell the noise from.
-        left = max(centred.weight - float(self.degrees_of_freedom(penalties)[0]), 1e-3 * centred.weight)
-        return RidgeSolution(
-            coef=coef,
-            intercept=centred.target_mean - centred.mean @ coef,
-            noise=self.residual_squares(penalties)[0] / left,
-            mean=centred.mean,
-            half_precision=self.vectors / np.sqrt(self.values + penalty),
-            weight=centred.weight,
-        )
+
+def ridge_solution(moments: Floats, n_targets: int, penalty: float) -> RidgeSolution:
+    """The solution for one penalty from the second moments of [z, 1, y]."""
+    centred, width = _Centred.of(moments, n_targets), len(moments) - 1 - n_targets
+    penalised = centred.gram.copy()
+    # A singular Gram matrix and a penalty below its rounding have no Cholesky factor.
+    penalised.flat[:: width + 1] += max(penalty, width * np.finfo(float).eps * float(np.diag(centred.gram).max()))
+    factor = linalg.cholesky(penalised, lower=True, overwrite_a=True, check_finite=False)
+    coef = linalg.cho_solve((factor, True), centred.cross, check_finite=False)
+    half_precision = np.asarray(lapack.dtrtri(factor, lower=1)[0].T)
+    freedom = 1.0 + width - penalty * float(np.square(half_precision).sum())
+    # Where the rows count less than the degrees of freedom, there is nothing left to tell the noise from.
+    left = max(centred.weight - freedom, 1e-3 * centred.weight)
+    explained = (coef * (centred.cross + penalty * coef)).sum(axis=0)
+    return RidgeSolution(
+        coef=coef,
+        intercept=centred.target_mean - centred.mean @ coef,
+        noise=np.maximum(centred.weight * spread(moments, n_targets) - explained, 0.0) / left,
+        mean=centred.mean,
+        half_precision=half_precision,
+        weight=centred.weight,
+    )
 
 
 def _shrunk_solutions(gram: Floats, right: Floats, penalties: Floats) -> Floats:
@@ -159,16 +166,17 @@ def cross_validated_errors(fold_moments: Floats, n_targets: int, penalties: Floa
     return np.stack(list(in_threads(errors, list(fold_moments[:-1]))), axis=1)
 
 
-def generalised_errors(path: RidgePath, penalties: Floats) -> Floats:
+def generalised_errors(moments: Floats, n_targets: int, penalties: Floats) -> Floats:
     r"""Generalised cross-validation (n_penalties, 1, n_targets): :math:`\mathrm{RSS} / n / (1 - \mathrm{df} / n)^2`."""
-    left = 1.0 - path.degrees_of_freedom(penalties) / path.centred.weight
+    spectrum = _Spectrum.of(moments, n_targets)
+    left = 1.0 - spectrum.degrees_of_freedom(penalties) / spectrum.weight
     possible = left > 1e-12
     if not possible.any():
         raise ValueError(
-            f"`cv`=None needs more rows than parameters, and the rows count {path.centred.weight:.3g} in all; give "
+            f"`cv`=None needs more rows than parameters, and the rows count {spectrum.weight:.3g} in all; give "
             f"larger `alphas`, or a number of folds."
         )
-    errors = path.residual_squares(penalties) / path.centred.weight
+    errors = spectrum.residual_squares(penalties) / spectrum.weight
     return np.where(possible[:, None], errors / np.square(np.where(possible, left, 1.0))[:, None], np.inf)[:, None, :]
 
 

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bochner.blocks import Array, Floats, Indices, is_sparse, row_spans
 from bochner.features import SPAN_ROWS, add_moments, map_features
 from bochner.heads import Head, LabelMixin, check_folds, counted, fold_numbers, is_path, positive, tracked
-from bochner.ridge import RidgePath, RidgeSolution, cross_validated_errors, generalised_errors, spread
+from bochner.ridge import RidgeSolution, cross_validated_errors, generalised_errors, ridge_solution, spread
 from bochner.tables import EncodedTable
 from bochner.transformer import FourierFeatures
 
@@ -219,7 +219,7 @@ class _RidgeHead(Head):
                 errors = cross_validated_errors(moments, n_targets, alphas * weight)
                 variances = np.array([spread(held_out, n_targets) for held_out in moments[:-1]])
             else:
-                errors = generalised_errors(RidgePath.of(total, n_targets), alphas * weight)
+                errors = generalised_errors(total, n_targets, alphas * weight)
                 variances = spread(total, n_targets)[None]
             scores = _determination(errors, variances, spread(total, n_targets)).mean(axis=(1, 2))
             outcomes.append((float(scores.max()), float(alphas[scores.argmax()]), errors.mean(axis=2), total))
@@ -227,7 +227,7 @@ class _RidgeHead(Head):
         _, alpha, errors, total = outcomes[best]
         if not spread(total, n_targets).all():
             warnings.warn("A target is constant: the model predicts that constant.", UserWarning, stacklevel=2)
-        solution = RidgePath.of(total, n_targets).at(alpha * total[-1 - n_targets, -1 - n_targets])
+        solution = ridge_solution(total, n_targets, alpha * total[-1 - n_targets, -1 - n_targets])
         solution = replace(solution, intercept=solution.intercept + sums.origin)
         return _Choice(sums.candidates[best], alpha, solution, errors, np.array([score for score, *_ in outcomes]))
 

@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
-from scipy.linalg.blas import dsyrk
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.blocks import Array, Floats, Indices, Mask, in_threads, row_spans
@@ -175,7 +174,7 @@ class Problems:
         n_problems, width = len(self.held_out) * self.n_targets, self.grams.shape[1]
         self.weights = np.zeros((width, n_problems))
         # At w = 0 every row is active.
-        self.hessians = [np.array(gram, order="F") for gram in self.grams for _ in range(self.n_targets)]
+        self.hessians = [gram.copy() for gram in self.grams for _ in range(self.n_targets)]
         self.losses, self.slopes = self._pass(self.weights)
         # Up to here no row has become inactive: the first step ends at the optimum.
         self.C = 0.5 / max(float(np.trace(gram)) for gram in self.grams)
@@ -329,13 +328,10 @@ class Problems:
         """Correct the Hessians by the rows that became active or inactive."""
 
         def correct(problem: int) -> None:
-            hessian = self.hessians[problem]
-            for sign in (1, -1):
+            for sign, change in ((1, np.add), (-1, np.subtract)):
                 rows = np.flatnonzero(flips[:, problem] == sign)
                 for some in row_spans(len(rows), GATHERED_ROWS):
-                    gathered = _gathered(batch, rows[some])
-                    hessian = dsyrk(float(sign), gathered.T, beta=1.0, c=hessian, overwrite_c=True)
-            self.hessians[problem] = hessian
+                    change(self.hessians[problem], _gram(batch, rows[some]), out=self.hessians[problem])
 
         list(in_threads(correct, range(len(self.hessians))))
 
