@@ -173,8 +173,8 @@ def generalised_errors(moments: Floats, n_targets: int, penalties: Floats) -> Fl
     possible = left > 1e-12
     if not possible.any():
         raise ValueError(
-            f"`cv`=None needs more rows than parameters, and the rows count {spectrum.weight:.3g} in all; give "
-            f"larger `alphas`, or a number of folds."
+            f"`cv`=None needs more rows than parameters, and there are n_samples={spectrum.weight:.3g} (counted with "
+            f"their weights); give larger `alphas`, or a number of folds."
         )
     errors = spectrum.residual_squares(penalties) / spectrum.weight
     return np.where(possible[:, None], errors / np.square(np.where(possible, left, 1.0))[:, None], np.inf)[:, None, :]

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg
+from scipy.linalg import lapack
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.blocks import Array, Floats, Indices, Mask, in_threads, row_spans
@@ -260,10 +260,10 @@ class Problems:
             for jitter in JITTERS:  # rounding of a large C can outweigh the one of the penalty
                 np.fill_diagonal(hessian, diagonal + 1.0 + jitter * diagonal.max())
                 try:
-                    factor = linalg.cho_factor(hessian, check_finite=False)
-                except linalg.LinAlgError:
+                    factor = np.linalg.cholesky(hessian)  # scipy's does not let other threads run
+                except np.linalg.LinAlgError:
                     continue
-                return np.asarray(linalg.cho_solve(factor, -gradients[:, problem], check_finite=False))
+                return np.asarray(lapack.dpotrs(factor.T, -gradients[:, problem], lower=0)[0])
             raise ValueError(f"C={C:g} times the weights of the rows is too large to solve for; give smaller `Cs`.")
 
         directions = np.zeros_like(gradients)
