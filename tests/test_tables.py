@@ -68,7 +68,7 @@ def test_the_sample_is_uniform_and_does_not_depend_on_the_chunks(tmp_path, monke
     path = write(tmp_path / "a.parquet", {"x": np.arange(10_000.0), "y": np.zeros(10_000)}, row_group_size=1000)
     monkeypatch.setattr(bochner.tables, "SAMPLE_ROWS", 1000)
     whole = survey(Table(path, "y"), seed=3)
-    monkeypatch.setattr(bochner.tables, "BATCH_ROWS", 77)
+    monkeypatch.setattr(bochner.tables, "BATCH_BYTES", 0)
     pieces = survey(Table(path, "y"), seed=3)
     np.testing.assert_array_equal(whole.sample.columns["x"], pieces.sample.columns["x"])
     assert len(np.unique(whole.sample.columns["x"])) == 1000

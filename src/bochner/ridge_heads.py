@@ -175,19 +175,15 @@ class _RidgeHead(Head):
                 self._sums.begin(self._prepared)
         self._choice = None
         sums = self._sums
-        n_missing = SPAN_ROWS - sums.n_waiting
-        if X.shape[0] < n_missing:
-            sums.waiting.append((X.copy(), targets, weights))
-            sums.n_waiting += X.shape[0]
-            return self
-        if sums.waiting:
-            self._add(sums, *_stacked([*sums.waiting, (X[:n_missing], targets[:n_missing], weights[:n_missing])]))
-            X, targets, weights = X[n_missing:], targets[n_missing:], weights[n_missing:]
-        n_whole = X.shape[0] // SPAN_ROWS * SPAN_ROWS
-        if n_whole:
-            self._add(sums, X[:n_whole], targets[:n_whole], weights[:n_whole])
-        sums.waiting = [(X[n_whole:].copy(), targets[n_whole:], weights[n_whole:])] if n_whole < X.shape[0] else []
-        sums.n_waiting = X.shape[0] - n_whole
+        for rows in row_spans(X.shape[0], 16 * SPAN_ROWS):  # to copy a little at a time
+            sums.waiting.append((X[rows].copy(), targets[rows], weights[rows]))
+            sums.n_waiting += X[rows].shape[0]
+            if sums.n_waiting >= SPAN_ROWS:
+                seen, y, w = _stacked(sums.waiting)
+                n_whole = sums.n_waiting // SPAN_ROWS * SPAN_ROWS
+                self._add(sums, seen[:n_whole], y[:n_whole], w[:n_whole])
+                sums.n_waiting -= n_whole
+                sums.waiting = [(seen[n_whole:], y[n_whole:], w[n_whole:])] if sums.n_waiting else []
         return self
 
     def _add(self, sums: _Sums, X: Any, targets: Floats, weights: Floats) -> None:

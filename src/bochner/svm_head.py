@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context, clone
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
@@ -172,6 +171,8 @@ class FourierSVC(LabelMixin, Head):
 
     def _calibrate(self, X: Any, y: Array, weights: Floats | None, folds: Indices, n_folds: int) -> None:
         """Calibrate on the folds that C was chosen on, or on five without any."""
+        from sklearn.calibration import CalibratedClassifierCV  # a heavy import for those who do not ask for it
+
         if n_folds and (folds < 0).any():
             raise ValueError("`probability`=True needs a `cv` that tests every row once, as KFold does.")
         splits = [(np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)) for fold in range(n_folds)]
@@ -255,6 +256,8 @@ class _FileRows:
             for chunk, X in self.source.batches():
                 labels = self.labels(self.source.table.target_values(chunk))
                 folds = (chunk.first_row + np.arange(len(X))) % self.n_folds
-                yield Batch(features.transform(X), labels, np.ones(len(X)), np.ones(len(X)), folds)
+                ones = np.ones(len(X))
+                for rows in row_spans(len(X), BATCH_ROWS):
+                    yield Batch(features.transform(X[rows]), labels[rows], ones[rows], ones[rows], folds[rows])
 
         return one_pass

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EncodedTable", "Encoding", "Sample", "Survey", "Table", "survey"]
 
-BATCH_ROWS = 32_768
+BATCH_BYTES = 1 << 25  # cells that are read at a time
 CSV_BLOCK_BYTES = 1 << 22
 SAMPLE_ROWS = 20_000  # for the features: ten times what weights are learned from
 SAMPLE_BYTES = 1 << 26
@@ -86,6 +86,8 @@ class Table:
         self.numeric = [name for name, kind in kinds.items() if kind == "number"]
         self.text = [name for name, kind in kinds.items() if kind == "text"]
         self.target_is_text = target is not None and self._kind(target) == "text"
+        # A category is a column, and a column with text has some.
+        self.batch_rows = max(1024, min(2**17, BATCH_BYTES // (8 * (len(self.numeric) + 16 * len(self.text)))))
 
     def chunks(self, first_group: int = 0) -> Iterator[Chunk]:
         """The rows in pieces, from the beginning of a group on: a Parquet row group, or a block of a CSV file."""
@@ -110,7 +112,7 @@ class Table:
             return None
         metadata = self._parquet().metadata
         return sum(
-            -(-int(metadata.row_group(group).num_rows) // BATCH_ROWS) for group in range(metadata.num_row_groups)
+            -(-int(metadata.row_group(group).num_rows) // self.batch_rows) for group in range(metadata.num_row_groups)
         )
 
     def target_values(self, chunk: Chunk) -> Array:
@@ -201,7 +203,7 @@ class Table:
         file = self._parquet()
         first_row = sum(file.metadata.row_group(group).num_rows for group in range(first_group))
         for group in range(first_group, file.num_row_groups):
-            for cells in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns):
+            for cells in file.iter_batches(self.batch_rows, row_groups=[group], columns=columns):
                 yield Chunk(group, first_row, cells)
                 first_row += cells.num_rows
 
