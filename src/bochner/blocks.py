@@ -249,17 +249,22 @@ def distinct_rows(X: Any, weights: Floats | None) -> tuple[Any, Floats | None]:
     >>> rows.tolist(), weights.tolist()
     ([[1.0], [2.0]], [1.0, 2.0])
     """
-    # The entries that are not zero: equal for a dense and a sparse row, and in any precision.
-    entries = sparse.csr_array(X, dtype=np.float64, copy=True)
-    entries.sum_duplicates()
-    entries.eliminate_zeros()
-    places, bounds = entries.indices.astype(np.int64), entries.indptr.tolist()
-    spans = [slice(*bound) for bound in pairwise(bounds)]
-    keys = [(places[span].tobytes(), entries.data[span].tobytes()) for span in spans]
-    first = {key: row for row, key in reversed(list(enumerate(keys)))}
-    # Along a fixed direction, the order survives a change of units or of precision.
+    if is_sparse(X):
+        entries = sparse.csr_array(X, dtype=np.float64, copy=True)
+        entries.sum_duplicates()
+        entries.eliminate_zeros()
+        places, values = entries.indices.astype(np.int64), entries.data
+        spans = [slice(*bounds) for bounds in pairwise(entries.indptr.tolist())]
+        keys = [places[span].tobytes() + values[span].tobytes() for span in spans]
+    else:
+        entries = X.astype(np.float64) + 0.0  # there is one zero only
+        keys = [row.tobytes() for row in entries]
+    # Along a fixed direction, the order survives a change of units or of precision, and is that of sparse rows too.
+    direction = np.random.default_rng(0).standard_normal(X.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
-        heights = (entries @ np.random.default_rng(0).standard_normal(X.shape[1])).tolist()
+        products = entries.multiply(direction) if is_sparse(X) else entries * direction
+        heights = np.asarray(products.sum(axis=1)).ravel().tolist()
+    first = {key: row for row, key in reversed(list(enumerate(keys)))}
     order = sorted(first, key=lambda key: (heights[first[key]], key))
     position = {key: i for i, key in enumerate(order)}
     sums = np.bincount([position[key] for key in keys], weights=weights, minlength=len(order)).astype(np.float64)

@@ -141,7 +141,7 @@ class Training:
             self.head.set_params(verbose=1)._learn(EncodedTable(table, self.encoding), self.sample, classes)
             self.head.set_params(verbose=0)
             return
-        total = table.n_chunks
+        total = table.n_chunks(self.next_group)
         for chunk, rows in track(EncodedTable(table, self.encoding).batches(self.next_group), "training", total):
             self._store_if_due(chunk, checkpoint)
             options = {} if classes is None else {"classes": classes}
@@ -154,7 +154,7 @@ class Training:
         return TableModel(self.task, str(table.target), self.encoding, self.head, self.survey.n_rows)
 
     def _look(self, table: Table, track: Track, checkpoint: Callable[["Training"], None]) -> Iterator[str]:
-        for chunk in track(table.chunks(self.next_group), "reading", table.n_chunks):
+        for chunk in track(table.chunks(self.next_group), "reading", table.n_chunks(self.next_group)):
             self._store_if_due(chunk, checkpoint)
             self.survey.add(table, chunk)
         self.survey.check_not_empty(table)
@@ -237,7 +237,7 @@ def score(model: TableModel, path: Path, track: Track) -> Scores:
     sample = Sample.of(source.table, 0)
     sums = np.zeros(4)  # losses, targets and their squares, less the first target
     origin: Any = None
-    for chunk, rows in track(source.batches(), "measuring", source.table.n_chunks):
+    for chunk, rows in track(source.batches(), "measuring", source.table.n_chunks()):
         sample.add(chunk.cells)
         if with_target:
             actual, guess = source.table.target_values(chunk), model.predict(rows)
@@ -278,7 +278,7 @@ def write_predictions(model: TableModel, path: Path, output: Path, track: Track,
     temporary = output.with_name(output.name + ".new")
     n_rows, writer = 0, None
     try:
-        for _, rows in track(source.batches(), "predicting", source.table.n_chunks):
+        for _, rows in track(source.batches(), "predicting", source.table.n_chunks()):
             if isinstance(model.head, FourierRidge) and deviations:
                 guesses, spreads = model.head.predict(rows, return_std=True)
                 columns = {model.target: guesses, f"{model.target}_std": spreads}

@@ -157,7 +157,7 @@ class _RidgeHead(Head):
     def _learn(self, source: EncodedTable, sample: Array, classes: list[Any] | None) -> None:
         self.fit_features(sample)
         options = {} if classes is None else {"classes": classes}
-        for chunk, rows in tracked(source.batches(), "summing", self.verbose, source.table.n_chunks):
+        for chunk, rows in tracked(source.batches(), "summing", self.verbose, source.table.n_chunks()):
             self.partial_fit(rows, source.table.target_values(chunk), **options)
         self._solved()
 

@@ -105,14 +105,14 @@ class Table:
         """The number of groups, if the file tells."""
         return int(self._parquet().num_row_groups) if self._is_parquet else None
 
-    @property
-    def n_chunks(self) -> int | None:
-        """The number of chunks, if the file tells."""
+    def n_chunks(self, first_group: int = 0) -> int | None:
+        """The number of chunks from the beginning of a group on, if the file tells."""
         if not self._is_parquet:
             return None
         metadata = self._parquet().metadata
         return sum(
-            -(-int(metadata.row_group(group).num_rows) // self.batch_rows) for group in range(metadata.num_row_groups)
+            -(-int(metadata.row_group(group).num_rows) // self.batch_rows)
+            for group in range(first_group, metadata.num_row_groups)
         )
 
     def target_values(self, chunk: Chunk) -> Array:
