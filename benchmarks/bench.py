@@ -307,48 +307,35 @@ def _stein_problem(m: int) -> tuple[Any, Any]:
 
 def heads(folder: Path | None) -> list[Row]:
     """Self-tuning heads at M = 256 against a grid search over scikit-learn's pipeline, which runs once in between."""
-    rows = []
-    X, y, X_test, y_test = _head_data(folder, "covtype")
-    ridge = FourierRidge(FourierFeatures(random_state=0))
+    X, *rest = _head_data(folder, "covtype")
     plain = make_pipeline(RBFSampler(gamma=0.5 / _median(X) ** 2, n_components=512, random_state=0), Ridge())
     search = GridSearchCV(plain, {"ridge__alpha": np.logspace(-8, 4, 25) * len(X)}, cv=5)
+    ridge = FourierRidge(FourierFeatures(random_state=0))
+    rows = [_head_row("FourierRidge, 25 alphas, 5 folds", ridge, search, X, *rest)]
+    X, *rest = _head_data(folder, "adult")
+    sampler = RBFSampler(gamma=0.5 / _median(X) ** 2, n_components=512, random_state=0)
+    search = GridSearchCV(make_pipeline(sampler, LinearSVC(dual=False)), {"linearsvc__C": np.logspace(-3, 5, 9)}, cv=5)
+    svc = FourierSVC(FourierFeatures(random_state=0))
+    return [*rows, _head_row("FourierSVC, 9 values of C, 5 folds", svc, search, X, *rest)]
+
+
+def _head_row(name: str, head: Any, search: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> Row:
     fitted = FourierFeatures(random_state=0).fit(X)
 
     def transform_and_gram() -> None:
         features = fitted.transform(X)
         features.T @ features
 
-    seconds = _around(lambda: search.fit(X, y), {"ours": lambda: ridge.fit(X, y), "pass": transform_and_gram})
-    rows.append(
-        {
-            "head": "FourierRidge, 25 alphas, 5 folds",
-            "rows": len(X),
-            "seconds": seconds["ours"],
-            "x grid search": seconds["search"] / seconds["ours"],
-            "/ one transform + Gram": seconds["ours"] / seconds["pass"],
-            "score": ridge.score(X_test, y_test),
-            "grid search's": search.score(X_test, y_test),
-        }
-    )
-    X, y, X_test, y_test = _head_data(folder, "adult")
-    svc = FourierSVC(FourierFeatures(random_state=0))
-    plain.set_params(rbfsampler__gamma=0.5 / _median(X) ** 2)
-    plain.steps[1] = ("linearsvc", LinearSVC(dual=False))
-    search = GridSearchCV(plain, {"linearsvc__C": np.logspace(-3, 5, 9)}, cv=5)
-    fitted = FourierFeatures(random_state=0).fit(X)
-    seconds = _around(lambda: search.fit(X, y), {"ours": lambda: svc.fit(X, y), "pass": transform_and_gram})
-    rows.append(
-        {
-            "head": "FourierSVC, 9 values of C, 5 folds",
-            "rows": len(X),
-            "seconds": seconds["ours"],
-            "x grid search": seconds["search"] / seconds["ours"],
-            "/ one transform + Gram": seconds["ours"] / seconds["pass"],
-            "score": svc.score(X_test, y_test),
-            "grid search's": search.score(X_test, y_test),
-        }
-    )
-    return rows
+    seconds = _around(lambda: search.fit(X, y), {"ours": lambda: head.fit(X, y), "pass": transform_and_gram})
+    return {
+        "head": name,
+        "rows": len(X),
+        "seconds": seconds["ours"],
+        "x grid search": seconds["search"] / seconds["ours"],
+        "/ one transform + Gram": seconds["ours"] / seconds["pass"],
+        "score": head.score(X_test, y_test),
+        "grid search's": search.score(X_test, y_test),
+    }
 
 
 def _around(search: Callable[[], Any], actions: dict[str, Callable[[], Any]]) -> dict[str, float]:
@@ -502,6 +489,8 @@ def main(
     }
     results: dict[str, list[Row]] = {}
     if only is not None:
+        if only not in sections:
+            raise typer.BadParameter(f"{only!r} is not one of {', '.join(sections)}.", param_hint="--only")
         show(sections[only][0], sections[only][1]())
         return
     for name in track(sections, "measuring", console=console, transient=True, disable=not console.is_terminal):

@@ -22,10 +22,10 @@ from bochner.experiments import datasets
 from bochner.experiments.report import Summary, terminal_table, write_page
 from bochner.experiments.run import Row, run_kernel_study
 from bochner.experiments.studies import DEMO, KernelStudy
-from bochner.heads import positive
 from bochner.kernels import KERNELS
 from bochner.svm_head import FourierSVC
 from bochner.tables import Table
+from bochner.weights import positive_values
 
 __all__ = ["app"]
 
@@ -104,7 +104,7 @@ def fit(
         if kernel not in KERNELS:
             raise ValueError(f"--kernel {kernel} is not one of {', '.join(KERNELS)}.")
         table = Table(data, target, drop or ())
-        scales = positive("--length-scale", length_scale or [1.0]).tolist()
+        scales = positive_values("--length-scale", length_scale or [1.0]).tolist()
         settings = models.Settings(head, task, kernel, n_frequencies, scales, seed)
         partial = output.with_name(output.name + ".partial")
         training = _resumed(partial, table, settings, say) if resume else models.Training.of(table, settings)

@@ -22,8 +22,9 @@ from bochner.blocks import Array, Floats, Indices
 from bochner.features import map_features
 from bochner.tables import EncodedTable, Encoding, Table, survey
 from bochner.transformer import FourierFeatures
+from bochner.weights import positive_values
 
-__all__ = ["Head", "LabelMixin", "check_folds", "counted", "fold_numbers", "is_path", "positive", "tracked"]
+__all__ = ["Head", "LabelMixin", "check_folds", "counted", "fold_numbers", "is_path", "tracked"]
 
 Item = TypeVar("Item")
 # What a fit leaves behind, beside what scikit-learn's validation does.
@@ -52,7 +53,7 @@ class Head(BaseEstimator):
 
     def _fit_features(self, X: Any, weights: Floats | None) -> list[FourierFeatures]:
         """The features, fitted for each of the length scales."""
-        factors = positive("length_scales", self.length_scales)
+        factors = positive_values("length_scales", self.length_scales)
         features = FourierFeatures() if self.features is None else clone(self.features)
         features.set_params(random_state=self._seeded(features.random_state))
         if factors.tolist() == [1.0]:
@@ -262,17 +263,6 @@ def counted(X: Any, y: Array, weights: Floats | None, folds: Indices) -> tuple[A
         return X, y, weights, folds
     chosen = weights > 0.0
     return X[chosen], y[chosen], weights[chosen], folds[chosen]
-
-
-def positive(name: str, values: Any) -> Floats:
-    """Candidates as an array, or one sentence about what is wrong with them."""
-    try:
-        array = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    except (TypeError, ValueError):
-        array = np.empty(0)
-    if array.ndim != 1 or not len(array) or not np.isfinite(array).all() or array.min() <= 0.0:
-        raise ValueError(f"`{name}` must be a non-empty sequence of positive numbers. Got {values!r} instead.")
-    return array
 
 
 def is_path(X: Any) -> bool:

@@ -19,10 +19,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.blocks import Array, Floats, Indices, is_sparse, row_spans
 from bochner.features import SPAN_ROWS, add_moments, map_features
-from bochner.heads import Head, LabelMixin, check_folds, counted, fold_numbers, is_path, positive, tracked
+from bochner.heads import Head, LabelMixin, check_folds, counted, fold_numbers, is_path, tracked
 from bochner.ridge import RidgeSolution, cross_validated_errors, generalised_errors, ridge_solution, spread
 from bochner.tables import EncodedTable
 from bochner.transformer import FourierFeatures
+from bochner.weights import positive_values
 
 __all__ = ["FourierRidge", "FourierRidgeClassifier"]
 
@@ -146,7 +147,7 @@ class _RidgeHead(Head):
 
     def _fit(self, X: Any, targets: Floats, weights: Floats | None, folds: Indices, n_folds: int) -> Self:
         """Learn from validated rows; `folds` has -1 for rows that are always trained on."""
-        positive("alphas", self.alphas)
+        positive_values("alphas", self.alphas)
         self._sums = _Sums(n_folds, targets.shape[1])
         self._sums.begin(self._fit_features(X, weights))
         for rows in tracked(row_spans(X.shape[0], 32 * SPAN_ROWS), "summing", self.verbose):
@@ -164,7 +165,7 @@ class _RidgeHead(Head):
     def _partial_fit(self, X: Any, targets: Floats, weights: Floats) -> Self:
         """Learn from more rows. Whole spans are summed and the rest waits, so that cuts between calls do not matter."""
         if not hasattr(self, "_sums"):
-            positive("alphas", self.alphas)
+            positive_values("alphas", self.alphas)
             if self.cv is not None and not isinstance(self.cv, Integral):
                 raise ValueError(
                     f"`cv` must be a number of folds or None where rows come in pieces. Got {reprlib.repr(self.cv)} "
@@ -204,7 +205,7 @@ class _RidgeHead(Head):
 
     def _choose(self, sums: _Sums) -> _Choice:
         """The length scale and penalty with the best mean R2 over the folds, or by generalised cross-validation."""
-        alphas = positive("alphas", self.alphas)
+        alphas = positive_values("alphas", self.alphas)
         n_targets = sums.n_targets
         outcomes = []
         for moments in sums.totals:

@@ -15,10 +15,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.blocks import Array, Floats, Indices, row_spans
-from bochner.heads import Head, LabelMixin, check_folds, counted, fold_numbers, is_path, positive, tracked
+from bochner.heads import Head, LabelMixin, check_folds, counted, fold_numbers, is_path, tracked
 from bochner.squared_hinge import Batch, Batches, solve_one, walk
 from bochner.tables import EncodedTable
 from bochner.transformer import FourierFeatures
+from bochner.weights import positive_values
 
 __all__ = ["FourierSVC"]
 
@@ -194,7 +195,7 @@ class FourierSVC(LabelMixin, Head):
 
     def _choose(self, candidates: list[FourierFeatures], rows: "_Rows | _FileRows", n_folds: int) -> None:
         """Walk along C for every length scale, then solve on all rows."""
-        Cs = positive("Cs", self.Cs)
+        Cs = positive_values("Cs", self.Cs)
         n_classes = len(self.classes_)
         if n_folds:
             bar = partial(tracked, description="choosing C", verbose=self.verbose)

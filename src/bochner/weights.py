@@ -45,6 +45,7 @@ __all__ = [
     "Uniform",
     "Weighting",
     "nonnegative_ridge",
+    "positive_values",
 ]
 
 PAPER_GRID = tuple(2.0**exponent for exponent in range(-8, 9, 2))
@@ -214,7 +215,7 @@ class Quadrature(Weighting):
                 f"{type(kernel).__name__} is not compatible with weighting Quadrature: it must implement "
                 f"`log_embedding`; use weighting='stein', 'shrinkage' or 'uniform'."
             )
-        bandwidths = _positive_values("bandwidths", self.bandwidths, zero=False)
+        bandwidths = positive_values("bandwidths", self.bandwidths)
         n_pairs = self.n_pairs or PAIRS_PER_FREQUENCY * len(frequencies)
         statistics = PairStatistics.of_pairs(*_uniform_sample(frequencies, kernel, X, n_pairs, rng))
         squared = squareform(pdist(frequencies, "sqeuclidean"))
@@ -326,7 +327,7 @@ class Stein(Weighting):
         self.alphas = alphas
 
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
-        ridges = _positive_values("alphas", self.alphas, zero=True) / (PAIRS_PER_FREQUENCY * len(frequencies))
+        ridges = positive_values("alphas", self.alphas, zero=True) / (PAIRS_PER_FREQUENCY * len(frequencies))
         sketch = self._points if self.sketch == "points" else self._pairs
         statistics, splits = sketch(frequencies, kernel, X, rng)
         if len(ridges) == 1:
@@ -496,8 +497,8 @@ def _uniform(n_frequencies: int) -> Floats:
     return np.full(n_frequencies, 1.0 / n_frequencies)
 
 
-def _positive_values(name: str, values: Sequence[float], *, zero: bool) -> Floats:
-    """`values` as an array, or one sentence about what is wrong with them."""
+def positive_values(name: str, values: Any, *, zero: bool = False) -> Floats:
+    """Candidates for a parameter as an array, or one sentence about what is wrong with them; `zero` allows zeros."""
     try:
         array = np.atleast_1d(np.asarray(values, dtype=np.float64))
     except (TypeError, ValueError):
