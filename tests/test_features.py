@@ -130,7 +130,7 @@ def test_gram_never_holds_the_features(rng):
         fourier_gram(X, W, weights)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    assert peak < 24 * 2**20  # the features take 98
+    assert peak < 8 * 2**20
 
 
 def test_blas_has_its_threads_back_afterwards(rng):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["SPAN_ROWS", "BlockMap", "add_moments", "fourier_gram", "fourier_map", "map_features"]
 
 PHASE_BYTES = 1 << 19  # the phases of a block stay in the second-level cache
-GRAM_BYTES = 1 << 23  # features whose products are summed at a time
+GRAM_ROWS = 1024  # rows that one product sums: enough for the product, and little memory
 SPAN_ROWS = 8192  # rows that one thread sums before its part joins the total
 
 
@@ -156,7 +156,7 @@ def _moments(block_map: "BlockMap", X: Any, targets: Floats, row_weights: Floats
     width = block_map.width
     gram, product = np.zeros((width, width)), np.empty((width, width))
     moments = np.zeros((width + 1 + targets.shape[1],) * 2)
-    for rows in row_spans(X.shape[0], max(512, GRAM_BYTES // (8 * width))):
+    for rows in row_spans(X.shape[0], GRAM_ROWS):
         features = block_map.new(X[rows]).astype(np.float64, copy=False)
         rest = np.column_stack([np.ones(len(features)), targets[rows]])
         if row_weights is not None:
