@@ -54,11 +54,12 @@ def test_any_memory_layout(rng, layout, tmp_path):
 
 def test_no_temporary_of_the_outputs_size(rng):
     X, W, weights = rng.normal(size=(20_000, 10)), rng.normal(size=(64, 10)), np.full(64, 1 / 64)
+    fourier_map(X[:10], W, weights)  # the compiled loop is loaded by the first call
     tracemalloc.start()
     features = fourier_map(X, W, weights)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak - features.nbytes < 3 * 2**20
+    assert peak - features.nbytes < 2 * 2**20
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -217,6 +217,11 @@ class LabelMixin(ClassifierMixin):
             )
         self.classes_ = classes
 
+    @property
+    def _n_targets(self) -> int:
+        """Problems to solve: one for two classes, the second against the first; else one a class, against the rest."""
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
     def _labels(self, y: Array) -> Indices:
         """Positions in `classes_`."""
         labels = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)

@@ -531,7 +531,7 @@ class FourierRidgeClassifier(LabelMixin, _RidgeHead):
 
     def _indicators(self, y: Array) -> Floats:
         """1 for a class, -1 for the rest: one column for two classes, else one a class."""
-        positive = np.arange(1, 2) if len(self.classes_) == 2 else np.arange(len(self.classes_))
+        positive = np.arange(1, 2) if self._n_targets == 1 else np.arange(self._n_targets)
         return np.where(self._labels(y)[:, None] == positive, 1.0, -1.0)
 
 

@@ -69,7 +69,7 @@ class Path(NamedTuple):
 def walk(
     batches: Batches,
     n_folds: int,
-    n_classes: int,
+    n_targets: int,
     Cs: Floats,
     progress: Callable[[list[int]], Iterable[int]] = lambda steps: steps,
 ) -> Path:
@@ -81,8 +81,8 @@ def walk(
         Gives an iterator over the same batches of rows each time it is called.
     n_folds : int
         Folds are numbered from 0; rows of fold -1 are always trained on.
-    n_classes : int
-        Labels are numbered from 0; two classes make one problem, more make one each, against the rest.
+    n_targets : int
+        Problems a fold: one for two classes (label 1 against label 0), else one a class, against the rest.
     Cs : ndarray of shape (n_Cs,)
         Values of C, in any order.
     progress : callable, default=identity
@@ -90,7 +90,6 @@ def walk(
     """
     grams = _fold_grams(batches, n_folds)
     total = grams.sum(axis=0)
-    n_targets = 1 if n_classes == 2 else n_classes
     at_once = max(1, HESSIAN_BYTES // (n_targets * total.nbytes))
     errors, starts = np.zeros((len(Cs), n_folds)), np.zeros((len(Cs), len(total), n_targets))
     groups = row_spans(n_folds, at_once)
@@ -106,10 +105,10 @@ def walk(
     return Path(errors, starts, total)
 
 
-def solve_one(batches: Batches, n_classes: int, C: float, path: Path | None = None, place: int = 0) -> Floats:
+def solve_one(batches: Batches, n_targets: int, C: float, path: Path | None = None, place: int = 0) -> Floats:
     """The weights (width + 1, n_targets) for one C on all rows, from where a walk over folds ended if there was one."""
     gram = _fold_grams(batches, 0)[0] if path is None else path.gram
-    problems = Problems(batches, np.array([NO_FOLD]), 1 if n_classes == 2 else n_classes, gram[None])
+    problems = Problems(batches, np.array([NO_FOLD]), n_targets, gram[None])
     return problems.solve(C, None if path is None else path.starts[place])
 
 

@@ -196,10 +196,9 @@ class FourierSVC(LabelMixin, Head):
     def _choose(self, candidates: list[FourierFeatures], rows: "_Rows | _FileRows", n_folds: int) -> None:
         """Walk along C for every length scale, then solve on all rows."""
         Cs = positive_values("Cs", self.Cs)
-        n_classes = len(self.classes_)
         if n_folds:
             bar = partial(tracked, description="choosing C", verbose=self.verbose)
-            paths = [walk(rows.batches(features), n_folds, n_classes, Cs, bar) for features in candidates]
+            paths = [walk(rows.batches(features), n_folds, self._n_targets, Cs, bar) for features in candidates]
             scores = np.array([1.0 - np.average(path.errors, axis=1) for path in paths])
             best, place = (int(index) for index in np.unravel_index(scores.argmax(), scores.shape))
             self.cv_errors_ = paths[best].errors
@@ -211,7 +210,7 @@ class FourierSVC(LabelMixin, Head):
             paths, best, place = [], 0, 0
         self.features_, self.C_ = candidates[best], float(Cs[place])
         path = paths[best] if paths else None
-        self._weights = solve_one(rows.batches(self.features_), n_classes, self.C_, path, place)
+        self._weights = solve_one(rows.batches(self.features_), self._n_targets, self.C_, path, place)
 
     def _coefficients(self) -> tuple[Floats, Floats]:
         check_is_fitted(self)
