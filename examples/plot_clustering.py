@@ -44,8 +44,8 @@ def main() -> None:
 
     figure = Figure(figsize=(9.6, 3.0), layout="constrained")
     axes = figure.subplots(1, 4)
-    scatter(axes[0], X, plain, f"k-means\n(Rand index {max(0.0, adjusted_rand_score(ring, plain)):.2f})")
-    scatter(axes[1], X, kernel, f"k-means on features\n(Rand index {adjusted_rand_score(ring, kernel):.2f})")
+    scatter(axes[0], X, plain, f"k-means\n(adjusted Rand index {round(adjusted_rand_score(ring, plain), 2) + 0.0:.2f})")
+    scatter(axes[1], X, kernel, f"k-means on features\n(adjusted Rand index {adjusted_rand_score(ring, kernel):.2f})")
     scatter(axes[2], components, ring, "PCA of the features\n(symbols: true ring)")
     scatter(axes[3], exact, ring, "exact kernel PCA\n(symbols: true ring)")
     for ax in axes[2:]:
