@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command line: `bochner demo`, `fit`, `predict` and `error`."""
+"""The command line: `bochner demo`, `reproduce`, `fit`, `predict` and `error`."""
 
 import io
 import json
@@ -15,13 +15,17 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from typer.core import TyperCommand
 
 from bochner import models
-from bochner.experiments import datasets
+from bochner.experiments import datasets, formats
+from bochner.experiments.findings import Findings
 from bochner.experiments.report import Summary, terminal_table, write_page
-from bochner.experiments.run import Row, run_kernel_study
-from bochner.experiments.studies import DEMO, KernelStudy
+from bochner.experiments.reproduction import PAGE, Reproduction
+from bochner.experiments.run import KernelRow, Plan, run_kernel_study
+from bochner.experiments.store import Store
+from bochner.experiments.studies import BANDWIDTH, DEMO, PAPER, STUDIES, KernelStudy, Study, quick
 from bochner.kernels import KERNELS
 from bochner.svm_head import FourierSVC
 from bochner.tables import Table
@@ -59,10 +63,7 @@ def demo(
     ] = None,
 ) -> None:
     """Compare samplers and weightings with Nystroem at equal width: a table here, and one page with the plots."""
-    # A pipe has no width of its own; the table needs about a hundred columns.
-    console = Console() if Console().is_terminal else Console(width=110)
-    if not console.encoding.startswith("utf"):
-        console = Console(width=110, file=io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", line_buffering=True))
+    console = _console()
     with _sentences():
         _check_output(output)
         chosen = datasets.digits() if data is None else _own_table(data, console)
@@ -72,6 +73,74 @@ def demo(
     console.print(terminal_table(summary))
     console.print(summary.verdict())
     console.print(f"Plots, seeds and versions: {output}", soft_wrap=True)
+
+
+class _ManyValues(TyperCommand):
+    """A command whose --datasets takes several values: ``--datasets cpu adult``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        spread: list[str] = []
+        many = False
+        for word in args:
+            many = word == "--datasets" or (many and not word.startswith("-"))
+            if many and word != "--datasets":
+                spread.append("--datasets")
+            if word != "--datasets":
+                spread.append(word)
+        return list(super().parse_args(ctx, spread))
+
+
+@app.command(cls=_ManyValues)
+def reproduce(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(help=f"Any of {', '.join(STUDIES)}, or all. [default: all]", metavar="[TARGET]..."),
+    ] = None,
+    chosen: Annotated[
+        list[str] | None,
+        typer.Option("--datasets", help=f"Some of {', '.join(datasets.NAMES)}. [default: the paper's six]"),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="A folder with the data sets; without, they are downloaded.", envvar="BOCHNER_DATA"),
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions of every fit. [default: 5, quick 3]")] = None,
+    fast: Annotated[
+        bool, typer.Option("--quick", help="The bundled digits alone, fewer repetitions: a minute or two.")
+    ] = False,
+    output: Annotated[Path, typer.Option(help="The folder for the rows, the page and the figures.")] = Path(
+        "bochner-results"
+    ),
+) -> None:
+    """Run the experiments of the paper: Table 2 and Figures 1 to 4, ours beside theirs, as one page.
+
+    Every finished fit is stored; a run that was stopped goes on where it was when the same command is given again.
+    """
+    console = _console()
+    with _sentences():
+        studies = _studies(targets or ["all"], fast, seeds)
+        if output.exists() and not output.is_dir():
+            raise ValueError(f"--output {output} is a file; give the name of a folder.")
+        splits = _splits(chosen or (["digits"] if fast else PAPER), data, console, needed=chosen is not None or fast)
+        output.mkdir(parents=True, exist_ok=True)
+        tuning = quick(BANDWIDTH, BANDWIDTH.seeds) if fast else BANDWIDTH
+        plan = Plan(studies, splits, tuning)
+        with Store.open(output / "rows.csv") as store:
+            _run_plan(plan, store, console)
+            tuned = plan.tuned(store.rows)
+            findings = [
+                Findings(
+                    study,
+                    {name: splits[name] for name in plan.datasets(study)},
+                    [store.rows[trial] for trial in plan.trials(study, tuned)],
+                )
+                for study in studies
+            ]
+            command = " ".join(["bochner reproduce", *sys.argv[2:]])
+            reproduction = Reproduction(findings, tuned, plan.medians, command)
+            reproduction.write(output)
+    reproduction.show(console)
+    console.print(f"The page: {output / PAGE}", soft_wrap=True, highlight=False)
 
 
 @app.command()
@@ -247,14 +316,67 @@ def _sentences() -> Iterator[None]:
 
 
 def _own_table(path: Path, console: Console) -> datasets.Split:
-    X, left_out = datasets.read_table(path)
+    X, left_out = formats.read_table(path)
     if left_out:
         console.print(f"Left out of {path.name}, not numbers: {', '.join(left_out)}", markup=False)
     return datasets.split(path.name, X)
 
 
-def _run(study: KernelStudy, data: datasets.Split, console: Console) -> list[Row]:
+def _run(study: KernelStudy, data: datasets.Split, console: Console) -> list[KernelRow]:
     return list(_track(run_kernel_study(study, data), "fitting", study.n_fits, console))
+
+
+def _studies(targets: list[str], fast: bool, seeds: int | None) -> list[Study]:
+    """The studies of the given names, in the paper's order."""
+    unknown = [name for name in targets if name not in STUDIES and name != "all"]
+    if unknown:
+        raise ValueError(f"{unknown[0]} is not one of {', '.join(STUDIES)} or all.")
+    wanted = [study for study in STUDIES.values() if "all" in targets or study.name in targets]
+    if fast:
+        wanted = [quick(study) for study in wanted]
+    return wanted if seeds is None else [replace(study, seeds=tuple(range(seeds))) for study in wanted]
+
+
+def _splits(names: Iterable[str], folder: Path | None, console: Console, *, needed: bool) -> dict[str, datasets.Split]:
+    """The data sets; those that are not to be had are named and left out, unless they were asked for."""
+    names, splits = list(dict.fromkeys(names)), {}
+    unknown = [name for name in names if name not in datasets.NAMES]
+    if unknown:
+        raise ValueError(f"--datasets {unknown[0]} is not one of {', '.join(datasets.NAMES)}.")
+    for name in names:
+        try:
+            splits[name] = datasets.load(name, folder, _track)
+        except (ValueError, OSError) as wrong:
+            if needed:
+                raise
+            console.print(f"Left out: {wrong}", markup=False, highlight=False)
+        else:
+            if splits[name].reduced:
+                console.print(
+                    f"Reduced: {name} has only {splits[name].reduced}; it cannot stand for the paper's.",
+                    markup=False,
+                    highlight=False,
+                )
+    if not splits:
+        raise ValueError("None of the data sets is here; give a folder that has them with --data, or try --quick.")
+    return splits
+
+
+def _run_plan(plan: Plan, store: Store, console: Console) -> None:
+    """Run what is not stored yet, with a bar."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("fitting", total=plan.total_cost())
+        for cost in plan.run(store):
+            progress.advance(task, cost)
+
+
+def _console() -> Console:
+    """Where reports go. A pipe has no width of its own; the tables need about a hundred columns."""
+    console = Console() if Console().is_terminal else Console(width=110)
+    if console.encoding.startswith("utf"):
+        return console
+    return Console(width=110, file=io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", line_buffering=True))
 
 
 def _track(

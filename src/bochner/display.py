@@ -16,7 +16,7 @@ from bochner.transformer import FourierFeatures
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["KernelErrorDisplay", "WeightsDisplay"]
+__all__ = ["STYLES", "KernelErrorDisplay", "WeightsDisplay", "label_decades"]
 
 # Colours of rising lightness (they stay apart in grey), each with a marker and a dash of its own.
 STYLES: tuple[dict[str, Any], ...] = (
@@ -113,13 +113,15 @@ class KernelErrorDisplay:
         }
         return cls(2 * np.asarray(n_frequencies), errors).plot(ax=ax)
 
-    def plot(self, ax: "Axes | None" = None) -> Self:
+    def plot(self, ax: "Axes | None" = None, *, styles: Mapping[str, Mapping[str, Any]] | None = None) -> Self:
         """Draw mean errors with a bar of one standard error, on logarithmic axes.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             Where to draw; None makes a new figure.
+        styles : mapping from str to mapping, default=None
+            Keywords of matplotlib's ``errorbar`` (color, marker, linestyle) for each method; None takes the library's.
 
         Returns
         -------
@@ -130,12 +132,12 @@ class KernelErrorDisplay:
         self.figure_ = self.ax_.figure
         for i, (name, values) in enumerate(self.errors.items()):
             bars = values.std(axis=1, ddof=1) / np.sqrt(values.shape[1]) if values.shape[1] > 1 else None
-            style = STYLES[i % len(STYLES)]
+            style = STYLES[i % len(STYLES)] if styles is None else styles[name]
             self.ax_.errorbar(self.n_columns, values.mean(axis=1), bars, label=name, markersize=4, **style)
         self.ax_.set(xscale="log", yscale="log", xlabel="columns", ylabel="relative kernel error")
         self.ax_.set_xticks(self.n_columns, labels=[str(n) for n in self.n_columns])
         self.ax_.minorticks_off()
-        _label_decades(self.ax_)
+        label_decades(self.ax_)
         self.ax_.grid(alpha=0.3)
         self.ax_.legend(frameon=False)
         return self
@@ -223,7 +225,7 @@ def _axes(ax: "Axes | None") -> "Axes":
     return plt.subplots(layout="constrained")[1]
 
 
-def _label_decades(ax: "Axes") -> None:
+def label_decades(ax: "Axes") -> None:
     """Error ticks at 1, 2 and 5 of each decade, written as percentages."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 

@@ -2,16 +2,9 @@
 """Reports: rows become a table in the terminal and one self-contained page."""
 
 import html
-import os
-import platform
-import tempfile
 from collections.abc import Sequence
-from importlib.metadata import version
-from importlib.resources import files
-from io import StringIO
 from pathlib import Path
-from string import Template
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.table import Table
@@ -20,7 +13,9 @@ from rich.text import Text
 from bochner.blocks import Floats
 from bochner.display import KernelErrorDisplay, WeightsDisplay
 from bochner.experiments.datasets import Split
-from bochner.experiments.run import Row
+from bochner.experiments.figures import subplots, svg
+from bochner.experiments.pages import fill, write_atomically
+from bochner.experiments.run import KernelRow, versions
 from bochner.experiments.studies import NYSTROEM, KernelStudy, method_name
 from bochner.transformer import FourierFeatures
 
@@ -29,13 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Summary", "terminal_table", "write_page"]
 
-PACKAGES = ("bochner", "numpy", "scipy", "scikit-learn", "matplotlib")
-
 
 class Summary:
     """Mean errors and standard errors of a study's rows, by method and size."""
 
-    def __init__(self, study: KernelStudy, data: Split, rows: Sequence[Row]) -> None:
+    def __init__(self, study: KernelStudy, data: Split, rows: Sequence[KernelRow]) -> None:
         self.study = study
         self.data = data
         found = {(row.method, row.n_frequencies, row.seed): row.error for row in rows}
@@ -87,20 +80,19 @@ def terminal_table(summary: Summary) -> Table:
 
 def write_page(summary: Summary, path: Path) -> None:
     """Write the study as one HTML file with nothing outside itself: plots, table, seeds and versions."""
-    template = Template(files("bochner.experiments").joinpath("page.html").read_text(encoding="utf-8"))
     study, data = summary.study, summary.data
-    versions = ", ".join([f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in PACKAGES)])
-    page = template.substitute(
+    page = fill(
+        "page.html",
         name=html.escape(data.name),
         shape=f"{len(data.X_train)} rows to fit on, {len(data.X_test)} held-out rows, {data.X_train.shape[1]} columns",
         verdict=html.escape(summary.verdict()),
-        errors=_svg(_error_figure(summary)),
+        errors=svg(_error_figure(summary), "Error against number of columns"),
         weights=_weights_section(summary),
         table=_html_table(summary),
         seeds=", ".join(str(seed) for seed in study.seeds),
-        versions=html.escape(versions),
+        versions=html.escape(versions()),
     )
-    _write_atomically(path, page)
+    write_atomically(path, page)
 
 
 def _percent(value: float) -> str:
@@ -130,7 +122,7 @@ def _html_table(summary: Summary) -> str:
 def _error_figure(summary: Summary) -> "Figure":
     """One panel a sampler with all its weightings, and Nystroem in each of them."""
     study = summary.study
-    figure, axes = _subplots(2, 2, (9.5, 7.5), share=True)
+    figure, axes = subplots(2, 2, (9.5, 7.5), share=True)
     columns = [2 * size for size in study.n_frequencies]
     for ax, sampler in zip(axes.flat, study.samplers, strict=True):
         errors = {weighting: summary.errors[method_name(sampler, weighting)] for weighting in study.weightings}
@@ -147,7 +139,7 @@ def _weights_section(summary: Summary) -> str:
     sizes = [size for size in (32, 128, 512) if size in summary.study.n_frequencies]
     if not sizes:
         return ""
-    figure, axes = _subplots(1, len(sizes), (9.5, 3.0), share=False)
+    figure, axes = subplots(1, len(sizes), (9.5, 3.0))
     for ax, size in zip(axes.flat, sizes, strict=True):
         features = FourierFeatures(n_frequencies=size, sampler="mc", random_state=summary.study.seeds[0])
         WeightsDisplay.from_estimator(features.fit(summary.data.X_train), ax=ax)
@@ -156,32 +148,5 @@ def _weights_section(summary: Summary) -> str:
         ax.set_ylabel("")
     return (
         "<h2>The weights that the data chose</h2>\n<p>Stein weights of independent (mc) frequencies. Plain Fourier "
-        f"features give every frequency the dashed weight.</p>\n{_svg(figure)}"
+        f"features give every frequency the dashed weight.</p>\n{svg(figure, 'Histograms of the weights')}"
     )
-
-
-def _subplots(n_rows: int, n_columns: int, size: tuple[float, float], *, share: bool) -> tuple["Figure", Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(layout="constrained", figsize=size)  # no pyplot: nothing global, no window
-    return figure, figure.subplots(n_rows, n_columns, squeeze=False, sharex=share, sharey=share)
-
-
-def _svg(figure: "Figure") -> str:
-    buffer = StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    """Write beside the target and rename, so that a reader never sees half a file."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise

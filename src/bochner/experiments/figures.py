@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Figures: findings become panels, drawn one by one for a page or together for a file."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bochner.blocks import Floats
+from bochner.display import STYLES, KernelErrorDisplay, label_decades
+from bochner.experiments.findings import Findings, standard_error
+from bochner.experiments.studies import DEFAULT, NYSTROEM
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["Panel", "compose", "draw_alone", "panels", "subplots", "svg"]
+
+# A method looks the same in every figure.
+STYLE = dict(zip(("MC", "QMC", "BQ", "SES", DEFAULT, NYSTROEM), STYLES, strict=True)) | {
+    "SES, pairs": STYLES[0],
+    "SES, row-norm pairs": STYLES[4],
+    "MC, uniform shrinkage": STYLES[2],
+    "MC, SES weights": STYLES[3],
+}
+HISTOGRAM_SIZES = (32, 128, 512)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes: what stands above it, and what draws into it."""
+
+    title: str
+    draw: Callable[["Axes"], None]
+
+
+def panels(found: Findings) -> dict[str, list[Panel]]:
+    """The figures of a study, by file name, as lists of panels; none for a table."""
+    name = found.study.name
+    makers = {"figure1": _error_panels, "figure2": _weight_panels, "figure3": _pair_panels, "figure4": _error_panels}
+    if name not in makers:
+        return {}
+    if name in ("figure2", "figure3"):
+        return {name: list(makers[name](found, ""))}
+    first, *others = (str(bandwidth) for bandwidth in found.study.bandwidths)
+    return {name: list(makers[name](found, first))} | {
+        f"{name}-{bandwidth}": list(makers[name](found, bandwidth)) for bandwidth in others
+    }
+
+
+def draw_alone(panel: Panel) -> "Figure":
+    """A panel with its own legend below: readable at the width of a telephone."""
+    figure, axes = subplots(1, 1, (4.6, 4.0))
+    _draw(panel, axes[0, 0])
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    n_columns = 3 if len(labels) > 4 else 2
+    figure.legend(handles, labels, loc="outside lower center", ncols=n_columns, fontsize=8, frameon=False)
+    return figure
+
+
+def compose(chosen: list[Panel]) -> "Figure":
+    """Panels side by side with one legend below."""
+    n_columns = min(len(chosen), 3 if len(chosen) != 4 else 2)
+    n_rows = -(-len(chosen) // n_columns)
+    figure, axes = subplots(n_rows, n_columns, (3.6 * n_columns + 0.6, 3.0 * n_rows + 0.6))
+    labelled: dict[str, Any] = {}
+    for panel, ax in zip(chosen, axes.flat, strict=False):
+        _draw(panel, ax)
+        labelled |= {label: handle for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    for ax in axes.flat[len(chosen) :]:
+        ax.remove()
+    figure.legend(
+        labelled.values(), labelled, loc="outside lower center", ncols=min(len(labelled), 3 * n_columns), frameon=False
+    )
+    return figure
+
+
+def svg(figure: "Figure", title: str) -> str:
+    """The figure as an element of a page, with a title for who cannot see it."""
+    import matplotlib as mpl
+
+    buffer = StringIO()
+    with mpl.rc_context({"svg.hashsalt": title}):  # names in the file that repeat from run to run
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Title": title})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
+
+
+def subplots(n_rows: int, n_columns: int, size: tuple[float, float], *, share: bool = False) -> tuple["Figure", Any]:
+    """A figure with a grid of axes, which may share their scales."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(layout="constrained", figsize=size)  # no pyplot: nothing global, no window
+    return figure, figure.subplots(n_rows, n_columns, squeeze=False, sharex=share, sharey=share)
+
+
+def _draw(panel: Panel, ax: "Axes") -> None:
+    panel.draw(ax)
+    ax.set_title(panel.title, fontsize=10)
+
+
+def _error_panels(found: Findings, bandwidth: str) -> Iterator[Panel]:
+    for name, split in found.splits.items():
+        scale = found.length_scale(name, bandwidth)
+        yield Panel(f"{split.name}\n{bandwidth} length scale, {scale:.3g}", partial(_errors, found, name, bandwidth))
+
+
+def _errors(found: Findings, name: str, bandwidth: str, ax: "Axes") -> None:
+    """Kernel error against M."""
+    errors = {method: found.errors(name, method, bandwidth) for method in found.study.methods}
+    KernelErrorDisplay(found.sizes(name), errors).plot(ax, styles=STYLE)
+    ax.legend().remove()  # the figure has one for all panels
+    ax.set_xlabel("M (2 M columns)")
+
+
+def _weight_panels(found: Findings, bandwidth: str) -> Iterator[Panel]:
+    for name, split in found.splits.items():
+        for size in (size for size in HISTOGRAM_SIZES if size in found.sizes(name)):
+            yield Panel(f"{split.name}, M = {size}", partial(_histogram, found, name, size))
+        yield Panel(f"{split.name}, sum of the weights", partial(_sums, found, name))
+
+
+def _histogram(found: Findings, name: str, size: int, ax: "Axes") -> None:
+    """Weights of the first seed in units of 1/M."""
+    weights = {method: size * found.weights(name, method, size)[0] for method in ("BQ", "SES")}
+    top = max(2.0, *(float(values.max()) for values in weights.values()))
+    bins = np.linspace(0.0, top, 31).tolist()
+    ax.hist(weights["BQ"], bins, color="#9cc3e6", edgecolor="#1f6fb4", linewidth=0.8, label="BQ")
+    ax.hist(weights["SES"], bins, histtype="step", hatch="////", color="#d9601a", linewidth=1.6, label="SES")
+    ax.axvline(1.0, color="#1b1b1b", linestyle="--", label="1/M (MC, QMC)")
+    ax.set(xlabel="weight in units of 1/M", ylabel="frequencies")
+
+
+def _sums(found: Findings, name: str, ax: "Axes") -> None:
+    """Sum of the weights against M."""
+    sizes = found.sizes(name)
+    ax.axhline(1.0, color="#1b1b1b", linestyle="--", label="1/M (MC, QMC)")
+    for method in ("BQ", "SES"):
+        sums = np.array([found.weights(name, method, size).sum(axis=1) for size in sizes])
+        _line(ax, sizes, sums, method)
+    ax.set(xscale="log", xlabel="M", ylabel="sum of the weights")
+    ax.set_xticks(sizes, labels=[str(size) for size in sizes])
+    ax.minorticks_off()
+    ax.grid(alpha=0.3)
+
+
+def _pair_panels(found: Findings, bandwidth: str) -> Iterator[Panel]:
+    for name, split in found.splits.items():
+        for size in found.sizes(name):
+            yield Panel(f"{split.name}, M = {size}", partial(_pairs, found, name, size))
+
+
+def _pairs(found: Findings, name: str, size: int, ax: "Axes") -> None:
+    """Kernel error against the number of sampled pairs."""
+    counts = [round(ratio * size) for ratio in found.study.ratios]
+    for method in found.study.methods:
+        errors = found.pair_errors(name, method, size)
+        if method in ("QMC", NYSTROEM):
+            style = {key: STYLE[method][key] for key in ("color", "linestyle")}
+            ax.axhline(float(errors.mean()), label=method, **style)
+        else:
+            _line(ax, counts, errors, "SES, all pairs of r rows" if method == "SES" else method, STYLE[method])
+    ax.set(xscale="log", yscale="log", xlabel="sampled pairs r", ylabel="relative kernel error")
+    ax.set_xticks(counts, labels=[str(count) for count in counts])
+    ax.minorticks_off()
+    label_decades(ax)
+    ax.grid(alpha=0.3)
+
+
+def _line(ax: "Axes", x: Any, values: Floats, label: str, style: dict[str, Any] | None = None) -> None:
+    """Means with bars of one standard error."""
+    ax.errorbar(x, values.mean(axis=1), standard_error(values), label=label, markersize=4, **(style or STYLE[label]))

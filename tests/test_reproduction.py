@@ -1,0 +1,580 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import html
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import Ridge
+from sklearn.metrics import make_scorer
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV, PredefinedSplit
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from typer.testing import CliRunner
+
+from bochner import FourierFeatures, Quadrature, Stein
+from bochner.cli import app
+from bochner.experiments import predictors
+from bochner.experiments.datasets import Split
+from bochner.experiments.findings import Findings, standard_error
+from bochner.experiments.reproduction import Reproduction
+from bochner.experiments.run import Plan
+from bochner.experiments.store import Row, Store, Trial
+from bochner.experiments.studies import (
+    BANDWIDTH,
+    BASELINES,
+    DEFAULT,
+    METHODS,
+    NYSTROEM,
+    PAPER_ERRORS,
+    STUDIES,
+    TASK_SIZES,
+    Study,
+    quick,
+)
+
+SMALL = {
+    name: replace(study, n_frequencies=study.n_frequencies and (4, 32), seeds=(0, 1)) for name, study in STUDIES.items()
+}
+TUNING = replace(BANDWIDTH, bandwidths=(0.25, 4.0), seeds=(0,))
+
+
+def make_split(rng, name="digits", task="classification", **fields):
+    X = StandardScaler().fit_transform(rng.normal(size=(180, 3)))
+    y = (X[:, 0] + 0.1 * X[:, 1] > 0).astype(int) if task == "classification" else 5.0 + X[:, 0]
+    return Split(name, X[:120], X[120:], y_train=y[:120], y_test=y[120:], task=task, **fields)
+
+
+@pytest.fixture(scope="module")
+def small_run(tmp_path_factory):
+    """All studies on a small table, run once: plan, store, tuned length scales."""
+    plan = Plan(SMALL.values(), {"digits": make_split(np.random.default_rng(0))}, TUNING)
+    with Store.open(tmp_path_factory.mktemp("run") / "rows.csv") as store:
+        costs = list(plan.run(store))
+    return plan, store, plan.tuned(store.rows), costs
+
+
+@pytest.fixture(scope="module")
+def small_reproduction(small_run):
+    plan, store, tuned, _ = small_run
+    findings = [
+        Findings(study, plan.splits, [store.rows[trial] for trial in plan.trials(study, tuned)])
+        for study in plan.studies
+    ]
+    return Reproduction(findings, tuned, plan.medians, "bochner reproduce <all>")
+
+
+@pytest.fixture(scope="module")
+def small_folder(small_reproduction, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+    small_reproduction.write(folder)
+    return folder
+
+
+def make_row(**fields):
+    trial = Trial("figure1", "cpu", "MC", 16, 0, "median", 4.5, 0, "p")
+    outcome = {"error": 0.1, "cv_error": float("nan"), "penalty": 1.0, "fit_seconds": 0.1, "transform_seconds": 0.2}
+    return Row(**(vars(trial) | outcome | {"weights": "0.5 0.25", "versions": 'numpy 2, "x"'} | fields))
+
+
+class TestStore:
+    def test_rows_come_back_as_they_were(self, tmp_path):
+        rows = [make_row(seed=seed, length_scale=0.1 + 0.2) for seed in range(3)]
+        with Store.open(tmp_path / "rows.csv") as store:
+            store.append(rows[:2])
+            store.append(rows[2:])
+        with Store.open(tmp_path / "rows.csv") as store:
+            assert list(store.rows) == [row.trial for row in rows]
+            assert [repr(row) for row in store.rows.values()] == [repr(row) for row in rows]
+
+    def test_half_a_line_is_dropped_and_the_file_goes_on_after_it(self, tmp_path):
+        path = tmp_path / "rows.csv"
+        with Store.open(path) as store:
+            store.append([make_row(seed=0), make_row(seed=1)])
+        path.write_bytes(path.read_bytes()[:-9])
+        with Store.open(path) as store:
+            assert [trial.seed for trial in store.rows] == [0]
+            store.append([make_row(seed=1)])
+        with Store.open(path) as store:
+            assert [trial.seed for trial in store.rows] == [0, 1]
+        assert len(path.read_text().splitlines()) == 3
+
+    def test_half_a_heading_is_written_again(self, tmp_path):
+        (tmp_path / "rows.csv").write_text("study,data")
+        with Store.open(tmp_path / "rows.csv") as store:
+            store.append([make_row()])
+        with Store.open(tmp_path / "rows.csv") as store:
+            assert len(store.rows) == 1
+
+    def test_a_file_of_another_kind_is_refused(self, tmp_path):
+        (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
+        with pytest.raises(ValueError, match="other columns"), Store.open(tmp_path / "rows.csv"):
+            pass
+        assert (tmp_path / "rows.csv").read_text() == "a,b\n1,2\n"
+
+    def test_one_run_at_a_time(self, tmp_path):
+        pytest.importorskip("fcntl", reason="this system has no file locks")
+        with (
+            Store.open(tmp_path / "rows.csv"),
+            pytest.raises(ValueError, match="another run"),
+            Store.open(tmp_path / "rows.csv"),
+        ):
+            pass
+
+
+class TestPredictors:
+    @pytest.fixture
+    def task(self, rng):
+        train, test = rng.normal(size=(200, 12)), rng.normal(size=(90, 12))
+        coef = rng.normal(size=12)
+        return train, train @ coef + 0.5 * rng.normal(size=200), test, test @ coef + 0.5 * rng.normal(size=90)
+
+    def test_ridge_equals_a_grid_search_by_relative_error(self, task):
+        train, y_train, test, y_test = task
+        folds = PredefinedSplit(predictors._folds(len(train)))
+        # A penalty relative to all rows, also where a fold is left out.
+        search = GridSearchCV(
+            Ridge(),
+            {"alpha": predictors.ALPHAS * len(train)},
+            cv=folds,
+            scoring=make_scorer(lambda y, z: -np.linalg.norm(y - z) / np.linalg.norm(y)),
+        ).fit(train, y_train)
+        found = predictors.regression_error(*task)
+        assert found.penalty == pytest.approx(search.best_params_["alpha"] / len(train))
+        assert found.cv_error == pytest.approx(-search.best_score_, rel=1e-9)
+        expected = np.linalg.norm(search.predict(test) - y_test) / np.linalg.norm(y_test)
+        assert found.error == pytest.approx(expected, rel=1e-9)
+
+    @pytest.mark.parametrize("n_classes", [2, 3])
+    def test_svm_equals_a_grid_search(self, task, n_classes, monkeypatch):
+        monkeypatch.setattr(predictors, "CS", np.logspace(-2.0, 1.0, 4))
+        train, y_train, test, y_test = task
+        edges = np.quantile(y_train, np.arange(1, n_classes) / n_classes)
+        names = np.array([10, 20, 30])
+        labels, labels_test = names[np.digitize(y_train, edges)], names[np.digitize(y_test, edges)]
+        search = GridSearchCV(
+            LinearSVC(dual=False, tol=1e-8), {"C": predictors.CS}, cv=PredefinedSplit(predictors._folds(len(train)))
+        ).fit(train, labels)
+        found = predictors.classification_error(train, labels, test, labels_test)
+        assert found.penalty == search.best_params_["C"]
+        assert found.cv_error == pytest.approx(1.0 - search.best_score_, abs=1e-12)
+        assert found.error == pytest.approx(1.0 - search.score(test, labels_test), abs=1e-12)
+
+    def test_folds_are_of_equal_size_and_do_not_follow_the_file(self):
+        folds = predictors._folds(1003)
+        assert set(np.bincount(folds)) == {200, 201}
+        assert np.abs(np.corrcoef(folds, np.arange(1003))[0, 1]) < 0.1
+
+
+class TestStudies:
+    def test_the_papers_table(self):
+        """The bold entries of Table 2."""
+        best = {name: min(errors, key=errors.get) for name, errors in PAPER_ERRORS.items()}
+        assert best == {"cpu": "SES", "census": "BQ", "years": "QMC", "adult": "SES", "mnist": "MC", "covtype": "SES"}
+        assert TASK_SIZES | {"digits": 0} == {
+            **{"cpu": 512, "census": 256, "years": 128, "adult": 64, "mnist": 256, "covtype": 128, "digits": 0}
+        }
+
+    def test_nystroem_is_in_every_comparison_of_errors(self):
+        assert all(NYSTROEM in study.methods for study in STUDIES.values() if study.measure != "weights")
+
+    def test_the_protocol_changes_with_what_changes_a_row_alone(self):
+        study = STUDIES["figure1"]
+        same = replace(study, seeds=(7,), n_frequencies=(3,), datasets=("digits",), claim="")
+        assert same.protocol == study.protocol
+        assert replace(study, n_test=5).protocol != study.protocol
+        assert replace(study, methods=("MC",)).protocol != study.protocol
+
+    def test_methods_of_one_sequence(self):
+        assert METHODS["QMC"].sampler == METHODS["BQ"].sampler == METHODS["SES"].sampler == "halton"
+        assert METHODS["SES"].weighing(0).sketch == "points"
+        assert METHODS["SES"].weighing(99).n_points == 99
+        assert METHODS["SES, pairs"].weighing(99).n_pairs == 99
+        assert METHODS["SES, row-norm pairs"].weighing(99).sampling == "row-norm"
+        assert METHODS["BQ"].weighing(99).n_pairs == 99
+        assert METHODS["MC"].weighing(99) == "uniform"
+        assert METHODS["SES"].weighing(0).n_points == Stein().n_points  # the table itself is not touched
+
+    def test_quick_studies_need_the_digits_alone(self):
+        for study in map(quick, [*STUDIES.values(), BANDWIDTH]):
+            assert study.datasets == ("digits",)
+            assert study.bandwidths
+        assert 16.0 in quick(BANDWIDTH).bandwidths
+
+
+class TestRun:
+    def test_every_trial_once_and_the_costs_add_up(self, small_run):
+        plan, store, tuned, costs = small_run
+        trials = [*plan.tuning_trials(), *plan.all_trials(tuned)]
+        assert len(set(trials)) == len(trials) == len(store.rows)
+        assert set(trials) == set(store.rows)
+        assert sum(costs) == pytest.approx(plan.total_cost())
+        lines = store.path.read_text().splitlines()
+        assert len(lines) == len(trials) + 1
+
+    def test_kernel_errors_equal_the_dense_truth(self, small_run):
+        plan, store, tuned, _ = small_run
+        data = plan.splits["digits"]
+        weightings = {"MC": "uniform", "BQ": Quadrature(), "SES": Stein()}
+        for bandwidth, scale in (("median", plan.medians["digits"]), ("tuned", tuned["digits"])):
+            exact = rbf_kernel(data.X_test, gamma=0.5 / scale**2)
+            rows = [row for row in store.rows.values() if (row.study, row.bandwidth) == ("figure1", bandwidth)]
+            checked = 0
+            for row in rows:
+                if row.method == NYSTROEM:
+                    features = Nystroem(gamma=0.5 / scale**2, n_components=2 * row.n_frequencies, random_state=row.seed)
+                elif row.method in weightings:
+                    features = FourierFeatures(
+                        length_scale=scale,
+                        n_frequencies=row.n_frequencies,
+                        sampler="mc" if row.method == "MC" else "halton",
+                        weighting=weightings[row.method],
+                        random_state=row.seed,
+                    )
+                else:
+                    continue
+                Z = features.fit(data.X_train).transform(data.X_test)
+                error = np.linalg.norm(exact - Z @ Z.T) / np.linalg.norm(exact)
+                assert row.error == pytest.approx(error, rel=1e-7)
+                assert row.length_scale == scale
+                checked += 1
+            assert checked == 16
+
+    def test_the_tuned_length_scale_has_the_lowest_cross_validated_error(self, small_run):
+        _, store, tuned, _ = small_run
+        errors = {row.length_scale: row.cv_error for row in store.rows.values() if row.study == "bandwidth"}
+        assert set(errors) == {0.25, 4.0}
+        assert errors[tuned["digits"]] == min(errors.values())
+
+    def test_rows_tell_times_versions_and_weights(self, small_run):
+        _, store, _, _ = small_run
+        for row in store.rows.values():
+            assert row.fit_seconds > 0.0
+            assert f"numpy {np.__version__}" in row.versions
+            assert (row.study == "figure2") == bool(row.weights)
+        row = next(row for row in store.rows.values() if row.study == "figure2" and row.method == "QMC")
+        np.testing.assert_allclose([float(weight) for weight in row.weights.split()], 1.0 / row.n_frequencies)
+
+    def test_other_data_are_other_trials(self, small_run, rng):
+        _, store, _, _ = small_run
+        other = Plan(SMALL.values(), {"digits": make_split(np.random.default_rng(1))}, TUNING)
+        assert not set(other.tuning_trials()) & set(store.rows)
+
+    def test_few_rows_are_drawn_at_random_and_stay_the_same(self, rng):
+        study = replace(SMALL["figure4"], n_train=50, n_test=20)
+        split = make_split(rng, task="regression", name="cpu")
+        plan = Plan([study], {"cpu": split}, TUNING)
+        trial = plan.trials(study, {})[0]
+        sample = plan._rows(trial)
+        assert sample.X_train.shape == (50, 3)
+        assert sample.X_test.shape == (20, 3)
+        assert plan._rows(trial) is sample
+        positions = [int(np.flatnonzero((split.X_train == row).all(axis=1))[0]) for row in sample.X_train]
+        np.testing.assert_array_equal(split.y_train[positions], sample.y_train)
+        assert positions != list(range(50))
+
+    def test_a_study_without_its_data_sets_takes_those_at_hand(self, small_run):
+        plan, *_ = small_run
+        assert plan.datasets(STUDIES["figure3"]) == ["digits"]
+        both = Plan([], {"cpu": plan.splits["digits"], "census": replace(plan.splits["digits"], name="c")}, TUNING)
+        assert both.datasets(STUDIES["figure4"]) == ["cpu", "census"]
+        assert both.datasets(STUDIES["figure3"]) == ["census"]
+
+
+def kernel_findings(errors, **fields):
+    """Findings of Figure 1 from given errors (n_sizes, n_seeds) of each method."""
+    study = Study("figure1", "", "", "kernel", ("cpu",), tuple(errors), n_frequencies=(16, 32), seeds=(0, 1))
+    split = replace(make_split(np.random.default_rng(0)), **({"name": "cpu", "paper": "cpu"} | fields))
+    rows = [
+        make_row(dataset=split.name, method=method, n_frequencies=size, seed=seed, error=values[i][seed])
+        for method, values in errors.items()
+        for i, size in enumerate((16, 32))
+        for seed in (0, 1)
+    ]
+    return Findings(study, {"cpu": split}, rows)
+
+
+class TestVerdicts:
+    ERRORS = {  # noqa: RUF012
+        "MC": [[0.5, 0.6], [0.4, 0.5]],
+        "QMC": [[0.4, 0.5], [0.3, 0.4]],
+        "BQ": [[0.45, 0.55], [0.35, 0.45]],
+        "SES": [[0.3, 0.4], [0.2, 0.3]],
+        DEFAULT: [[0.3, 0.4], [0.2, 0.3]],
+        NYSTROEM: [[0.1, 0.1], [0.5, 0.5]],
+    }
+
+    def test_reproduced_when_lower_everywhere(self):
+        (verdict,) = kernel_findings(self.ERRORS).verdicts()
+        assert verdict.outcome == "reproduced"
+        assert "at 2 of 2 sizes" in verdict.sentence
+        assert "Nystroem is below SES at 1." in verdict.sentence
+        assert f"{0.35 / 0.45:.2f} times" in verdict.sentence
+
+    def test_not_reproduced_within_a_standard_error(self):
+        (verdict,) = kernel_findings(self.ERRORS | {"SES": [[0.3, 0.4], [0.31, 0.37]]}).verdicts()
+        assert verdict.outcome == "not reproduced"
+        assert "at 1 of 2 sizes" in verdict.sentence
+
+    def test_reduced_and_foreign_data_cannot_be_judged(self):
+        (verdict,) = kernel_findings(self.ERRORS, reduced="22 of 119 columns").verdicts()
+        assert verdict.outcome == "cannot be judged"
+        assert verdict.sentence.startswith("Reduced data: 22 of 119 columns.")
+        (verdict,) = kernel_findings(self.ERRORS, paper="").verdicts()
+        assert verdict.outcome == "cannot be judged"
+
+    @pytest.mark.parametrize(
+        ("factor", "outcome"), [(0.9, "reproduced"), (1.04, "reproduced"), (1.06, "not reproduced")]
+    )
+    def test_table2_compares_with_the_papers_value(self, factor, outcome):
+        paper = PAPER_ERRORS["cpu"]
+        errors = {method: 0.01 * factor * paper[method] for method in BASELINES} | {DEFAULT: 0.03, NYSTROEM: 0.05}
+        split = replace(make_split(np.random.default_rng(0)), name="cpu", paper="cpu")
+        rows = [
+            make_row(study="table2", method=method, n_frequencies=512, bandwidth="tuned", seed=seed, error=error)
+            for method, error in errors.items()
+            for seed in STUDIES["table2"].seeds
+        ]
+        (verdict,) = Findings(STUDIES["table2"], {"cpu": split}, rows).verdicts()
+        assert verdict.outcome == outcome
+        assert f"({100 * (factor - 1):+.1f} %)" in verdict.sentence
+        assert "no worse than the paper's best column (3.27 %)" in verdict.sentence
+
+    def test_figure4_needs_both_steps_down(self, small_run):
+        study = STUDIES["figure4"]
+        split = replace(make_split(np.random.default_rng(0)), name="cpu", paper="cpu")
+
+        def outcome(uniform, own):
+            errors = {study.methods[0]: 0.5, study.methods[1]: uniform, study.methods[2]: own, NYSTROEM: 0.1}
+            rows = [
+                make_row(study="figure4", method=method, n_frequencies=size, seed=seed, error=error / size)
+                for method, error in errors.items()
+                for size in study.n_frequencies
+                for seed in study.seeds
+            ]
+            return Findings(study, {"cpu": split}, rows).verdicts()[0].outcome
+
+        assert outcome(0.4, 0.3) == "reproduced"
+        assert outcome(0.5, 0.3) == "not reproduced"
+        assert outcome(0.4, 0.45) == "not reproduced"
+
+    def test_standard_error(self):
+        values = np.array([[1.0, 2.0, 4.0], [1.0, 1.0, 1.0]])
+        np.testing.assert_allclose(standard_error(values), [np.std([1, 2, 4], ddof=1) / np.sqrt(3), 0.0])
+        assert standard_error(np.array([[3.0]])) == 0.0
+
+
+class TestReport:
+    def test_files(self, small_folder):
+        figures = ["figure1", "figure1-tuned", "figure2", "figure3", "figure4"]
+        expected = [f"{name}.{kind}" for name in figures for kind in ("png", "svg")]
+        assert sorted(path.name for path in small_folder.iterdir()) == sorted(
+            [*expected, "index.html", "results.md", "table2.tex"]
+        )
+
+    def test_the_page_stands_alone_and_says_everything(self, small_folder, small_reproduction):
+        page = (small_folder / "index.html").read_text(encoding="utf-8")
+        assert not re.search(r"(src|href)=.(https?:|//|file:)", page)
+        assert "bochner reproduce &lt;all&gt;" in page
+        assert f"numpy {np.__version__}" in page
+        assert page.count("<svg") == page.count("<figure") == 1 + 1 + 2 + 2 + 1
+        for found in small_reproduction.findings:
+            assert found.study.claim.split(";")[0] in page
+            for verdict in small_reproduction.verdicts[found.study.name]:
+                assert verdict.sentence.split("|")[0][:60].replace("'", "&#x27;") in page
+        assert "Slips of the paper" in page
+
+    def test_the_tables_hold_the_means(self, small_folder, small_run):
+        _, store, _, _ = small_run
+        rows = [row.error for row in store.rows.values() if (row.study, row.method) == ("table2", "SES")]
+        cell = f"{100 * np.mean(rows):.2f}"
+        for name in ("index.html", "results.md", "table2.tex"):
+            assert cell in (small_folder / name).read_text(encoding="utf-8")
+        assert r"\toprule" in (small_folder / "table2.tex").read_text()
+        assert "%" not in (small_folder / "table2.tex").read_text().replace(r"\%", "")
+
+    def test_the_same_rows_make_the_same_page(self, small_folder, small_reproduction, tmp_path):
+        small_reproduction.write(tmp_path)
+        for path in small_folder.iterdir():
+            assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+# The page in a frame of a given width, measured from outside: windows of a browser have a least width, frames do not.
+HARNESS = """<!doctype html><meta charset="utf-8"><body style="margin:0"><script>
+const page = %s, widths = %s, found = {};
+let left = widths.length;
+for (const width of widths) {
+  const frame = document.createElement("iframe");
+  frame.style = `width: ${width}px; height: 900px; border: 0`;
+  frame.onload = () => {
+    const inside = frame.contentDocument;
+    const box = (element) => element.getBoundingClientRect();
+    const wide = [...inside.querySelectorAll("body *")].filter(
+      (e) => !e.closest(".scroll, svg") && box(e).right > width + 0.5);
+    found[width] = {
+      scroll: inside.documentElement.scrollWidth,
+      wide: wide.map((e) => e.outerHTML.slice(0, 80)),
+      figures: [...inside.querySelectorAll("figure svg")].map((e) => [box(e).width, box(e).height]),
+      text: inside.body.innerText.length,
+    };
+    if (--left === 0) document.body.innerHTML = "<pre id=found>" + JSON.stringify(found) + "</pre>";
+  };
+  frame.srcdoc = page;
+  document.body.append(frame);
+}
+</script>"""
+
+
+@pytest.fixture(scope="module")
+def seen(small_folder, tmp_path_factory):
+    """What a browser makes of the page at two widths, and what it complains of."""
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium to open the page with; install the package chromium")
+    folder = tmp_path_factory.mktemp("browser")
+    text = json.dumps((small_folder / "index.html").read_text(encoding="utf-8")).replace("</", "<\\/")
+    (folder / "harness.html").write_text(HARNESS % (text, "[1280, 400]"), encoding="utf-8")
+    options = (
+        "--headless --no-sandbox --disable-gpu --disable-background-networking --no-first-run --enable-logging=stderr"
+    )
+    done = subprocess.run(
+        [
+            *(CHROMIUM, *options.split(), f"--user-data-dir={folder / 'profile'}", "--window-size=1400,1000"),
+            *("--virtual-time-budget=20000", "--dump-dom", f"file://{folder / 'harness.html'}"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    found = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.S)
+    assert found, done.stdout[-500:]
+    complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    measured = json.loads(html.unescape(found[1]))
+    return {int(width): of for width, of in measured.items()}, complaints
+
+
+class TestBrowser:
+    @pytest.mark.parametrize("width", [1280, 400])
+    def test_nothing_overflows(self, seen, width):
+        assert seen[0][width]["scroll"] <= width
+        assert seen[0][width]["wide"] == []
+
+    @pytest.mark.parametrize("width", [1280, 400])
+    def test_every_figure_is_there_and_can_be_read(self, seen, width):
+        figures = seen[0][width]["figures"]
+        assert len(figures) == 7
+        assert all(min(wide, 400) >= 250 and high >= 200 for wide, high in figures)
+        assert seen[0][width]["text"] > 2000
+
+    def test_the_console_is_silent(self, seen):
+        assert seen[1] == []
+
+
+def run_cli(*arguments):
+    return CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
+
+
+class TestCommandLine:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["table3"], "table3 is not one of table2, figure1, figure2, figure3, figure4 or all"),
+            (
+                ["figure4", "--datasets", "cpu", "iris"],
+                "--datasets iris is not one of cpu, census, years",
+            ),
+            (["figure4", "--data", "no/such/folder", "--datasets", "cpu"], "no/such/folder"),
+            (["figure4", "--quick", "--output", "file"], "--output file is a file; give the name of a folder"),
+        ],
+    )
+    def test_bad_arguments_are_one_sentence_before_any_work(self, tmp_path, monkeypatch, arguments, message):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "file").write_text("x")
+        result = run_cli(*arguments)
+        assert result.exit_code == 2, result.output
+        assert result.stderr.startswith("Error: ")
+        assert message in result.stderr
+        assert "Traceback" not in result.output
+
+    def test_several_data_sets_after_one_option(self, monkeypatch):
+        asked = []
+
+        def load(name, *_):
+            asked.append(name)
+            raise ValueError("stop")
+
+        monkeypatch.setattr(
+            "bochner.cli.datasets.load", lambda name, *_: make_split(np.random.default_rng(0), name=name)
+        )
+        monkeypatch.setattr("bochner.cli.Plan", lambda studies, splits, tuning: load(",".join(splits)))
+        for order in (["figure4", "--datasets", "cpu", "adult"], ["--datasets", "cpu", "adult", "--quick", "figure4"]):
+            assert "stop" in run_cli(*order).stderr
+        assert asked == ["cpu,adult", "cpu,adult"]
+
+    def test_a_data_set_that_is_not_there_is_left_out_unless_it_was_asked_for(self, tmp_path, monkeypatch):
+        def load(name, *_):
+            raise ValueError(f"{name} is nowhere.")
+
+        monkeypatch.setattr("bochner.cli.datasets.load", load)
+        result = run_cli("figure4", "--output", tmp_path / "out")
+        assert result.exit_code == 2
+        assert "Left out: census is nowhere." in result.stdout
+        assert "--quick" in result.stderr
+        assert run_cli("figure4", "--datasets", "cpu").stderr == "Error: cpu is nowhere.\n"
+
+    def test_killed_and_run_again_nothing_is_lost_or_doubled(self, tmp_path):
+        code = (
+            "import dataclasses, bochner.cli as cli;"
+            "small = lambda s: dataclasses.replace(s, n_frequencies=s.n_frequencies and (16, 32, 64), seeds=(0, 1));"
+            "cli.STUDIES = {name: small(cli.STUDIES[name]) for name in ('figure1', 'figure4')};"
+            "cli.quick = lambda study, seeds=(0,): dataclasses.replace(study, datasets=('digits',), seeds=(0, 1),"
+            "  bandwidths=tuple(b for b in study.bandwidths if isinstance(b, str) or b in (4.0, 16.0)));"
+            "cli.app()"
+        )
+
+        def start(output):
+            command = [sys.executable, "-c", code, "reproduce", "all", "--quick", "--output", str(output)]
+            # A session of its own: the workers of a killed run die with it.
+            return subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, start_new_session=True
+            )
+
+        def finish(process):
+            out, err = process.communicate(timeout=300)
+            assert process.returncode == 0, err
+            assert "\x1b[" not in out
+            return out
+
+        whole = finish(start(tmp_path / "whole"))
+        killed = start(tmp_path / "killed")
+        rows = tmp_path / "killed" / "rows.csv"
+        begin = time.monotonic()
+        while not (rows.exists() and len(rows.read_text().splitlines()) > 8):
+            assert time.monotonic() - begin < 240
+            assert killed.poll() is None
+            time.sleep(0.02)
+        os.killpg(killed.pid, signal.SIGKILL)
+        killed.communicate()
+        stored = rows.read_text().splitlines()
+        again = finish(start(tmp_path / "killed"))
+        assert 8 < len(stored) < len(rows.read_text().splitlines())
+        assert rows.read_text().splitlines()[: len(stored)] == stored
+        assert again.replace(f"{tmp_path / 'killed'}", f"{tmp_path / 'whole'}") == whole
+        errors = []
+        for name in ("whole", "killed"):
+            with Store.open(tmp_path / name / "rows.csv") as store:
+                errors.append({trial: row.error for trial, row in store.rows.items()})
+                assert len(store.rows) == len(store.path.read_text().splitlines()) - 1
+        assert errors[0].keys() == errors[1].keys()
+        for trial, error in errors[0].items():
+            assert errors[1][trial] == pytest.approx(error, rel=1e-9, nan_ok=True)
