@@ -220,6 +220,8 @@ class TestRun:
         assert sum(costs) == pytest.approx(plan.total_cost())
         lines = store.path.read_text().splitlines()
         assert len(lines) == len(trials) + 1
+        assert plan.progress(store) == (len(trials), len(trials))
+        assert plan.progress(Store(store.path)) == (0, len(trials))
 
     def test_kernel_errors_equal_the_dense_truth(self, small_run):
         plan, store, tuned, _ = small_run
@@ -531,6 +533,22 @@ class TestCommandLine:
         assert "Left out: census is nowhere." in result.stdout
         assert "--quick" in result.stderr
         assert run_cli("figure4", "--datasets", "cpu").stderr == "Error: cpu is nowhere.\n"
+
+    def test_an_option_without_values_is_refused(self):
+        result = run_cli("figure4", "--datasets", "--quick")
+        assert result.exit_code == 2
+        assert "--datasets" in result.stderr
+
+    def test_an_interrupted_run_ends_with_a_sentence(self, tmp_path, monkeypatch):
+        def interrupted(plan, store):
+            yield 1.0
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(Plan, "run", interrupted)
+        result = run_cli("figure4", "--quick", "--output", tmp_path / "out")
+        assert result.exit_code == 130
+        assert result.stdout == f"72 fits, 0 of them stored in {tmp_path / 'out' / 'rows.csv'}.\n"
+        assert result.stderr == "\nStopped. 0 fits are stored; the same command goes on with them.\n"
 
     def test_killed_and_run_again_nothing_is_lost_or_doubled(self, tmp_path):
         code = (

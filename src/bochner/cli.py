@@ -81,11 +81,13 @@ class _ManyValues(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         spread: list[str] = []
         many = False
-        for word in args:
-            many = word == "--datasets" or (many and not word.startswith("-"))
-            if many and word != "--datasets":
-                spread.append("--datasets")
-            if word != "--datasets":
+        for word, following in zip(args, [*args[1:], "--"], strict=True):
+            if word == "--datasets" and not following.startswith("-"):
+                many = True
+            elif many and not word.startswith("-"):
+                spread += ["--datasets", word]
+            else:
+                many = False
                 spread.append(word)
         return list(super().parse_args(ctx, spread))
 
@@ -116,7 +118,7 @@ def reproduce(
 
     Every finished fit is stored; a run that was stopped goes on where it was when the same command is given again.
     """
-    console = _console()
+    console = _console(width=150)
     with _sentences():
         studies = _studies(targets or ["all"], fast, seeds)
         if output.exists() and not output.is_dir():
@@ -126,6 +128,10 @@ def reproduce(
         tuning = quick(BANDWIDTH, BANDWIDTH.seeds) if fast else BANDWIDTH
         plan = Plan(studies, splits, tuning)
         with Store.open(output / "rows.csv") as store:
+            n_stored, n_all = plan.progress(store)
+            console.print(
+                f"{n_all:,} fits, {n_stored:,} of them stored in {store.path}.", soft_wrap=True, highlight=False
+            )
             _run_plan(plan, store, console)
             tuned = plan.tuned(store.rows)
             findings = [
@@ -367,16 +373,21 @@ def _run_plan(plan: Plan, store: Store, console: Console) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("fitting", total=plan.total_cost())
-        for cost in plan.run(store):
-            progress.advance(task, cost)
+        try:
+            for cost in plan.run(store):
+                progress.advance(task, cost)
+        except KeyboardInterrupt:
+            progress.stop()
+            typer.echo(f"\nStopped. {len(store.rows):,} fits are stored; the same command goes on with them.", err=True)
+            raise typer.Exit(130) from None
 
 
-def _console() -> Console:
-    """Where reports go. A pipe has no width of its own; the tables need about a hundred columns."""
-    console = Console() if Console().is_terminal else Console(width=110)
+def _console(width: int = 110) -> Console:
+    """Where reports go. A pipe has no width of its own; it gets what the tables need."""
+    console = Console() if Console().is_terminal else Console(width=width)
     if console.encoding.startswith("utf"):
         return console
-    return Console(width=110, file=io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", line_buffering=True))
+    return Console(width=width, file=io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", line_buffering=True))
 
 
 def _track(

@@ -16,7 +16,7 @@ from bochner.transformer import FourierFeatures
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["STYLES", "KernelErrorDisplay", "WeightsDisplay", "label_decades"]
+__all__ = ["STYLES", "KernelErrorDisplay", "WeightsDisplay"]
 
 # Colours of rising lightness (they stay apart in grey), each with a marker and a dash of its own.
 STYLES: tuple[dict[str, Any], ...] = (
@@ -137,7 +137,7 @@ class KernelErrorDisplay:
         self.ax_.set(xscale="log", yscale="log", xlabel="columns", ylabel="relative kernel error")
         self.ax_.set_xticks(self.n_columns, labels=[str(n) for n in self.n_columns])
         self.ax_.minorticks_off()
-        label_decades(self.ax_)
+        _label_decades(self.ax_)
         self.ax_.grid(alpha=0.3)
         self.ax_.legend(frameon=False)
         return self
@@ -225,7 +225,7 @@ def _axes(ax: "Axes | None") -> "Axes":
     return plt.subplots(layout="constrained")[1]
 
 
-def label_decades(ax: "Axes") -> None:
+def _label_decades(ax: "Axes") -> None:
     """Error ticks at 1, 2 and 5 of each decade, written as percentages."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 

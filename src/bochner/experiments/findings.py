@@ -12,7 +12,7 @@ from bochner.experiments.datasets import Split
 from bochner.experiments.store import Row
 from bochner.experiments.studies import BASELINES, DEFAULT, NYSTROEM, PAPER_ERRORS, Study
 
-__all__ = ["Findings", "Verdict", "standard_error"]
+__all__ = ["Findings", "Verdict", "percent", "standard_error"]
 
 WITHIN = 1.05  # of the paper's value counts as its value
 
@@ -95,6 +95,13 @@ def standard_error(values: Floats) -> Floats:
     return np.asarray(values.std(axis=-1, ddof=1) / np.sqrt(n)) if n > 1 else np.zeros(values.shape[:-1])
 
 
+def percent(values: Floats) -> str:
+    """Mean and standard error of errors, in %, to the digits that a table has."""
+    mean, error = 100.0 * float(values.mean()), 100.0 * float(standard_error(values))
+    digits = 3 if mean < 1.0 else 2
+    return f"{mean:.{digits}f} ± {error:.{digits}f}"
+
+
 def lower(ours: Floats, theirs: Floats) -> Mask:
     """Whether errors (..., n_seeds) are lower by more than one standard error of the seeds' differences."""
     gain = theirs - ours
@@ -102,13 +109,13 @@ def lower(ours: Floats, theirs: Floats) -> Mask:
 
 
 def _judge_table2(found: Findings, name: str) -> tuple[bool, str]:
-    errors = {method: 100 * found.errors(name, method)[0] for method in found.study.methods}
-    mean = {method: float(values.mean()) for method, values in errors.items()}
+    errors = {method: found.errors(name, method)[0] for method in found.study.methods}
+    mean = {method: 100.0 * float(values.mean()) for method, values in errors.items()}
     best = min(BASELINES, key=mean.__getitem__)
-    ours = f"SES {mean['SES']:.3g} ± {standard_error(errors['SES']):.2g} %"
+    ours = f"SES {percent(errors['SES'])} %"
     beside = (
-        f"The lowest of the four is {best} ({mean[best]:.3g} %); {DEFAULT} has {mean[DEFAULT]:.3g} %, Nystroem "
-        f"{mean[NYSTROEM]:.3g} %."
+        f"The lowest of the four is {best} ({percent(errors[best])} %); {DEFAULT} has {percent(errors[DEFAULT])} %, "
+        f"Nystroem {percent(errors[NYSTROEM])} %."
     )
     if name not in PAPER_ERRORS:
         return True, f"{ours}. {beside}"
@@ -116,8 +123,8 @@ def _judge_table2(found: Findings, name: str) -> tuple[bool, str]:
     champion = min(paper.values())
     reached = "no worse than" if mean[DEFAULT] <= champion else f"{100 * (mean[DEFAULT] / champion - 1):.1f} % above"
     return mean["SES"] <= WITHIN * paper["SES"], (
-        f"{ours}, in the paper {paper['SES']:.3g} % ({100 * (mean['SES'] / paper['SES'] - 1):+.1f} %). {beside} "
-        f"{DEFAULT} is {reached} the paper's best column ({champion:.3g} %)."
+        f"{ours}, in the paper {paper['SES']:g} % ({100 * (mean['SES'] / paper['SES'] - 1):+.1f} %). {beside} "
+        f"{DEFAULT} is {reached} the paper's best column ({champion:g} %)."
     )
 
 

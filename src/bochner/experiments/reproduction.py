@@ -9,9 +9,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bochner.blocks import Floats
 from bochner.experiments.figures import Panel, compose, draw_alone, panels, svg
-from bochner.experiments.findings import Findings, Verdict, standard_error
+from bochner.experiments.findings import Findings, Verdict, percent
 from bochner.experiments.pages import fill, html_table, write_atomically
 from bochner.experiments.studies import ALL, NYSTROEM, PAPER_ERRORS, TASK_SIZES, Study
 
@@ -163,20 +162,13 @@ def _table(found: Findings) -> tuple[list[str], list[list[str]]]:
         paper = PAPER_ERRORS.get(name, {})
         if paper:
             lines.append([name, str(TASK_SIZES[name]), "", "paper", *(_given(paper.get(method)) for method in methods)])
-        cells = [_cell(100 * found.errors(name, method)[0]) for method in methods]
+        cells = [percent(found.errors(name, method)[0]) for method in methods]
         lines.append([split.name, str(TASK_SIZES[name]), f"{found.length_scale(name, 'tuned'):g}", "ours", *cells])
     return head, lines
 
 
 def _given(value: float | None) -> str:
     return "" if value is None else f"{value:g}"
-
-
-def _cell(values: Floats) -> str:
-    """Mean and standard error, to the digits that the error leaves."""
-    mean, error = float(values.mean()), float(standard_error(values))
-    digits = 4 if mean < 1.0 else 2
-    return f"{mean:.{digits}f} ± {error:.{digits}f}"
 
 
 def _latex(found: Findings) -> str:

@@ -131,6 +131,14 @@ class Plan:
         """The sum of what `run` yields; it does not depend on the length scales, which are not known yet."""
         return self.cost([*self.tuning_trials(), *self.all_trials(self.medians)])
 
+    def progress(self, store: Store) -> tuple[int, int]:
+        """How many of the trials are stored, and how many there are."""
+        first = self.tuning_trials()
+        done = all(trial in store.rows for trial in first)
+        # While length scales are not known, none of the trials at them can be stored.
+        rest = self.all_trials(self.tuned(store.rows) if done else dict.fromkeys(self.splits, 0.0))
+        return sum(trial in store.rows for trial in (*first, *rest)), len(first) + len(rest)
+
     def all_trials(self, tuned: Mapping[str, float]) -> list[Trial]:
         """The trials of all studies."""
         return [trial for study in self.studies for trial in self.trials(study, tuned)]
