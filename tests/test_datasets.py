@@ -657,12 +657,39 @@ class TestLoad:
             ({"X": np.full((4, 3), "a"), "y": np.ones(4)}, r"cpu\.npz has rows of shape"),
             ({"X": np.ones((4, 3)), "y": np.ones(4)}, "The data set cpu has too few rows here"),
             ({"X": np.full((20, 3), np.nan), "y": np.ones(20)}, "The data set cpu has missing or infinite values"),
+            ({"X": np.ones((20, 3)), "y": np.full(20, np.nan)}, "The data set cpu has missing or infinite values"),
+            (
+                {
+                    f"{a}_{b}": np.ones((9, 3 + (b == "test")) if a == "X" else 9)
+                    for a in "Xy"
+                    for b in ("train", "test")
+                },
+                "The data set cpu has 3 columns to train on and 4 to test on here",
+            ),
         ],
     )
     def test_bad_arrays_get_one_sentence(self, folder, arrays, message):
         (folder / "cpu.npz").write_bytes(npz(**arrays))
         with pytest.raises(ValueError, match=message):
             load("cpu", folder)
+
+    @pytest.mark.parametrize(
+        ("labels", "message"),
+        [(np.ones(20), "a single class"), (np.resize([1.0, np.nan], 20), "missing or infinite values")],
+    )
+    def test_labels_that_are_none(self, rng, folder, labels, message):
+        (folder / "adult.npz").write_bytes(npz(X=rng.normal(size=(20, 3)), y=labels))
+        with pytest.raises(ValueError, match=message):
+            datasets.load("adult", folder)
+
+    def test_a_file_for_a_folder(self, folder):
+        (folder / "cpu.npz").write_bytes(b"")
+        with pytest.raises(ValueError, match=r"The data folder .*cpu\.npz is a file; give one"):
+            datasets.load("cpu", folder / "cpu.npz")
+
+    def test_a_byte_order_mark_is_no_header(self, tmp_path):
+        (tmp_path / "t.csv").write_bytes(b"\xef\xbb\xbf1,2\n3,4\n")
+        assert read_numbers(tmp_path / "t.csv").tolist() == [[1.0, 2.0], [3.0, 4.0]]
 
     def test_a_price_of_nothing_has_no_logarithm(self, rng, folder):
         (folder / "census.npz").write_bytes(npz(X=rng.normal(size=(20, 3)), y=np.zeros(20)))

@@ -3,8 +3,10 @@
 
 import io
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
@@ -81,6 +83,7 @@ class _ManyValues(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         spread: list[str] = []
         many = False
+        args = [part for word in args for part in (word.split("=", 1) if word.startswith("--datasets=") else [word])]
         for word, following in zip(args, [*args[1:], "--"], strict=True):
             if word == "--datasets" and not following.startswith("-"):
                 many = True
@@ -96,19 +99,21 @@ class _ManyValues(TyperCommand):
 def reproduce(
     targets: Annotated[
         list[str] | None,
-        typer.Argument(help=f"Any of {', '.join(STUDIES)}, or all. [default: all]", metavar="[TARGET]..."),
+        typer.Argument(help=f"Any of {', '.join(STUDIES)}, or all (the default).", metavar="[TARGET]..."),
     ] = None,
     chosen: Annotated[
         list[str] | None,
-        typer.Option("--datasets", help=f"Some of {', '.join(datasets.NAMES)}. [default: the paper's six]"),
+        typer.Option("--datasets", help=f"One or more of {', '.join(datasets.NAMES)}; without, the paper's six."),
     ] = None,
     data: Annotated[
         Path | None,
         typer.Option(help="A folder with the data sets; without, they are downloaded.", envvar="BOCHNER_DATA"),
     ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions of every fit. [default: 5, quick 3]")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Repetitions of every fit; without, 5 (of figure4 20; quick 3).")
+    ] = None,
     fast: Annotated[
-        bool, typer.Option("--quick", help="The bundled digits alone, fewer repetitions: a minute or two.")
+        bool, typer.Option("--quick", help="The bundled digits (or --datasets), few repetitions: a minute or two.")
     ] = False,
     output: Annotated[Path, typer.Option(help="The folder for the rows, the page and the figures.")] = Path(
         "bochner-results"
@@ -127,6 +132,9 @@ def reproduce(
         output.mkdir(parents=True, exist_ok=True)
         tuning = quick(BANDWIDTH, BANDWIDTH.seeds) if fast else BANDWIDTH
         plan = Plan(studies, splits, tuning)
+        unused = set(splits) - {name for study in studies for name in plan.datasets(study)}
+        if unused:
+            console.print(f"Not used: what was asked for does not need {', '.join(sorted(unused))}.", highlight=False)
         with Store.open(output / "rows.csv") as store:
             n_stored, n_all = plan.progress(store)
             console.print(
@@ -142,8 +150,8 @@ def reproduce(
                 )
                 for study in studies
             ]
-            command = " ".join(["bochner reproduce", *sys.argv[2:]])
-            reproduction = Reproduction(findings, tuned, plan.medians, command)
+            command = shlex.join(["bochner", *sys.argv[1:]])
+            reproduction = Reproduction(findings, tuned, plan.medians, tuning, command)
             reproduction.write(output)
     reproduction.show(console)
     console.print(f"The page: {output / PAGE}", soft_wrap=True, highlight=False)
@@ -376,10 +384,12 @@ def _run_plan(plan: Plan, store: Store, console: Console) -> None:
         try:
             for cost in plan.run(store):
                 progress.advance(task, cost)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, BrokenProcessPool) as wrong:
             progress.stop()
-            typer.echo(f"\nStopped. {len(store.rows):,} fits are stored; the same command goes on with them.", err=True)
-            raise typer.Exit(130) from None
+            broken = isinstance(wrong, BrokenProcessPool)
+            why = "A worker was killed, perhaps for want of memory" if broken else "Stopped"
+            typer.echo(f"\n{why}. {len(store.rows):,} fits are stored; the same command goes on with them.", err=True)
+            raise typer.Exit(1 if broken else 130) from None
 
 
 def _console(width: int = 110) -> Console:

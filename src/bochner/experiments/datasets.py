@@ -155,15 +155,32 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None, track: Trac
     described = SETS[name]
     (X_train, y_train), (X_test, y_test) = _divided(_parts(name, data_home, track), described.divide)
     reduced = described.reduction(len(y_train), len(y_test), X_train.shape[1])
+    _check_rows(name, X_train, y_train, X_test, y_test)
     y_train, y_test = described.targets(y_train), described.targets(y_test)
-    _check(name, X_train, y_train, X_test, y_test)
+    _check_targets(name, described.task, y_train, y_test)
     title = f"{name} ({reduced})" if reduced else name
     return Split(title, *_standardised(X_train, X_test), y_train, y_test, described.task, name, reduced)
 
 
-def _check(name: str, *arrays: Array) -> None:
-    if not all(map(len, arrays)):
+def _check_rows(name: str, X_train: Array, y_train: Array, X_test: Array, y_test: Array) -> None:
+    """Refuse what nothing can be learned from."""
+    if not (len(y_train) and len(y_test)):
         raise ValueError(f"The data set {name} has too few rows here to fit on some and measure on others.")
+    if X_train.shape[1] != X_test.shape[1]:
+        raise ValueError(
+            f"The data set {name} has {X_train.shape[1]} columns to train on and {X_test.shape[1]} to test on here; "
+            f"its files do not belong together."
+        )
+    _check_finite(name, X_train, y_train, X_test, y_test)
+
+
+def _check_targets(name: str, task: Task, y_train: Array, y_test: Array) -> None:
+    _check_finite(name, y_train, y_test)
+    if task == "classification" and len(np.unique(y_train)) < 2:
+        raise ValueError(f"The data set {name} has a single class here; two are needed to tell them apart.")
+
+
+def _check_finite(name: str, *arrays: Array) -> None:
     if not all(np.isfinite(array).all() for array in arrays):
         raise ValueError(f"The data set {name} has missing or infinite values here; fill or drop them in its file.")
 
@@ -267,7 +284,8 @@ def _parts(name: str, data_home: str | os.PathLike[str] | None, track: Track) ->
     described = SETS[name]
     given = data_home or os.environ.get("BOCHNER_DATA")
     if given and not Path(given).is_dir():
-        raise ValueError(f"The data folder {given} does not exist; give one with files of the data sets with --data.")
+        wrong = "is a file" if Path(given).is_file() else "does not exist"
+        raise ValueError(f"The data folder {given} {wrong}; give one with files of the data sets with --data.")
     if given and (parts := _find(described, Path(given))):
         return parts
     cache = Path(get_data_home()) / "bochner"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Figures: findings become panels, drawn one by one for a page or together for a file."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -20,14 +21,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Panel", "compose", "draw_alone", "panels", "subplots", "svg"]
 
-# A method looks the same in every figure.
+# A method looks the same in every figure, and no two share a colour, a marker and a dash.
 STYLE = dict(zip(("MC", "QMC", "BQ", "SES", DEFAULT, NYSTROEM), STYLES, strict=True)) | {
-    "SES, pairs": STYLES[0],
-    "SES, row-norm pairs": STYLES[4],
-    "MC, uniform shrinkage": STYLES[2],
-    "MC, SES weights": STYLES[3],
+    "SES, pairs": {"color": "#5c3317", "marker": "P", "linestyle": "--"},
+    "SES, row-norm pairs": {"color": "#c9a227", "marker": "v", "linestyle": ":"},
+    "MC, uniform shrinkage": {"color": "#7b9acc", "marker": "s", "linestyle": "--"},
+    "MC, SES weights": {"color": "#b5446e", "marker": "^", "linestyle": "-"},
 }
 HISTOGRAM_SIZES = (32, 128, 512)
+PLAIN = "all weights 1/M"
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,9 @@ class Panel:
 def panels(found: Findings) -> dict[str, list[Panel]]:
     """The figures of a study, by file name, as lists of panels; none for a table."""
     name = found.study.name
-    makers = {"figure1": _error_panels, "figure2": _weight_panels, "figure3": _pair_panels, "figure4": _error_panels}
+    makers = {"figure1": _error_panels, "figure2": _weight_panels, "figure3": _pair_panels, "figure4": _ratio_panels}
     if name not in makers:
         return {}
-    if name in ("figure2", "figure3"):
-        return {name: list(makers[name](found, ""))}
     first, *others = (str(bandwidth) for bandwidth in found.study.bandwidths)
     return {name: list(makers[name](found, first))} | {
         f"{name}-{bandwidth}": list(makers[name](found, bandwidth)) for bandwidth in others
@@ -87,6 +87,9 @@ def svg(figure: "Figure", title: str) -> str:
     with mpl.rc_context({"svg.hashsalt": title}):  # names in the file that repeat from run to run
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Title": title})
     text = buffer.getvalue()
+    # Names in the file become the figure's own: there may be other figures on the page.
+    slug = re.sub(r"\W+", "-", title)
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{slug}-", text)
     return text[text.index("<svg") :]
 
 
@@ -107,6 +110,22 @@ def _error_panels(found: Findings, bandwidth: str) -> Iterator[Panel]:
     for name, split in found.splits.items():
         scale = found.length_scale(name, bandwidth)
         yield Panel(f"{split.name}\n{bandwidth} length scale, {scale:.3g}", partial(_errors, found, name, bandwidth))
+
+
+def _ratio_panels(found: Findings, bandwidth: str) -> Iterator[Panel]:
+    for panel, (name, split) in zip(_error_panels(found, bandwidth), found.splits.items(), strict=True):
+        yield panel
+        yield Panel(f"{split.name}\nin units of the error of MC", partial(_ratios, found, name))
+
+
+def _ratios(found: Findings, name: str, ax: "Axes") -> None:
+    """Kernel error over that of the study's first method with the same frequencies, against M."""
+    sizes, (plain, *others) = found.sizes(name), found.study.methods
+    ax.axhline(1.0, label=plain, color=STYLE[plain]["color"])
+    for method in others:
+        _line(ax, sizes, found.errors(name, method) / found.errors(name, plain), method)
+    _size_axis(ax, sizes, "error / error of MC")
+    ax.set_ylim(bottom=0.0)
 
 
 def _errors(found: Findings, name: str, bandwidth: str, ax: "Axes") -> None:
@@ -131,18 +150,23 @@ def _histogram(found: Findings, name: str, size: int, ax: "Axes") -> None:
     bins = np.linspace(0.0, top, 31).tolist()
     ax.hist(weights["BQ"], bins, color="#9cc3e6", edgecolor="#1f6fb4", linewidth=0.8, label="BQ")
     ax.hist(weights["SES"], bins, histtype="step", hatch="////", color="#d9601a", linewidth=1.6, label="SES")
-    ax.axvline(1.0, color="#1b1b1b", linestyle="--", label="1/M (MC, QMC)")
-    ax.set(xlabel="weight in units of 1/M", ylabel="frequencies")
+    ax.axvline(1.0, color="#1b1b1b", linestyle="--", label=PLAIN)
+    ax.set(xlabel=f"weight in units of 1/M, seed {found.study.seeds[0]}", ylabel="frequencies")
 
 
 def _sums(found: Findings, name: str, ax: "Axes") -> None:
     """Sum of the weights against M."""
     sizes = found.sizes(name)
-    ax.axhline(1.0, color="#1b1b1b", linestyle="--", label="1/M (MC, QMC)")
+    ax.axhline(1.0, color="#1b1b1b", linestyle="--", label=PLAIN)
     for method in ("BQ", "SES"):
         sums = np.array([found.weights(name, method, size).sum(axis=1) for size in sizes])
         _line(ax, sizes, sums, method)
-    ax.set(xscale="log", xlabel="M", ylabel="sum of the weights")
+    _size_axis(ax, sizes, "sum of the weights")
+
+
+def _size_axis(ax: "Axes", sizes: tuple[int, ...], ylabel: str) -> None:
+    """M on a logarithmic scale, with a tick at every size."""
+    ax.set(xscale="log", xlabel="M (2 M columns)", ylabel=ylabel)
     ax.set_xticks(sizes, labels=[str(size) for size in sizes])
     ax.minorticks_off()
     ax.grid(alpha=0.3)

@@ -154,7 +154,7 @@ def _numbers_in_arff(path: Path) -> Floats:
 
 def _numbers_in_text(pa: Any, path: Path) -> Floats:
     with _open(path) as file:
-        first = file.readline().decode()
+        first = file.readline().decode("utf-8-sig")
     separator = next((separator for separator in SEPARATORS if separator in first), None)
     cells = first.split(separator)
     header = int(any(map(_is_text, cells)))

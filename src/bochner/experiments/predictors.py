@@ -13,12 +13,12 @@ from bochner.blocks import Array, Floats, Indices
 from bochner.ridge import cross_validated_errors, ridge_solution
 from bochner.squared_hinge import Batch, solve_one, walk
 
-__all__ = ["Prediction", "classification_error", "regression_error"]
+__all__ = ["ALPHAS", "CS", "Prediction", "classification_error", "regression_error"]
 
 N_FOLDS = 5
-# Wide kernels have tiny eigenvalues, and want tiny penalties; relative to the number of rows.
-ALPHAS = np.logspace(-12.0, 0.0, 25)
-CS = np.logspace(-3.0, 5.0, 9)
+# Wide kernels have tiny eigenvalues, and want tiny penalties; alphas are relative to the number of rows.
+ALPHAS = np.logspace(-15.0, 0.0, 31)
+CS = np.logspace(-1.0, 7.0, 9)
 
 
 class Prediction(NamedTuple):

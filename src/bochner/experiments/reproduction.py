@@ -31,14 +31,22 @@ class Reproduction:
         Length scales in favour of MC, by the paper's names of the data sets.
     medians : dict from str to float
         Median distances, likewise.
+    tuning : Study
+        How the former were found.
     command : str
         What made it.
     """
 
     def __init__(
-        self, findings: list[Findings], tuned: dict[str, float], medians: dict[str, float], command: str
+        self,
+        findings: list[Findings],
+        tuned: dict[str, float],
+        medians: dict[str, float],
+        tuning: Study,
+        command: str,
     ) -> None:
         self.findings = findings
+        self.tuning = tuning
         self.tuned = tuned
         self.medians = medians
         self.command = command
@@ -77,9 +85,8 @@ class Reproduction:
     def _summary(self) -> str:
         """How many claims hold, in a sentence."""
         counts: Counter[str] = Counter(verdict.outcome for verdicts in self.verdicts.values() for verdict in verdicts)
-        total = sum(counts.values())
         told = ", ".join(f"{counts[outcome]} {outcome}" for outcome in BADGES if counts[outcome])
-        return f"Of {total} claims about a table or figure on a data set: {told}."
+        return f"Claims of the paper, counted by data set and part: {told}."
 
     def _page(self) -> str:
         contents = " · ".join(
@@ -112,16 +119,18 @@ class Reproduction:
     def _section(self, found: Findings) -> str:
         study = found.study
         verdicts = "\n".join(
-            f'<li><b>{html.escape(verdict.dataset)}</b> <span class="badge {BADGES[verdict.outcome]}">'
+            f"<li><b>{html.escape(verdict.dataset)}</b>, {html.escape(verdict.part)} "
+            f'<span class="badge {BADGES[verdict.outcome]}">'
             f"{verdict.outcome}</span> {html.escape(verdict.sentence)}</li>"
             for verdict in self.verdicts[study.name]
         )
-        pictures = "\n".join(_grid(name, chosen) for name, chosen in self.panels[study.name].items())
+        pictures = _grid(self.panels[study.name])
         table = html_table(*_table(found)) if study.name == "table2" else ""
         return (
-            f'<section id="{study.name}">\n<h2>{html.escape(study.title)}</h2>\n<p>The paper:</p>\n<blockquote>'
-            f'{html.escape(study.claim)}</blockquote>\n{table}{pictures}\n<ul class="verdicts">\n{verdicts}\n</ul>\n'
-            f'<p class="lead">{html.escape(_protocol(study))}</p>\n</section>'
+            f'<section id="{study.name}">\n<h2>{html.escape(study.title)}</h2>\n<p>The paper, in our words:</p>\n'
+            f"<blockquote>{html.escape(study.claim)}</blockquote>\n{table}{pictures}\n"
+            f'<ul class="verdicts">\n{verdicts}\n</ul>\n'
+            f'<p class="lead">{html.escape(_protocol(study, self.tuning))}</p>\n</section>'
         )
 
     def _markdown(self) -> str:
@@ -135,22 +144,23 @@ class Reproduction:
                 lines += [*_markdown_table(*_table(found)), ""]
             lines += [f"![{study.title}]({name}.svg)\n" for name in self.panels[study.name]]
             lines += [f"- {_line(verdict)}" for verdict in self.verdicts[study.name]]
-            lines += ["", _protocol(study)]
+            lines += ["", _protocol(study, self.tuning)]
         return "\n".join(lines) + "\n"
 
 
 def _line(verdict: Verdict) -> str:
-    return f"{verdict.dataset}: {verdict.outcome}. {verdict.sentence}"
+    return f"{verdict.dataset}, {verdict.part}: {verdict.outcome}. {verdict.sentence}"
 
 
-def _grid(name: str, chosen: list[Panel]) -> str:
-    """A figure's panels, each a picture of its own, so that they find their places on a screen of any width."""
-    figures = "\n".join(
-        f'<figure role="img" aria-label="{html.escape(title)}">{svg(draw_alone(panel), f"{name}: {title}")}</figure>'
-        for panel in chosen
-        for title in [panel.title.replace("\n", ", ")]
-    )
-    return f'<div class="panels" id="{name}-panels">\n{figures}\n</div>'
+def _grid(figures: dict[str, list[Panel]]) -> str:
+    """Panels, each a picture of its own, so that they find their places on a screen of any width."""
+    pictures = []
+    for name, chosen in figures.items():
+        for panel in chosen:
+            title = panel.title.replace("\n", ", ")
+            picture = svg(draw_alone(panel), f"{name}: {title}")
+            pictures.append(f'<figure role="img" aria-label="{html.escape(title)}">{picture}</figure>')
+    return '<div class="panels">\n' + "\n".join(pictures) + "\n</div>" if pictures else ""
 
 
 def _table(found: Findings) -> tuple[list[str], list[list[str]]]:
@@ -200,17 +210,23 @@ def _markdown_table(head: list[str], lines: list[list[str]]) -> list[str]:
     return ["| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *lines)]
 
 
-def _protocol(study: Study) -> str:
+def _protocol(study: Study, tuning: Study) -> str:
     """How the rows were made, in sentences."""
+    scales = [float(scale) for scale in tuning.bandwidths]
+    tuned = (
+        f"The tuned length scale is the smallest of the powers of four from {min(scales):g} to {max(scales):g} at "
+        f"which the cross-validated error of MC is within one standard error of its lowest ({len(tuning.seeds)} seeds, "
+        f"at most {tuning.n_train:,} training rows)."
+    )
     seeds = f"Seeds {study.seeds[0]} to {study.seeds[-1]}" if len(study.seeds) > 1 else f"Seed {study.seeds[0]}"
     if study.measure == "prediction":
         return (
             f"{seeds}. All training and test rows. Ridge regression (error: norm of the residuals over norm of the "
             "targets) or L2-loss support vector machine (error: share of wrong labels); its penalty has the lowest "
-            "error over five folds, the same folds for all methods. The length scale is the power of four from 2⁻¹⁰ to "
-            "2¹⁰ at which MC has the lowest cross-validated error on at most 10,000 training rows."
+            f"error over five folds, the same folds for all methods. {tuned}"
         )
     kept = "" if study.n_train == ALL else f" Fitted on at most {study.n_train:,} training rows"
     measured = f" and measured on at most {study.n_test:,} test rows" if study.measure == "kernel" else ""
     beside = f" {NYSTROEM} keeps 2 M training rows." if NYSTROEM in study.methods else ""
-    return f"{seeds}.{kept}{measured}.{beside} Bars are one standard error over the seeds."
+    last = f" {tuned}" if "tuned" in study.bandwidths else ""
+    return f"{seeds}.{kept}{measured}.{beside} Bars are one standard error over the seeds.{last}"

@@ -81,6 +81,7 @@ class Plan:
         self._sampled: dict[tuple[str, int, int], Split] = {}
         self.fingerprints = {name: _fingerprint(split) for name, split in self.splits.items()}
         self.medians = {name: _median(split) for name, split in self.splits.items()}
+        self.n_problems = {split.name: _n_problems(split) for split in self.splits.values()}
 
     def datasets(self, study: Study) -> list[str]:
         """The study's data sets, or all of the plan if it has none of the study's."""
@@ -92,12 +93,15 @@ class Plan:
         return [trial for name in self.splits if name in wanted for trial in self._trials(self.tuning, name, {})]
 
     def tuned(self, rows: Mapping[Trial, Row]) -> dict[str, float]:
-        """For every data set the length scale with the lowest cross-validated error of MC, mean over seeds."""
+        """For every data set the smallest length scale with the lowest cross-validated error of MC, within its noise.
+
+        That is one standard error over the seeds of the lowest. Without, it would often be one at which the kernel is
+        all but constant: on some data nothing is lost by widening it.
+        """
         errors: dict[str, dict[float, list[float]]] = {}
         for trial in self.tuning_trials():
             errors.setdefault(trial.dataset, {}).setdefault(trial.length_scale, []).append(rows[trial].cv_error)
-        means = {dataset: {scale: np.mean(of) for scale, of in scales.items()} for dataset, scales in errors.items()}
-        best = {dataset: min(of_scale, key=of_scale.__getitem__) for dataset, of_scale in means.items()}
+        best = {dataset: _smallest_good(of_scale) for dataset, of_scale in errors.items()}
         return {name: best[split.name] for name, split in self.splits.items() if split.name in best}
 
     def trials(self, study: Study, tuned: Mapping[str, float]) -> list[Trial]:
@@ -106,14 +110,16 @@ class Plan:
 
     def _trials(self, study: Study, name: str, tuned: Mapping[str, float]) -> Iterator[Trial]:
         scales = {"median": self.medians[name]} | ({"tuned": tuned[name]} if name in tuned else {})
-        protocol = f"{study.protocol}-{self.fingerprints[name]}"
         parts = product(study.sizes(name), study.seeds, study.bandwidths, study.methods, study.ratios or (0.0,))
         seen = set()
+        protocols = {method: f"{study.protocol(method)}-{self.fingerprints[name]}" for method in study.methods}
         for size, seed, bandwidth, method, ratio in parts:
             label = bandwidth if isinstance(bandwidth, str) else "grid"
             scale = scales[bandwidth] if isinstance(bandwidth, str) else bandwidth
             n_pairs = round(ratio * size) if _counts_pairs(method) else 0
-            trial = Trial(study.name, self.splits[name].name, method, size, n_pairs, label, scale, seed, protocol)
+            trial = Trial(
+                study.name, self.splits[name].name, method, size, n_pairs, label, scale, seed, protocols[method]
+            )
             if trial not in seen:  # a method without pairs is the same at every number of them
                 seen.add(trial)
                 yield trial
@@ -160,8 +166,7 @@ class Plan:
             total += 0.1 + 5e-7 * width**2
             if self._study(trial).measure == "prediction":
                 n_rows = min(len(split.X_train), self._study(trial).n_train)
-                n_targets = len(np.unique(_targets(split)[0])) if split.task == "classification" else 0
-                total += 1e-10 * n_rows * width**2 * (4.0 * max(1, n_targets - 1) if n_targets else 2.0)
+                total += 1e-10 * n_rows * width**2 * self.n_problems[split.name]
         return total
 
     def _jobs(self, trials: list[Trial]) -> list[list[Trial]]:
@@ -198,14 +203,14 @@ def _run_job(trials: list[Trial], measure: str, data: Split) -> list[Row]:
 
 
 def _kernel_row(trial: Trial, data: Split, exact: Floats) -> Row:
-    features, fit_seconds = _timed(_features(trial, len(data.X_train)).fit, data.X_train)
+    features, fit_seconds = _timed(_features(trial, data.X_train.shape).fit, data.X_train)
     columns, transform_seconds = _timed(features.transform, data.X_test)
     return _finished(trial, fit_seconds, transform_seconds, error=_relative_error(exact, columns))
 
 
 def _prediction_row(trial: Trial, data: Split, exact: None) -> Row:
     begin = perf_counter()
-    features = _features(trial, len(data.X_train)).fit(data.X_train)
+    features = _features(trial, data.X_train.shape).fit(data.X_train)
     train = features.transform(data.X_train)
     test, transform_seconds = _timed(features.transform, data.X_test)
     error = regression_error if data.task == "regression" else classification_error
@@ -216,7 +221,7 @@ def _prediction_row(trial: Trial, data: Split, exact: None) -> Row:
 
 
 def _weights_row(trial: Trial, data: Split, exact: None) -> Row:
-    features, fit_seconds = _timed(_features(trial, len(data.X_train)).fit, data.X_train)
+    features, fit_seconds = _timed(_features(trial, data.X_train.shape).fit, data.X_train)
     weights = " ".join(f"{weight:.6g}" for weight in features.weights_)
     return _finished(trial, fit_seconds, 0.0, weights=weights)
 
@@ -235,15 +240,16 @@ def _finished(trial: Trial, fit_seconds: float, transform_seconds: float, **outc
     return Row(**(found | outcome | seconds), versions=versions())
 
 
-def _features(trial: Trial, n_rows: int) -> BaseEstimator:
-    """The trial's map to 2 M columns."""
+def _features(trial: Trial, shape: tuple[int, ...]) -> BaseEstimator:
+    """The trial's map of rows of so many columns to 2 M columns."""
+    n_rows, n_columns = shape
     if trial.method == NYSTROEM:
         return _nystroem(trial.length_scale, trial.n_frequencies, trial.seed, n_rows)
     method = METHODS[trial.method]
     return FourierFeatures(
         length_scale=trial.length_scale,
         n_frequencies=trial.n_frequencies,
-        sampler=method.sampler,
+        sampler=method.sampling(n_columns),
         weighting=method.weighing(trial.n_pairs),
         random_state=trial.seed,
     )
@@ -260,6 +266,11 @@ def _targets(data: Split) -> tuple[Array, Array]:
     return data.y_train, data.y_test
 
 
+def _n_problems(data: Split) -> float:
+    """How many times the work of a Gram matrix a model on the data takes, roughly."""
+    return 2.0 if data.task == "regression" else 4.0 * max(1, len(np.unique(_targets(data)[0])) - 1)
+
+
 def _counts_pairs(method: str) -> bool:
     return method in METHODS and not isinstance(METHODS[method].weighting, str)
 
@@ -271,6 +282,15 @@ def _exact_kernel(data: Split, length_scale: float) -> Floats:
 
 def _relative_error(exact: Floats, features: Floats) -> float:
     return float(np.linalg.norm(exact - features @ features.T) / np.linalg.norm(exact))
+
+
+def _smallest_good(errors: Mapping[float, list[float]]) -> float:
+    """The smallest key whose mean is within a standard error of the lowest mean."""
+    means = {scale: float(np.mean(of_seeds)) for scale, of_seeds in errors.items()}
+    lowest = min(means, key=means.__getitem__)
+    n_seeds = len(errors[lowest])
+    noise = float(np.std(errors[lowest], ddof=1)) / n_seeds**0.5 if n_seeds > 1 else 0.0
+    return min(scale for scale, mean in means.items() if mean <= means[lowest] + noise)
 
 
 def _sample(split: Split, n_train: int, n_test: int) -> Split:
@@ -299,8 +319,8 @@ def _fingerprint(split: Split) -> str:
     digest = sha256()
     for part in (split.X_train, split.y_train, split.X_test, split.y_test):
         if part is not None:
-            digest.update(repr(part.shape).encode())
-            digest.update(np.ascontiguousarray(part[:: max(1, len(part) // 1000)], dtype=np.float32).tobytes())
+            digest.update(repr((part.shape, part.dtype.str)).encode())
+            digest.update(np.ascontiguousarray(part).data)
     return digest.hexdigest()[:8]
 
 

@@ -107,18 +107,22 @@ class Store:
         if not whole:
             self._write(",".join(NAMES) + "\n")
             return
-        reader = csv.DictReader(StringIO(whole.decode("utf-8"), newline=""))
-        if reader.fieldnames != NAMES:
+        reader = csv.reader(StringIO(whole.decode("utf-8", errors="replace"), newline=""))
+        if next(reader) != NAMES:
             raise ValueError(f"{self.path} has other columns than this version writes; give another --output folder.")
         for cells in reader:
-            row = _row(cells)
+            try:
+                row = _row(cells)
+            except ValueError:
+                raise ValueError(
+                    f"{self.path}, line {reader.line_num}, is damaged; delete the line, and its fit will be made again."
+                ) from None
             self.rows[row.trial] = row
 
 
-def _row(cells: dict[str, str]) -> Row:
+def _row(cells: list[str]) -> Row:
     """A row from the cells of a line."""
-    kinds = {field.name: field.type for field in fields(Row)}
-    return Row(**{name: kinds[name](cell) for name, cell in cells.items()})  # type: ignore[operator]
+    return Row(*(field.type(cell) for field, cell in zip(fields(Row), cells, strict=True)))  # type: ignore[operator]
 
 
 def _lock(handle: int, path: Path) -> None:
