@@ -67,12 +67,8 @@ def small_run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def small_reproduction(small_run):
-    plan, store, tuned, _ = small_run
-    findings = [
-        Findings(study, plan.splits, [store.rows[trial] for trial in plan.trials(study, tuned)])
-        for study in plan.studies
-    ]
-    return Reproduction(findings, tuned, plan.medians, TUNING, "bochner reproduce <all>")
+    plan, store, _, _ = small_run
+    return Reproduction(plan, store.rows, "bochner reproduce <all>")
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,6 @@ from typer.core import TyperCommand
 
 from bochner import models
 from bochner.experiments import datasets, formats
-from bochner.experiments.findings import Findings
 from bochner.experiments.report import Summary, terminal_table, write_page
 from bochner.experiments.reproduction import PAGE, Reproduction
 from bochner.experiments.run import KernelRow, Plan, run_kernel_study
@@ -130,8 +129,7 @@ def reproduce(
             raise ValueError(f"--output {output} is a file; give the name of a folder.")
         splits = _splits(chosen or (["digits"] if fast else PAPER), data, console, needed=chosen is not None or fast)
         output.mkdir(parents=True, exist_ok=True)
-        tuning = quick(BANDWIDTH, BANDWIDTH.seeds) if fast else BANDWIDTH
-        plan = Plan(studies, splits, tuning)
+        plan = Plan(studies, splits, quick(BANDWIDTH, BANDWIDTH.seeds) if fast else BANDWIDTH)
         unused = set(splits) - {name for study in studies for name in plan.datasets(study)}
         if unused:
             console.print(f"Not used: what was asked for does not need {', '.join(sorted(unused))}.", highlight=False)
@@ -141,17 +139,7 @@ def reproduce(
                 f"{n_all:,} fits, {n_stored:,} of them stored in {store.path}.", soft_wrap=True, highlight=False
             )
             _run_plan(plan, store, console)
-            tuned = plan.tuned(store.rows)
-            findings = [
-                Findings(
-                    study,
-                    {name: splits[name] for name in plan.datasets(study)},
-                    [store.rows[trial] for trial in plan.trials(study, tuned)],
-                )
-                for study in studies
-            ]
-            command = shlex.join(["bochner", *sys.argv[1:]])
-            reproduction = Reproduction(findings, tuned, plan.medians, tuning, command)
+            reproduction = Reproduction(plan, store.rows, shlex.join(["bochner", *sys.argv[1:]]))
             reproduction.write(output)
     reproduction.show(console)
     console.print(f"The page: {output / PAGE}", soft_wrap=True, highlight=False)

@@ -3,6 +3,7 @@
 
 import html
 from collections import Counter
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from rich.table import Table
 from bochner.experiments.figures import Panel, compose, draw_alone, panels, svg
 from bochner.experiments.findings import Findings, Verdict, percent
 from bochner.experiments.pages import fill, html_table, write_atomically
+from bochner.experiments.run import Plan
+from bochner.experiments.store import Row, Trial
 from bochner.experiments.studies import ALL, NYSTROEM, PAPER_ERRORS, TASK_SIZES, Study
 
 __all__ = ["Reproduction"]
@@ -21,37 +24,32 @@ BADGES = {"reproduced": "reproduced", "not reproduced": "not", "cannot be judged
 
 
 class Reproduction:
-    """The findings of a run.
+    """The findings of a run, to be shown.
 
     Parameters
     ----------
-    findings : list of Findings
-        One a study.
-    tuned : dict from str to float
-        Length scales in favour of MC, by the paper's names of the data sets.
-    medians : dict from str to float
-        Median distances, likewise.
-    tuning : Study
-        How the former were found.
+    plan : Plan
+        What was run.
+    rows : mapping from Trial to Row
+        What came of it.
     command : str
         What made it.
     """
 
-    def __init__(
-        self,
-        findings: list[Findings],
-        tuned: dict[str, float],
-        medians: dict[str, float],
-        tuning: Study,
-        command: str,
-    ) -> None:
-        self.findings = findings
-        self.tuning = tuning
-        self.tuned = tuned
-        self.medians = medians
+    def __init__(self, plan: Plan, rows: Mapping[Trial, Row], command: str) -> None:
+        self.plan = plan
+        self.tuned = plan.tuned(rows)
         self.command = command
-        self.verdicts = {found.study.name: found.verdicts() for found in findings}
-        self.panels = {found.study.name: panels(found) for found in findings}
+        self.findings = [
+            Findings(
+                study,
+                {name: plan.splits[name] for name in plan.datasets(study)},
+                [rows[trial] for trial in plan.trials(study, self.tuned)],
+            )
+            for study in plan.studies
+        ]
+        self.verdicts = {found.study.name: found.verdicts() for found in self.findings}
+        self.panels = {found.study.name: panels(found) for found in self.findings}
 
     def write(self, folder: Path) -> None:
         """Write everything into a folder."""
@@ -109,7 +107,7 @@ class Reproduction:
         lines = [
             [
                 *(split.name, str(split.task), f"{len(split.X_train):,}", f"{len(split.X_test):,}"),
-                *(str(split.X_train.shape[1]), f"{self.medians[name]:g}"),
+                *(str(split.X_train.shape[1]), f"{self.plan.medians[name]:g}"),
                 f"{self.tuned[name]:g}" if name in self.tuned else "not needed",
             ]
             for name, split in splits.items()
@@ -130,7 +128,7 @@ class Reproduction:
             f'<section id="{study.name}">\n<h2>{html.escape(study.title)}</h2>\n<p>The paper, in our words:</p>\n'
             f"<blockquote>{html.escape(study.claim)}</blockquote>\n{table}{pictures}\n"
             f'<ul class="verdicts">\n{verdicts}\n</ul>\n'
-            f'<p class="lead">{html.escape(_protocol(study, self.tuning))}</p>\n</section>'
+            f'<p class="lead">{html.escape(_protocol(study, self.plan.tuning))}</p>\n</section>'
         )
 
     def _markdown(self) -> str:
@@ -144,7 +142,7 @@ class Reproduction:
                 lines += [*_markdown_table(*_table(found)), ""]
             lines += [f"![{study.title}]({name}.svg)\n" for name in self.panels[study.name]]
             lines += [f"- {_line(verdict)}" for verdict in self.verdicts[study.name]]
-            lines += ["", _protocol(study, self.tuning)]
+            lines += ["", _protocol(study, self.plan.tuning)]
         return "\n".join(lines) + "\n"
 
 
