@@ -226,9 +226,10 @@ def _axes(ax: "Axes | None") -> "Axes":
 
 
 def _label_decades(ax: "Axes") -> None:
-    """Error ticks at 1, 2 and 5 of each decade, written as percentages."""
+    """Error ticks at 1, 2 and 5 of each decade, at 1 alone where there are many, written as percentages."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    low, high = ax.get_ylim()
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 1e3 * low else (1.0,)))
     ax.yaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %"))

@@ -84,7 +84,8 @@ def svg(figure: "Figure", title: str) -> str:
     import matplotlib as mpl
 
     buffer = StringIO()
-    with mpl.rc_context({"svg.hashsalt": title}):  # names in the file that repeat from run to run
+    # Letters as text, which is smaller and can be read aloud; names in the file that repeat from run to run.
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Title": title})
     text = buffer.getvalue()
     # Names in the file become the figure's own: there may be other figures on the page.
@@ -103,7 +104,7 @@ def subplots(n_rows: int, n_columns: int, size: tuple[float, float], *, share: b
 
 def _draw(panel: Panel, ax: "Axes") -> None:
     panel.draw(ax)
-    ax.set_title(panel.title, fontsize=10)
+    ax.set_title(panel.title.replace(" (", "\n(", 1), fontsize=9)  # what is missing of a data set has its own line
 
 
 def _error_panels(found: Findings, bandwidth: str) -> Iterator[Panel]:

@@ -26,7 +26,7 @@ def html_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
         f"<tr><th>{html.escape(first)}</th>{''.join(f'<td>{html.escape(cell)}</td>' for cell in rest)}</tr>"
         for first, *rest in lines
     )
-    return f'<div class="scroll" tabindex="0"><table>\n<tr>{cells}</tr>\n{body}\n</table></div>'
+    return f'<div class="scroll" tabindex="0"><table class="names">\n<tr>{cells}</tr>\n{body}\n</table></div>'
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

@@ -6,8 +6,10 @@ machine, as the paper has them. All methods and seeds share the folds.
 """
 
 from typing import NamedTuple
+from warnings import catch_warnings
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from bochner.blocks import Array, Floats, Indices
 from bochner.ridge import cross_validated_errors, ridge_solution
@@ -49,7 +51,8 @@ def classification_error(train: Floats, y_train: Array, test: Floats, y_test: Ar
     ones = np.ones(len(labels))
     batches = [Batch(train, labels, ones, ones, _folds(len(labels)))]
     n_targets = 1 if len(classes) == 2 else len(classes)
-    path = walk(lambda: iter(batches), N_FOLDS, n_targets, CS)
+    with catch_warnings(action="ignore", category=ConvergenceWarning):  # the chosen C has its own below
+        path = walk(lambda: iter(batches), N_FOLDS, n_targets, CS)
     errors = path.errors.mean(axis=1)
     chosen = int(errors.argmin())
     weights = solve_one(lambda: iter(batches), n_targets, float(CS[chosen]), path, chosen)

@@ -5,6 +5,7 @@ import html
 from collections import Counter
 from collections.abc import Mapping
 from io import BytesIO
+from math import log2
 from pathlib import Path
 
 from rich.console import Console
@@ -158,7 +159,8 @@ def _grid(figures: dict[str, list[Panel]]) -> str:
             title = panel.title.replace("\n", ", ")
             picture = svg(draw_alone(panel), f"{name}: {title}")
             pictures.append(f'<figure role="img" aria-label="{html.escape(title)}">{picture}</figure>')
-    return '<div class="panels">\n' + "\n".join(pictures) + "\n</div>" if pictures else ""
+    kind = "panels" if len(pictures) % 3 == 0 else "panels pairs"
+    return f'<div class="{kind}">\n' + "\n".join(pictures) + "\n</div>" if pictures else ""
 
 
 def _table(found: Findings) -> tuple[list[str], list[list[str]]]:
@@ -176,7 +178,7 @@ def _table(found: Findings) -> tuple[list[str], list[list[str]]]:
 
 
 def _given(value: float | None) -> str:
-    return "" if value is None else f"{value:g}"
+    return "" if value is None else f"{value:.{2 if value >= 1.0 else 3}f}"
 
 
 def _latex(found: Findings) -> str:
@@ -210,9 +212,9 @@ def _markdown_table(head: list[str], lines: list[list[str]]) -> list[str]:
 
 def _protocol(study: Study, tuning: Study) -> str:
     """How the rows were made, in sentences."""
-    scales = [float(scale) for scale in tuning.bandwidths]
+    powers = [log2(float(scale)) for scale in tuning.bandwidths]
     tuned = (
-        f"The tuned length scale is the smallest of the powers of four from {min(scales):g} to {max(scales):g} at "
+        f"The tuned length scale is the smallest of the powers of four from 2^{min(powers):g} to 2^{max(powers):g} at "
         f"which the cross-validated error of MC is within one standard error of its lowest ({len(tuning.seeds)} seeds, "
         f"at most {tuning.n_train:,} training rows)."
     )
