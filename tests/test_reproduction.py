@@ -677,6 +677,13 @@ class TestCommandLine:
         result = run_cli("figure2", "--datasets", "adult", "cpu", "--output", tmp_path / "out")
         assert "Not used: what was asked for does not need cpu." in result.stdout
 
+    @pytest.mark.parametrize("command", ["demo", "reproduce"])
+    def test_what_draws_is_missed_before_any_work(self, monkeypatch, command):
+        monkeypatch.setattr("bochner.cli.find_spec", lambda _: None)
+        result = CliRunner().invoke(app, [command])
+        assert result.exit_code == 2
+        assert result.stderr == "Error: The page has plots, which need matplotlib: pip install 'bochner[all]'.\n"
+
     def test_help_tells_the_defaults(self):
         told = " ".join(run_cli("--help").stdout.split())
         assert "or all (the default)" in told

@@ -10,6 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
+from importlib.util import find_spec
 from math import isfinite
 from pathlib import Path
 from time import monotonic
@@ -66,6 +67,7 @@ def demo(
     """Compare samplers and weightings with Nystroem at equal width: a table here, and one page with the plots."""
     console = _console()
     with _sentences():
+        _check_plots()
         _check_output(output)
         chosen = datasets.digits() if data is None else _own_table(data, console)
         study = replace(DEMO, seeds=tuple(range(seeds)))
@@ -83,7 +85,7 @@ class _ManyValues(TyperCommand):
         spread: list[str] = []
         many = False
         args = [part for word in args for part in (word.split("=", 1) if word.startswith("--datasets=") else [word])]
-        for word, following in zip(args, [*args[1:], "--"], strict=True):
+        for word, following in zip(args, [*args, "--"][1:], strict=True):
             if word == "--datasets" and not following.startswith("-"):
                 many = True
             elif many and not word.startswith("-"):
@@ -120,10 +122,12 @@ def reproduce(
 ) -> None:
     """Run the experiments of the paper: Table 2 and Figures 1 to 4, ours beside theirs, as one page.
 
-    Every finished fit is stored; a run that was stopped goes on where it was when the same command is given again.
+    Every finished fit is stored; a run that was stopped goes on where it was when the same command is given again. The
+    page shows what was asked for; fits are shared by all pages made in a folder.
     """
     console = _console(width=150)
     with _sentences():
+        _check_plots()
         studies = _studies(targets or ["all"], fast, seeds)
         if output.exists() and not output.is_dir():
             raise ValueError(f"--output {output} is a file; give the name of a folder.")
@@ -297,6 +301,12 @@ def _answer(report: dict[str, Any], as_json: bool) -> None:
         return
     for name, value in report.items():
         typer.echo(f"{name.replace('_', ' ')}: {f'{value:.4g}' if isinstance(value, float) else value}")
+
+
+def _check_plots() -> None:
+    """Miss what draws the page now, not after the work."""
+    if find_spec("matplotlib") is None:
+        raise ValueError("The page has plots, which need matplotlib: pip install 'bochner[all]'.")
 
 
 def _check_output(output: Path, *inputs: Path) -> None:
