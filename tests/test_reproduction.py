@@ -640,7 +640,7 @@ class TestCommandLine:
         monkeypatch.setattr("bochner.cli.datasets.load", load)
         result = run_cli("figure4", "--output", tmp_path / "out")
         assert result.exit_code == 2
-        assert "Left out: census is nowhere." in result.stdout
+        assert result.stdout == "Left out: cpu is nowhere.\nLeft out: census is nowhere.\n"
         assert "--quick" in result.stderr
         assert run_cli("figure4", "--datasets", "cpu").stderr == "Error: cpu is nowhere.\n"
 

@@ -27,7 +27,7 @@ from bochner.experiments.report import Summary, terminal_table, write_page
 from bochner.experiments.reproduction import PAGE, Reproduction
 from bochner.experiments.run import KernelRow, Plan, run_kernel_study
 from bochner.experiments.store import Store
-from bochner.experiments.studies import BANDWIDTH, DEMO, PAPER, STUDIES, KernelStudy, Study, quick
+from bochner.experiments.studies import BANDWIDTH, DEMO, STUDIES, KernelStudy, Study, quick
 from bochner.kernels import KERNELS
 from bochner.svm_head import FourierSVC
 from bochner.tables import Table
@@ -100,11 +100,11 @@ class _ManyValues(TyperCommand):
 def reproduce(
     targets: Annotated[
         list[str] | None,
-        typer.Argument(help=f"Any of {', '.join(STUDIES)}, or all (the default).", metavar="[TARGET]..."),
+        typer.Argument(help=f"Any of {', '.join(STUDIES)}, or all (the default).", metavar="TARGET"),
     ] = None,
     chosen: Annotated[
         list[str] | None,
-        typer.Option("--datasets", help=f"One or more of {', '.join(datasets.NAMES)}; without, the paper's six."),
+        typer.Option("--datasets", help=f"One or more of {', '.join(datasets.NAMES)}; without, the paper's."),
     ] = None,
     data: Annotated[
         Path | None,
@@ -131,7 +131,8 @@ def reproduce(
         studies = _studies(targets or ["all"], fast, seeds)
         if output.exists() and not output.is_dir():
             raise ValueError(f"--output {output} is a file; give the name of a folder.")
-        splits = _splits(chosen or (["digits"] if fast else PAPER), data, console, needed=chosen is not None or fast)
+        needed = [name for name in datasets.NAMES if any(name in study.datasets for study in studies)]
+        splits = _splits(chosen or needed, data, console, asked_for=chosen is not None)
         output.mkdir(parents=True, exist_ok=True)
         plan = Plan(studies, splits, quick(BANDWIDTH, BANDWIDTH.seeds) if fast else BANDWIDTH)
         unused = set(splits) - {name for study in studies for name in plan.datasets(study)}
@@ -349,7 +350,9 @@ def _studies(targets: list[str], fast: bool, seeds: int | None) -> list[Study]:
     return wanted if seeds is None else [replace(study, seeds=tuple(range(seeds))) for study in wanted]
 
 
-def _splits(names: Iterable[str], folder: Path | None, console: Console, *, needed: bool) -> dict[str, datasets.Split]:
+def _splits(
+    names: Iterable[str], folder: Path | None, console: Console, *, asked_for: bool
+) -> dict[str, datasets.Split]:
     """The data sets; those that are not to be had are named and left out, unless they were asked for."""
     names, splits = list(dict.fromkeys(names)), {}
     unknown = [name for name in names if name not in datasets.NAMES]
@@ -359,7 +362,7 @@ def _splits(names: Iterable[str], folder: Path | None, console: Console, *, need
         try:
             splits[name] = datasets.load(name, folder, _track)
         except (ValueError, OSError) as wrong:
-            if needed:
+            if asked_for:
                 raise
             console.print(f"Left out: {wrong}", markup=False, highlight=False)
         else:

@@ -297,7 +297,7 @@ def _parts(name: str, data_home: str | os.PathLike[str] | None, track: Track) ->
         folders = f"{given}, {cache}" if given else cache
         raise ValueError(
             f"The data set {name} is not in {folders}, looked for as {described.file_names} (packed or not), and the "
-            f"download failed: {error}"
+            f"download failed: {str(error).strip('<>')}"
         ) from error
 
 
@@ -352,7 +352,8 @@ def _download_census(cache: Path, track: Track) -> list[Part]:
 
 
 def _download_covtype(cache: Path, track: Track) -> list[Part]:
-    return [fetch_covtype(data_home=cache, return_X_y=True)]
+    with catch_warnings(action="ignore"):  # as above
+        return [fetch_covtype(data_home=cache, return_X_y=True)]
 
 
 MNIST = "https://storage.googleapis.com/cvdf-datasets/mnist/"
