@@ -5,29 +5,20 @@ import hashlib
 import io
 import lzma
 import re
-import socket
-import threading
-import time
 import zipfile
 from dataclasses import replace
-from decimal import Decimal
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.error import URLError
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from scipy.io import savemat
 from sklearn.datasets import dump_svmlight_file, load_digits
 from sklearn.preprocessing import StandardScaler
 
-from bochner.experiments import datasets, downloads
+from bochner.experiments import datasets
 from bochner.experiments.datasets import NAMES, load
-from bochner.experiments.downloads import fetch
-from bochner.experiments.formats import read_arrays, read_idx, read_numbers, read_svmlight, read_table
+from bochner.experiments.formats import read_arrays, read_idx, read_numbers, read_svmlight
 
 
 @pytest.fixture(autouse=True)
@@ -94,77 +85,6 @@ def mat(**arrays):
     buffer = io.BytesIO()
     savemat(buffer, arrays)
     return buffer.getvalue()
-
-
-class TestTables:
-    def test_csv_and_parquet_agree_and_name_what_they_leave_out(self, tmp_path, rng):
-        frame = pd.DataFrame({"a": rng.normal(size=9), "city": ["x"] * 9, "n": range(9), "flag": [True] * 9})
-        frame.to_csv(tmp_path / "t.csv", index=False)
-        frame.to_parquet(tmp_path / "t.parquet")
-        for name in ("t.csv", "t.parquet"):
-            X, left_out = read_table(tmp_path / name)
-            np.testing.assert_allclose(X, frame[["a", "n", "flag"]].to_numpy(dtype=float))
-            assert left_out == ["city"]
-
-    def test_npz_prefers_the_usual_name(self, tmp_path, rng):
-        np.savez(tmp_path / "t.npz", y=np.arange(5), X_train=np.ones((5, 2), dtype=np.int16), big=np.ones((50, 9)))
-        X, left_out = read_table(tmp_path / "t.npz")
-        assert X.shape == (5, 2)
-        assert X.dtype == np.float64
-        assert left_out == ["y", "big"]
-
-    @pytest.mark.parametrize(
-        ("name", "content", "message"),
-        [
-            ("t.txt", "a\n1\n", "is not a table this command reads; give a .csv, .parquet, .npz file"),
-            (
-                "t.csv",
-                "a,b\n1,\n2,3\n",
-                "1 missing, infinite or enormous values, the first in data row 1, numeric column 2",
-            ),
-            ("t.csv", "a\nx\ny\n", "has no numbers in it: 2 rows, 0 numeric columns"),
-            ("t.csv", "", "cannot be read"),
-            ("t.csv", "a,b\n1,2\n1,2,3\n", "cannot be read"),
-            ("t.parquet", "nonsense", "cannot be read"),
-            ("t.npz", "nonsense", "cannot be read as an npz file"),
-            ("t.npz", "", "cannot be read as an npz file"),
-            (
-                "t.csv",
-                "a,a\n1,inf\n",
-                "1 missing, infinite or enormous values, the first in data row 1, numeric column 2",
-            ),
-            ("t.csv", "a\n1e200\n", "1 missing, infinite or enormous values"),
-        ],
-    )
-    def test_bad_files_get_one_sentence(self, tmp_path, name, content, message):
-        (tmp_path / name).write_text(content)
-        with pytest.raises(ValueError, match=re.escape(message)):
-            read_table(tmp_path / name)
-
-    def test_columns_of_the_same_name_decimals_and_large_integers_are_read(self, tmp_path):
-        (tmp_path / "t.csv").write_text(f"a,a\n1,{2**60}\n3,4\n")
-        assert read_table(tmp_path / "t.csv")[0].tolist() == [[1, 2.0**60], [3, 4]]
-        decimals = pa.table({"d": pa.array([Decimal("1.5"), Decimal("2.5")])})
-        pq.write_table(decimals, tmp_path / "t.parquet")
-        assert read_table(tmp_path / "t.parquet")[0].tolist() == [[1.5], [2.5]]
-
-    def test_an_object_array_beside_the_table_is_not_unpickled(self, tmp_path):
-        np.savez(tmp_path / "t.npz", X=np.ones((3, 2)), y=np.array(["a", None], dtype=object))
-        assert read_table(tmp_path / "t.npz")[0].shape == (3, 2)
-
-    def test_a_folder_named_like_a_table(self, tmp_path):
-        (tmp_path / "t.csv").mkdir()
-        with pytest.raises(ValueError, match="is a folder, not a file"):
-            read_table(tmp_path / "t.csv")
-
-    def test_a_missing_file(self, tmp_path):
-        with pytest.raises(ValueError, match=r"none\.csv does not exist"):
-            read_table(tmp_path / "none.csv")
-
-    def test_an_npz_without_a_table(self, tmp_path):
-        np.savez(tmp_path / "t.npz", y=np.arange(5))
-        with pytest.raises(ValueError, match="holds no two-dimensional numeric array; it holds y"):
-            read_table(tmp_path / "t.npz")
 
 
 class TestFormats:
@@ -252,177 +172,6 @@ class TestFormats:
         (tmp_path / name).write_bytes(content[: len(content) // 2])
         with pytest.raises(ValueError, match=rf"{name} cannot be read as [^\n]*; get it again\.$"):
             read(tmp_path / name)
-
-
-class Site:
-    """A small web site on loopback: its files, how many bytes of the next bodies it sends, what it was asked for."""
-
-    def __init__(self, server):
-        self.address = f"http://127.0.0.1:{server.server_port}"
-        self.files = {}
-        self.cuts = []
-        self.resumes = True
-        self.delay = 0.0
-        self.requests = []
-
-    def url(self, name):
-        return f"{self.address}/{name}"
-
-
-class Handler(BaseHTTPRequestHandler):
-    def do_GET(self):
-        site = self.server.site
-        wanted = self.headers["Range"]
-        site.requests.append((self.path.lstrip("/"), wanted))
-        time.sleep(site.delay)
-        body = site.files.get(self.path.lstrip("/"))
-        begin = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted and site.resumes else 0
-        if body is None or begin >= max(len(body), 1):
-            self.send_error(404 if body is None else 416)
-            return
-        self.send_response(206 if begin else 200)
-        self.send_header("Content-Length", str(len(body) - begin))
-        self.end_headers()
-        self.wfile.write(body[begin:][: site.cuts.pop(0) if site.cuts else None])
-
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture
-def site(monkeypatch):
-    monkeypatch.setattr(downloads, "PAUSES_SECONDS", (0.0, 0.0))
-    monkeypatch.setattr(downloads, "CHUNK_BYTES", 1000)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.site = Site(server)
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server.site
-        server.shutdown()
-        thread.join()
-
-
-@pytest.fixture
-def no_server():
-    """An address where nothing answers."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{free.getsockname()[1]}"
-
-
-class TestFetch:
-    CONTENT = bytes(np.random.default_rng(0).integers(256, size=4500, dtype=np.uint8))
-    SUM = hashlib.sha256(CONTENT).hexdigest()
-
-    @pytest.fixture
-    def target(self, tmp_path):
-        return tmp_path / "new" / "file.bin"
-
-    @pytest.fixture
-    def part(self, target):
-        target.parent.mkdir()
-        return target.with_name("file.bin.part")
-
-    def names(self, target):
-        return [path.name for path in target.parent.iterdir()]
-
-    def test_a_whole_file_with_progress(self, site, target):
-        site.files["f"] = self.CONTENT
-        calls = []
-
-        def track(items, description, total):
-            chunks = list(items)
-            calls.append((len(chunks), description, total))
-            assert not target.exists()
-            return chunks
-
-        assert fetch(site.url("f"), target, self.SUM, track) == target
-        assert target.read_bytes() == self.CONTENT
-        assert self.names(target) == ["file.bin"]
-        assert calls == [(5, "fetching file.bin", 5)]
-
-    def test_an_empty_file(self, site, target):
-        site.files["f"] = b""
-        assert fetch(site.url("f"), target).read_bytes() == b""
-
-    def test_what_was_received_before_is_not_asked_for_again(self, site, target, part):
-        site.files["f"] = self.CONTENT
-        part.write_bytes(self.CONTENT[:1234])
-        assert fetch(site.url("f"), target, self.SUM).read_bytes() == self.CONTENT
-        assert site.requests == [("f", "bytes=1234-")]
-        assert self.names(target) == ["file.bin"]
-
-    @pytest.mark.parametrize("resumes", [True, False])
-    def test_a_cut_body_is_resumed_or_begun_anew(self, site, target, resumes):
-        site.files["f"] = self.CONTENT
-        site.resumes = resumes
-        site.cuts = [1500, 700]
-        assert fetch(site.url("f"), target, self.SUM).read_bytes() == self.CONTENT
-        assert site.requests == [("f", None), ("f", "bytes=1500-"), ("f", f"bytes={2200 if resumes else 700}-")]
-
-    def test_a_body_that_is_always_cut_leaves_what_can_be_resumed(self, site, target):
-        site.files["f"] = self.CONTENT
-        site.cuts = [1000, 1000, 1000]
-        with pytest.raises(
-            ValueError,
-            match=rf"^{site.url('f')} cannot be fetched \(.*1,000 of 2,500 bytes\); put the file into a folder",
-        ):
-            fetch(site.url("f"), target, self.SUM)
-        assert self.names(target) == ["file.bin.part"]
-        assert fetch(site.url("f"), target, self.SUM).read_bytes() == self.CONTENT
-        assert site.requests[-1] == ("f", "bytes=3000-")
-
-    @pytest.mark.parametrize("n_bytes", [4500, 6000])
-    def test_more_than_can_be_resumed_is_begun_anew(self, site, target, part, n_bytes):
-        site.files["f"] = self.CONTENT
-        part.write_bytes(b"x" * n_bytes)
-        assert fetch(site.url("f"), target, self.SUM).read_bytes() == self.CONTENT
-        assert site.requests == [("f", f"bytes={n_bytes}-"), ("f", None)]
-
-    def test_a_wrong_sum_leaves_nothing(self, site, target):
-        site.files["f"] = self.CONTENT[::-1]
-        actual = hashlib.sha256(self.CONTENT[::-1]).hexdigest()
-        with pytest.raises(ValueError, match=f"{site.url('f')} has the SHA-256 sum {actual} instead of {self.SUM}; "):
-            fetch(site.url("f"), target, self.SUM)
-        assert self.names(target) == []
-
-    def test_a_file_that_is_there_is_checked_and_not_fetched(self, site, target, part):
-        target.write_bytes(self.CONTENT)
-        fetch(site.url("f"), target)
-        fetch(site.url("f"), target, self.SUM)
-        target.write_bytes(b"changed")
-        with pytest.raises(ValueError, match=rf"instead of {self.SUM}; delete it"):
-            fetch(site.url("f"), target, self.SUM)
-        assert target.read_bytes() == b"changed"
-        assert site.requests == []
-
-    def test_a_missing_page_is_asked_for_once(self, site, target):
-        with pytest.raises(
-            ValueError, match=r"/f cannot be fetched \(HTTP Error 404: Not Found\); put the file into a"
-        ):
-            fetch(site.url("f"), target)
-        assert site.requests == [("f", None)]
-        assert not target.exists()
-
-    def test_an_unreachable_host(self, site, no_server, target):
-        with pytest.raises(
-            ValueError, match=rf"^{no_server}/f cannot be fetched \(.*refused.*\); put .* with --data\.$"
-        ):
-            fetch(f"{no_server}/f", target)
-        assert not target.exists()
-
-    @pytest.mark.skipif(downloads.fcntl is None, reason="this system has no locks")
-    def test_two_at_once_fetch_it_once(self, site, target):
-        site.files["f"] = self.CONTENT
-        site.delay = 0.2
-        threads = [threading.Thread(target=fetch, args=(site.url("f"), target, self.SUM)) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert site.requests == [("f", None)]
-        assert target.read_bytes() == self.CONTENT
-        assert self.names(target) == ["file.bin"]
 
 
 def shrink(monkeypatch, name, **changes):

@@ -13,14 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn import config_context
 from sklearn.kernel_approximation import Nystroem
-from sklearn.linear_model import Ridge
-from sklearn.metrics import make_scorer
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
 from typer.testing import CliRunner
 
 from bochner import FourierFeatures, Quadrature, Stein
@@ -34,12 +29,9 @@ from bochner.experiments.store import Row, Store, Trial
 from bochner.experiments.studies import (
     BANDWIDTH,
     DEFAULT,
-    METHODS,
     NYSTROEM,
     PAPER_ERRORS,
     STUDIES,
-    TASK_SIZES,
-    quick,
 )
 
 SMALL = {
@@ -82,159 +74,6 @@ def make_row(**fields):
     trial = Trial("figure1", "cpu", "MC", 16, 0, "median", 4.5, 0, "p")
     outcome = {"error": 0.1, "cv_error": float("nan"), "penalty": 1.0, "fit_seconds": 0.1, "transform_seconds": 0.2}
     return Row(**(vars(trial) | outcome | {"weights": "0.5 0.25", "versions": 'numpy 2, "x"'} | fields))
-
-
-class TestStore:
-    def test_rows_come_back_as_they_were(self, tmp_path):
-        rows = [make_row(seed=seed, length_scale=0.1 + 0.2) for seed in range(3)]
-        with Store.open(tmp_path / "rows.csv") as store:
-            store.append(rows[:2])
-            store.append(rows[2:])
-        with Store.open(tmp_path / "rows.csv") as store:
-            assert list(store.rows) == [row.trial for row in rows]
-            assert [repr(row) for row in store.rows.values()] == [repr(row) for row in rows]
-
-    def test_half_a_line_is_dropped_and_the_file_goes_on_after_it(self, tmp_path):
-        path = tmp_path / "rows.csv"
-        with Store.open(path) as store:
-            store.append([make_row(seed=0), make_row(seed=1)])
-        path.write_bytes(path.read_bytes()[:-9])
-        with Store.open(path) as store:
-            assert [trial.seed for trial in store.rows] == [0]
-            store.append([make_row(seed=1)])
-        with Store.open(path) as store:
-            assert [trial.seed for trial in store.rows] == [0, 1]
-        assert len(path.read_text().splitlines()) == 3
-
-    def test_half_a_heading_is_written_again(self, tmp_path):
-        (tmp_path / "rows.csv").write_text("study,data")
-        with Store.open(tmp_path / "rows.csv") as store:
-            store.append([make_row()])
-        with Store.open(tmp_path / "rows.csv") as store:
-            assert len(store.rows) == 1
-
-    def test_a_file_of_another_kind_is_refused(self, tmp_path):
-        (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
-        with pytest.raises(ValueError, match="other columns"), Store.open(tmp_path / "rows.csv"):
-            pass
-        assert (tmp_path / "rows.csv").read_text() == "a,b\n1,2\n"
-
-    @pytest.mark.parametrize(
-        "damage",
-        [lambda line: line + ",1", lambda line: line.replace("0.1", "x", 1), lambda _: "\0"],
-        ids=["cells", "number", "zero"],
-    )
-    def test_a_damaged_line_is_named(self, tmp_path, damage):
-        path = tmp_path / "rows.csv"
-        with Store.open(path) as store:
-            store.append([make_row(seed=0), make_row(seed=1)])
-        lines = path.read_text().splitlines()
-        lines[1] = damage(lines[1])
-        path.write_text("\n".join(lines) + "\n")
-        with pytest.raises(ValueError, match=r"rows\.csv, line 2, is damaged"), Store.open(path):
-            pass
-
-    def test_one_run_at_a_time(self, tmp_path):
-        pytest.importorskip("fcntl", reason="this system has no file locks")
-        with (
-            Store.open(tmp_path / "rows.csv"),
-            pytest.raises(ValueError, match="another run"),
-            Store.open(tmp_path / "rows.csv"),
-        ):
-            pass
-
-
-class TestPredictors:
-    @pytest.fixture
-    def task(self, rng):
-        train, test = rng.normal(size=(200, 12)), rng.normal(size=(90, 12))
-        coef = rng.normal(size=12)
-        return train, train @ coef + 0.5 * rng.normal(size=200), test, test @ coef + 0.5 * rng.normal(size=90)
-
-    def test_ridge_equals_a_grid_search_by_relative_error(self, task):
-        train, y_train, test, y_test = task
-        folds = PredefinedSplit(predictors._folds(len(train)))
-        # A penalty relative to all rows, also where a fold is left out.
-        search = GridSearchCV(
-            Ridge(),
-            {"alpha": predictors.ALPHAS * len(train)},
-            cv=folds,
-            scoring=make_scorer(lambda y, z: -np.linalg.norm(y - z) / np.linalg.norm(y)),
-        ).fit(train, y_train)
-        found = predictors.regression_error(*task)
-        assert found.penalty == pytest.approx(search.best_params_["alpha"] / len(train))
-        assert found.cv_error == pytest.approx(-search.best_score_, rel=1e-9)
-        expected = np.linalg.norm(search.predict(test) - y_test) / np.linalg.norm(y_test)
-        assert found.error == pytest.approx(expected, rel=1e-9)
-
-    @pytest.mark.parametrize("n_classes", [2, 3])
-    def test_svm_equals_a_grid_search(self, task, n_classes, monkeypatch):
-        monkeypatch.setattr(predictors, "CS", np.logspace(-2.0, 1.0, 4))
-        train, y_train, test, y_test = task
-        edges = np.quantile(y_train, np.arange(1, n_classes) / n_classes)
-        names = np.array([10, 20, 30])
-        labels, labels_test = names[np.digitize(y_train, edges)], names[np.digitize(y_test, edges)]
-        search = GridSearchCV(
-            LinearSVC(dual=False, tol=1e-8), {"C": predictors.CS}, cv=PredefinedSplit(predictors._folds(len(train)))
-        ).fit(train, labels)
-        found = predictors.classification_error(train, labels, test, labels_test)
-        assert found.penalty == search.best_params_["C"]
-        assert found.cv_error == pytest.approx(1.0 - search.best_score_, abs=1e-12)
-        assert found.error == pytest.approx(1.0 - search.score(test, labels_test), abs=1e-12)
-
-    def test_folds_are_of_equal_size_and_do_not_follow_the_file(self):
-        folds = predictors._folds(1003)
-        assert set(np.bincount(folds)) == {200, 201}
-        assert np.abs(np.corrcoef(folds, np.arange(1003))[0, 1]) < 0.1
-
-
-class TestStudies:
-    def test_the_papers_table(self):
-        """The bold entries of Table 2 are the lowest of their lines."""
-        bold = {"cpu": "SES", "census": "BQ", "years": "SES", "adult": "SES", "mnist": "MC", "covtype": "SES"}
-        assert {name: errors[bold[name]] for name, errors in PAPER_ERRORS.items()} == {
-            name: min(errors.values()) for name, errors in PAPER_ERRORS.items()
-        }
-        sizes = {"cpu": 512, "census": 256, "years": 128, "adult": 64, "mnist": 256, "covtype": 128}
-        assert {name: TASK_SIZES[name] for name in sizes} == sizes
-
-    def test_nystroem_is_in_every_comparison_of_errors(self):
-        assert all(NYSTROEM in study.methods for study in STUDIES.values() if study.measure != "weights")
-
-    def test_the_protocol_changes_with_what_changes_a_row_alone(self):
-        study = STUDIES["figure1"]
-        same = replace(study, seeds=(7,), n_frequencies=(3,), datasets=("digits",), claim="", methods=("MC", "SES"))
-        assert same.protocol("SES") == study.protocol("SES")
-        assert replace(study, n_test=5).protocol("SES") != study.protocol("SES")
-        assert len({study.protocol(method) for method in study.methods}) == len(study.methods)
-
-    def test_the_protocol_knows_defaults_and_penalties(self, monkeypatch):
-        before = {name: STUDIES[name].protocol("SES") for name in ("table2", "figure1")}
-        with config_context(print_changed_only=False):
-            assert STUDIES["figure1"].protocol("SES") == before["figure1"]
-        monkeypatch.setattr("bochner.experiments.studies.CS", np.array([1.0]))
-        assert STUDIES["table2"].protocol("SES") != before["table2"]
-        assert STUDIES["figure1"].protocol("SES") == before["figure1"]
-        monkeypatch.setitem(METHODS, "SES", replace(METHODS["SES"], weighting=Stein(n_points=1999)))
-        assert STUDIES["figure1"].protocol("SES") != before["figure1"]
-
-    def test_methods_of_one_sequence(self):
-        for n_columns, sequence in ((100, "sobol"), (101, "halton")):
-            assert {METHODS[name].sampling(n_columns) for name in ("QMC", "BQ", "SES", "SES, pairs")} == {sequence}
-        assert METHODS["MC"].sampling(784) == "mc"
-        assert METHODS["SES"].weighing(0).sketch == "points"
-        assert METHODS["SES"].weighing(99).n_points == 99
-        assert METHODS["SES, pairs"].weighing(99).n_pairs == 99
-        assert METHODS["SES, row-norm pairs"].weighing(99).sampling == "row-norm"
-        assert METHODS["BQ"].weighing(99).n_pairs == 99
-        assert METHODS["MC"].weighing(99) == "uniform"
-        assert METHODS["SES"].weighing(0).n_points == Stein().n_points  # the table itself is not touched
-
-    def test_quick_studies_need_the_digits_alone(self):
-        for study in map(quick, [*STUDIES.values(), BANDWIDTH]):
-            assert study.datasets == ("digits",)
-            assert study.bandwidths
-        assert 16.0 in quick(BANDWIDTH).bandwidths
 
 
 class TestRun:
