@@ -40,6 +40,7 @@ __all__ = [
     "sample_pairs",
     "sample_rows",
     "serial_blas",
+    "shuffled_rows",
     "sum_over_spans",
     "to_dense",
 ]
@@ -210,6 +211,13 @@ def _draw_rows(X: Rows, size: int, rng: np.random.Generator) -> Indices:
     totals = np.cumsum(weights)
     drawn = np.searchsorted(totals, uniforms * totals[-1], side="right")
     return np.asarray(np.minimum(drawn, len(totals) - 1))
+
+
+def shuffled_rows(X: Rows, size: int, rng: np.random.Generator) -> Indices:
+    """Up to `size` rows in random order; rows with weights are drawn in proportion to them, with replacement."""
+    if row_weights(X) is None:
+        return rng.permutation(X.shape[0])[:size]
+    return _draw_rows(X, size, rng)
 
 
 def draw_pairs(X: Rows, size: int, rng: np.random.Generator) -> tuple[Indices, Indices, Floats]:

@@ -19,7 +19,13 @@ GRAM_ROWS = 1024  # rows that one product sums: enough for the product, and litt
 SPAN_ROWS = 8192  # rows that one thread sums before its part joins the total
 
 
-def fourier_map(X: Any, frequencies: "Array | HadamardFrequencies", weights: Array, out: Array | None = None) -> Array:
+def fourier_map(
+    X: Any,
+    frequencies: "Array | HadamardFrequencies",
+    weights: Array,
+    out: Array | None = None,
+    matrix: Array | None = None,
+) -> Array:
     r"""Columns :math:`\sqrt{\beta_m} \cos(w_m \cdot x)`, then :math:`\sqrt{\beta_m} \sin(w_m \cdot x)`.
 
     The inner product of two mapped rows is :math:`\sum_m \beta_m \cos(w_m \cdot (x - y))`. Blocks of rows are spread
@@ -34,12 +40,14 @@ def fourier_map(X: Any, frequencies: "Array | HadamardFrequencies", weights: Arr
         One frequency a row.
     weights : ndarray of shape (n_frequencies,)
         Non-negative weights.
-    out : ndarray of shape (n_samples, 2 * n_frequencies), default=None
+    out : ndarray of shape (n_samples, width), default=None
         Where to write: C-contiguous, of the frequencies' dtype. None makes a new array.
+    matrix : ndarray of shape (2 * n_frequencies, width), default=None
+        What the columns are multiplied by, a block at a time; None leaves the 2 * n_frequencies columns as they are.
 
     Returns
     -------
-    ndarray of shape (n_samples, 2 * n_frequencies)
+    ndarray of shape (n_samples, width)
         The features, in the frequencies' dtype.
 
     Examples
@@ -49,7 +57,8 @@ def fourier_map(X: Any, frequencies: "Array | HadamardFrequencies", weights: Arr
     >>> fourier_map(np.array([[np.pi]]), np.array([[1.0]]), np.array([4.0])).round(6) + 0.0
     array([[-2.,  0.]])
     """
-    shape = (X.shape[0], 2 * len(frequencies))
+    block_map = BlockMap(frequencies, weights, matrix)
+    shape = (X.shape[0], block_map.width)
     if out is None:
         out = np.empty(shape, dtype=frequencies.dtype)
     elif out.shape != shape or out.dtype != frequencies.dtype or not out.flags.c_contiguous or not out.flags.writeable:
@@ -57,7 +66,6 @@ def fourier_map(X: Any, frequencies: "Array | HadamardFrequencies", weights: Arr
             f"`out` must be a writeable C-contiguous array of shape {shape} and dtype {frequencies.dtype}. Got shape "
             f"{out.shape} and dtype {out.dtype} instead."
         )
-    block_map = BlockMap(frequencies, weights)
     for_each_span(lambda span: block_map.write(X[span], out[span]), X.shape[0], block_map.block_rows)
     return out
 
@@ -122,7 +130,7 @@ def add_moments(
     Parameters
     ----------
     totals : ndarray of shape (n_folds, width, width)
-        The sums, in float64; width = 2 * n_frequencies + 1 + n_targets.
+        The sums, in float64; width = that of the features + 1 + n_targets.
     block_map : BlockMap
         The map to features.
     X : {ndarray, CSR matrix} of shape (n_samples, n_features)
@@ -173,9 +181,12 @@ def _moments(block_map: "BlockMap", X: Any, targets: Floats, row_weights: Floats
 
 
 class BlockMap:
-    """The map of one fit, ready for blocks: frequencies in quarter turns, amplitudes, and how many rows to take."""
+    """The map of one fit, ready for blocks: frequencies in quarter turns, amplitudes, and how many rows to take.
 
-    def __init__(self, frequencies: "Array | HadamardFrequencies", weights: Array) -> None:
+    With a `matrix` the cosines and sines of a block are multiplied by it, and leave as fewer columns.
+    """
+
+    def __init__(self, frequencies: "Array | HadamardFrequencies", weights: Array, matrix: Array | None = None) -> None:
         from bochner import trigonometry  # numba's import: only who maps pays for it
 
         self.quarter_turns = trigonometry.QUARTER_TURNS
@@ -184,9 +195,10 @@ class BlockMap:
         turns = np.asarray(frequencies, dtype=np.float64) * self.quarter_turns
         self.turns = np.ascontiguousarray(turns.T, dtype=frequencies.dtype)
         self.amplitudes = np.sqrt(weights)
-        self.width = 2 * self.turns.shape[1]
+        self.matrix = matrix
+        self.width = 2 * self.turns.shape[1] if matrix is None else matrix.shape[1]
         self.block_rows = max(16, PHASE_BYTES // self.turns[:1].nbytes)
-        self.local = threading.local()  # each thread has one buffer for phases: a new one costs page faults
+        self.local = threading.local()  # each thread has its own buffers: new ones cost page faults
 
     def new(self, X: Any) -> Array:
         """The features of the rows of X."""
@@ -196,15 +208,29 @@ class BlockMap:
 
     def write(self, X: Any, out: Array) -> None:
         """Write the features of the rows of X into `out`, a block at a time in this thread."""
-        if not hasattr(self.local, "phases"):
-            self.local.phases = np.empty((self.block_rows, self.turns.shape[1]), dtype=self.turns.dtype)
         for start in range(0, X.shape[0], self.block_rows):
-            block = X[start : start + self.block_rows]
-            turns = self.local.phases[: block.shape[0]]
-            if is_sparse(block):
-                turns[...] = block @ self.turns
-            elif self.structured is not None:
-                self.structured.multiply(block, self.quarter_turns, turns)
+            block, target = X[start : start + self.block_rows], out[start : start + self.block_rows]
+            if self.matrix is None:
+                self._write_pool(block, target)
             else:
-                np.matmul(block, self.turns, out=turns)
-            self.sincos_rows(turns, self.amplitudes, out[start : start + self.block_rows])
+                pool = self._buffer("pool", 2 * self.turns.shape[1])[: block.shape[0]]
+                self._write_pool(block, pool)
+                np.matmul(pool, self.matrix, out=target)
+
+    def _write_pool(self, block: Any, out: Array) -> None:
+        """Write the cosines and sines of a block of rows."""
+        turns = self._buffer("phases", self.turns.shape[1])[: block.shape[0]]
+        if is_sparse(block):
+            turns[...] = block @ self.turns
+        elif self.structured is not None:
+            self.structured.multiply(block, self.quarter_turns, turns)
+        else:
+            np.matmul(block, self.turns, out=turns)
+        self.sincos_rows(turns, self.amplitudes, out)
+
+    def _buffer(self, name: str, width: int) -> Array:
+        """This thread's array of a block's rows."""
+        if not hasattr(self.local, name):
+            setattr(self.local, name, np.empty((self.block_rows, width), dtype=self.turns.dtype))
+        buffer: Array = getattr(self.local, name)
+        return buffer

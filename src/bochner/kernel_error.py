@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How good an approximate kernel is: the relative Frobenius error, estimated from pairs of rows."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
-from bochner.blocks import Floats, Rows, pair_differences, sample_pairs
+from bochner.blocks import Floats, Indices, Rows, row_blocks, sample_pairs, to_dense
 from bochner.kernels import Kernel
 
-__all__ = ["KernelError", "estimate_kernel_error"]
+__all__ = ["KernelError", "estimate_kernel_error", "sampled_error"]
+
+DIAGONAL_ROWS = 10_000  # in more rows the diagonal is next to nothing
 
 
 class KernelError(NamedTuple):
@@ -39,20 +42,20 @@ class KernelError(NamedTuple):
 
 
 def estimate_kernel_error(
-    frequencies: Floats,
-    weights: Floats,
+    similarity: Callable[[Floats, Floats], Floats],
     kernel: Kernel,
     X: Rows,
     n_pairs: int,
     confidence: float,
     rng: np.random.Generator,
+    width: int = 1,
 ) -> KernelError:
     r"""Estimate :math:`|K - \hat K|_F / |K|_F` over all pairs of the n rows of X from `n_pairs` of them.
 
-    The diagonal is known: there :math:`k = 1` and :math:`\hat k = \sum_m \beta_m`. Off the diagonal the means of the
-    squared error a and of the squared kernel b are taken over independent pairs, so that
+    The means of the squared error a and of the squared kernel b are taken over independent pairs of different rows,
+    and the mean c of the squared error on the diagonal, where :math:`k = 1`, over their rows, so that
 
-    .. math:: \theta = \frac{(n - 1) a + (1 - \sum_m \beta_m)^2}{(n - 1) b + 1}
+    .. math:: \theta = \frac{(n - 1) a + c}{(n - 1) b + 1}
 
     estimates the squared error, with the standard error that linearising the ratio gives. The interval is symmetric
     for :math:`\log\theta`. It is too narrow when a handful of the sampled pairs make up the whole error or the whole
@@ -60,10 +63,8 @@ def estimate_kernel_error(
 
     Parameters
     ----------
-    frequencies : ndarray of shape (n_frequencies, n_features)
-        Frequencies of `kernel`.
-    weights : ndarray of shape (n_frequencies,)
-        Their weights.
+    similarity : callable
+        The approximate kernel of the pairs of rows of two arrays: shape (n,) of two arrays (n, n_features).
     kernel : Kernel
         A shape at unit length scale.
     X : rows of shape (n_samples, n_features)
@@ -74,28 +75,62 @@ def estimate_kernel_error(
         Probability that the interval covers the error.
     rng : numpy.random.Generator
         Chooses the pairs.
+    width : int, default=1
+        Number of columns that `similarity` makes of a row, so that those fit into a block too.
 
     Returns
     -------
     KernelError
         The estimate and its interval.
     """
-    first, second = sample_pairs(X.shape[0], n_pairs, rng)
-    exact, approximate = np.empty(len(first)), np.empty(len(first))
-    for pairs, differences in pair_differences(X, first, second, len(frequencies)):
-        exact[pairs] = kernel.at(differences)
-        approximate[pairs] = np.cos(differences @ frequencies.T) @ weights
+    n_rows = X.shape[0]
+    first, second = sample_pairs(n_rows, n_pairs, rng) if n_rows > 1 else (np.zeros(1, dtype=np.intp),) * 2
+    exact, approximate = np.empty((2, len(first)))
+    for pairs in row_blocks(len(first), 8 * max(X.shape[1], width)):
+        x, y = to_dense(X[first[pairs]]), to_dense(X[second[pairs]])
+        exact[pairs] = kernel.at(x - y)
+        approximate[pairs] = similarity(x, y)
     squared_errors, squared_values = np.square(exact - approximate), np.square(exact)
-    others = X.shape[0] - 1
-    diagonal = (1.0 - float(weights.sum())) ** 2
-    if not others:
-        return KernelError(*[float(np.sqrt(diagonal))] * 3)
+    others = n_rows - 1
+    every_pair = len(first) >= others * n_rows // 2
+    on_diagonal = np.arange(n_rows) if every_pair or n_rows <= DIAGONAL_ROWS else first[:DIAGONAL_ROWS]
+    diagonal = _diagonal_error(similarity, X, on_diagonal, width)
     norm = others * squared_values.mean() + 1.0
     ratio = (others * squared_errors.mean() + diagonal) / norm
     error = float(np.sqrt(ratio))
-    if ratio == 0.0 or len(first) == others * (others + 1) // 2:
+    if ratio == 0.0 or every_pair:
         return KernelError(error, error, error)
     influence = others / norm * (squared_errors - ratio * squared_values)
     relative_deviation = influence.std(ddof=1) / np.sqrt(len(first)) / ratio
     spread = float(np.exp(0.5 * ndtri(0.5 + confidence / 2) * relative_deviation))
     return KernelError(error, error / spread, error * spread)
+
+
+def _diagonal_error(similarity: Callable[[Floats, Floats], Floats], X: Rows, rows: Indices, width: int) -> float:
+    """Mean squared error of the approximate kernel of a row with itself, which is exactly 1."""
+    total = 0.0
+    for span in row_blocks(len(rows), 8 * max(X.shape[1], width)):
+        x = to_dense(X[rows[span]])
+        total += float(np.square(1.0 - similarity(x, x)).sum())
+    return total / len(rows)
+
+
+def sampled_error(exact: Floats, approximate: Floats, n_rows: int) -> float:
+    r"""The relative Frobenius error over `n_rows` rows, from kernel matrices of a few of them.
+
+    A small matrix has the larger share of its norm on the diagonal: its means on and off the diagonal are put
+    together in the proportions of the large one, as in `estimate_kernel_error`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.kernel_error import sampled_error
+    >>> sampled_error(np.ones((2, 2)), np.array([[1.0, 0.9], [0.9, 1.0]]), 2**20).__round__(6)
+    0.1
+    """
+    squared_errors, squared_values = np.square(exact - approximate), np.square(exact)
+    n_pairs = max(1, exact.size - len(exact))
+    diagonal, norm = np.trace(squared_errors) / len(exact), np.trace(squared_values) / len(exact)
+    errors = (squared_errors.sum() - np.trace(squared_errors)) / n_pairs
+    values = (squared_values.sum() - np.trace(squared_values)) / n_pairs
+    return float(np.sqrt(((n_rows - 1) * errors + diagonal) / ((n_rows - 1) * values + norm)))

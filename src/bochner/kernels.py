@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 from sklearn.utils._param_validation import Interval
 
-from bochner.blocks import Floats, is_sparse, row_blocks, to_dense
+from bochner.blocks import Floats, for_each_span, is_sparse, row_blocks, to_dense
 
 __all__ = [
     "KERNELS",
@@ -36,6 +36,7 @@ __all__ = [
     "Matern",
     "ProductKernel",
     "RationalQuadratic",
+    "kernel_matrix",
 ]
 
 LARGEST_SCALE = 1e12  # a frequency beyond this is noise on any data; it must only stay finite
@@ -356,6 +357,18 @@ def _squared_distances(X: Any, Y: Any) -> Floats:
         centre = X.mean(axis=0)
         X, Y = X - centre, None if Y is None else Y - centre
     return np.asarray(euclidean_distances(X, Y, squared=True))
+
+
+def kernel_matrix(kernel: Kernel, points: Any) -> Floats:
+    """The exact kernel matrix of a few points, dense or CSR, made in threads."""
+    n_points = points.shape[0]
+    exact = np.empty((n_points, n_points))
+
+    def work(span: slice) -> None:
+        exact[span] = kernel(points[span], points)
+
+    for_each_span(work, n_points, 128)
+    return exact
 
 
 KERNELS: dict[str, type[Kernel]] = {

@@ -50,7 +50,7 @@ class _Sums:
 
     def begin(self, candidates: list[FourierFeatures]) -> None:
         """Sum for these features."""
-        width = 2 * len(candidates[0].weights_) + 1 + self.n_targets
+        width = candidates[0]._n_features_out + 1 + self.n_targets
         self.candidates = candidates
         self.totals = [np.zeros((self.n_folds + 1, width, width)) for _ in candidates]
 

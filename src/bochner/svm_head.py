@@ -229,7 +229,7 @@ class _Rows:
 
     def batches(self, features: FourierFeatures) -> Batches:
         """Passes over the rows' features, which are held unless they are too many."""
-        width = 2 * len(features.weights_)
+        width = features._n_features_out
         if self.X.shape[0] * width * features.weights_.itemsize <= HELD_BYTES:
             whole = [self._batch(features, slice(None))]
             return lambda: iter(whole)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`FourierFeatures`, the scikit-learn transformer: sample frequencies, weigh them, map rows."""
 
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -17,18 +18,23 @@ from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bochner.blocks import Array, Floats, ScaledRows, distinct_rows, max_abs, norm
+from bochner.blocks import Array, Floats, ScaledRows, distinct_rows, max_abs, norm, shuffled_rows
 from bochner.features import BlockMap, fourier_map
 from bochner.frequencies import SAMPLERS, Sampler
-from bochner.kernel_error import KernelError, estimate_kernel_error
+from bochner.kernel_error import KernelError, estimate_kernel_error, sampled_error
 from bochner.kernels import KERNELS, Kernel
 from bochner.length_scales import LENGTH_SCALES
+from bochner.refinement import refine
+from bochner.sizes import Suggestion, smallest_size
 from bochner.weights import WEIGHTINGS, Weighting
 
 __all__ = ["FourierFeatures"]
 
 POSITIVE = Interval(Real, 0, np.inf, closed="neither")
 FEW_ROWS = 2000  # as many as the weightings look at by default
+TRIAL_ROWS = 2667  # of a trial of a size: as many to fit, and a third of that to judge
+POOL = 8  # frequencies a column of a suggested matrix
+LARGEST_SIZE = 16384  # frequencies that `suggest` tries
 
 
 class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -46,14 +52,25 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     length_scale : float, array-like of shape (n_features,), "median" or "scale", default="median"
         The unit of distance: a number, one a column, the median distance of sampled pairs of rows, or
         ``sqrt(n_features * X.var() / 2)``, which is scikit-learn's ``gamma="scale"``.
-    n_frequencies : int, default=256
-        Number of frequencies; each makes two columns.
+    n_frequencies : int or "auto", default=256
+        Number of frequencies; each makes two columns, unless `n_components` says otherwise. "auto" takes as many as
+        `suggest` finds enough for `tolerance`.
     sampler : str or Sampler, default="orthogonal"
         How frequencies are drawn: "mc", "halton", "sobol", "lattice", "orthogonal", "sorf", or a part such as
         ``Sobol(rotate=True)``.
     weighting : str or Weighting, default="stein"
-        How frequencies are weighed: "uniform", "shrinkage", "quadrature", "stein", or a part such as
-        ``Stein(sketch="pairs")``.
+        How frequencies are weighed: "uniform", "shrinkage", "quadrature", "stein", "matrix", or a part such as
+        ``Stein(sketch="pairs")``. "matrix" has in place of weights the best matrix on a pool of frequencies, which
+        it compresses to `n_components` columns: the lowest error for a number of columns, at the price of a slower
+        map.
+    n_components : int, default=None
+        Number of columns, for ``weighting="matrix"``; None means ``2 * n_frequencies``. Eight frequencies a column
+        are a good pool.
+    refine : int, default=0
+        Iterations that move frequencies and weights together to a smaller error; 60 go most of the way. They end
+        earlier when rows that are held out gain no more, and the map costs the same afterwards.
+    tolerance : float, default=0.02
+        The kernel error to stay below, for ``n_frequencies="auto"``.
     random_state : int, RandomState instance or None, default=None
         Seed of the frequencies and of the samples of rows. The two have separate streams: the weighting never
         moves the frequencies.
@@ -66,6 +83,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         One frequency a row, in units of the data.
     weights_ : ndarray of shape (n_frequencies,)
         Weights of the frequencies, none negative; plain Fourier features have ``1 / n_frequencies``.
+    matrix_ : ndarray of shape (2 * n_frequencies, n_components) or None
+        What the weighted cosines and sines are multiplied by; None unless ``weighting="matrix"``.
     kernel_ : Kernel
         The kernel's shape, at unit length scale.
     n_features_in_ : int
@@ -97,9 +116,12 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [StrOptions(set(KERNELS)), HasMethods(["__call__", "at", "uniform_dim", "frequencies"])],
         "length_scale": [POSITIVE, StrOptions(set(LENGTH_SCALES)), "array-like"],
-        "n_frequencies": [Interval(Integral, 1, None, closed="left")],
+        "n_frequencies": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "sampler": [StrOptions(set(SAMPLERS)), HasMethods(["sample"])],
         "weighting": [StrOptions(set(WEIGHTINGS)), HasMethods(["weigh"])],
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "refine": [Interval(Integral, 0, None, closed="left")],
+        "tolerance": [Interval(Real, 0, 1, closed="neither")],
         "random_state": ["random_state"],
     }
 
@@ -108,9 +130,12 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         kernel: str | Kernel = "gaussian",
         *,
         length_scale: float | ArrayLike | str = "median",
-        n_frequencies: int = 256,
+        n_frequencies: int | str = 256,
         sampler: str | Sampler = "orthogonal",
         weighting: str | Weighting = "stein",
+        n_components: int | None = None,
+        refine: int = 0,
+        tolerance: float = 0.02,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.kernel = kernel
@@ -118,6 +143,9 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.n_frequencies = n_frequencies
         self.sampler = sampler
         self.weighting = weighting
+        self.n_components = n_components
+        self.refine = refine
+        self.tolerance = tolerance
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
@@ -139,19 +167,23 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         FourierFeatures
             The fitted transformer.
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
-        X, weights = _weighted(X, sample_weight)
+        X, weights = self._validate_training(X, sample_weight)
         kernel: Kernel = _part(self.kernel, KERNELS)
         sampler: Sampler = _part(self.sampler, SAMPLERS)
         weighting: Weighting = _part(self.weighting, WEIGHTINGS)
-        seed = check_random_state(self.random_state).randint(2**31, size=4)
-        measuring, drawing, weighing = np.random.default_rng(seed).spawn(3)
+        measuring, drawing, weighing, moving, sizing = self._random_streams()
 
         length_scale = self._resolve_length_scale(X, measuring, weights)
         _check_resolution(X, length_scale)
         rows = ScaledRows(X, length_scale, weights)
-        drawn = sampler.sample(kernel, self.n_frequencies, rows, drawing)
+        n_frequencies, n_components = self._resolve_size(X, weights, length_scale, sizing)
+        drawn = sampler.sample(kernel, n_frequencies, rows, drawing)
         beta = weighting.weigh(np.asarray(drawn), kernel, rows, weighing)
+        if self.refine:
+            drawn, beta = refine(np.asarray(drawn), beta, kernel, rows, self.refine, moving)
+        matrix = None
+        if n_components is not None:
+            matrix = weighting.compress(np.asarray(drawn), beta, kernel, rows, n_components, weighing)
 
         self.kernel_ = kernel
         self.length_scale_ = length_scale
@@ -165,8 +197,50 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 f"the columns of X, or give a larger `length_scale`."
             )
         self.weights_ = beta.astype(X.dtype)
-        self._n_features_out = 2 * len(beta)
+        self.matrix_ = None if matrix is None else matrix.astype(X.dtype)
+        self._n_features_out = self._block_map().width
         return self
+
+    def suggest(self, X: Any, tolerance: float = 0.02, *, confidence: float = 0.95) -> Suggestion:
+        """How many features these settings need for a kernel error below a tolerance.
+
+        Sizes are tried on a few thousand rows, some to fit and others to judge, and no larger matrix than one of a
+        thousand rows is made. With ``weighting="matrix"`` it is the number of columns that counts, with eight
+        frequencies a column.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows.
+        tolerance : float, default=0.02
+            The largest relative Frobenius error of the kernel matrix of the rows.
+        confidence : float, default=0.95
+            Probability that the features of another `random_state` stay below the tolerance.
+
+        Returns
+        -------
+        Suggestion
+            ``(n_frequencies, n_components, error)``, the last one the error to expect. `n_components` is None unless
+            ``weighting="matrix"``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import FourierFeatures
+        >>> X = np.random.default_rng(0).normal(size=(1000, 3))
+        >>> n_frequencies, n_components, error = FourierFeatures(random_state=0).suggest(X, tolerance=0.05)
+        >>> features = FourierFeatures(n_frequencies=n_frequencies, random_state=1).fit(X)
+        >>> bool(features.kernel_error(X, random_state=0).error < 0.05)
+        True
+        """
+        self._validate_params()
+        _check_fraction("tolerance", tolerance)
+        _check_fraction("confidence", confidence)
+        X, weights = self._validate_training(X, None)
+        measuring, *_, sizing = self._random_streams()
+        length_scale = self._resolve_length_scale(X, measuring, weights)
+        _check_resolution(X, length_scale)
+        return self._suggestion(X, weights, length_scale, tolerance, confidence, sizing)
 
     def transform(self, X: Any, out: Array | None = None) -> Array:
         """Map rows to weighted Fourier features.
@@ -175,15 +249,16 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows.
-        out : ndarray of shape (n_samples, 2 * n_frequencies), default=None
+        out : ndarray of shape (n_samples, n_features_out), default=None
             A C-contiguous array of the fitted dtype to write into, to spare its allocation; None makes a new one.
 
         Returns
         -------
-        ndarray of shape (n_samples, 2 * n_frequencies)
-            Cosine columns, then sine columns, each times the root of its frequency's weight.
+        ndarray of shape (n_samples, n_features_out)
+            Cosine columns, then sine columns, each times the root of its frequency's weight; with a `matrix_`, their
+            product with it.
         """
-        return fourier_map(self._validate(X), self._frequencies, self.weights_, out)
+        return self._map(self._validate(X), out)
 
     def exact_kernel(self, X: Any, Y: Any = None) -> Array:
         """The kernel matrix that the features approximate.
@@ -220,8 +295,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         ndarray of shape (n_samples_X, n_samples_Y)
             Approximate kernel values.
         """
-        features = fourier_map(self._validate(X), self._frequencies, self.weights_)
-        other = features if Y is None else fourier_map(self._validate(Y), self._frequencies, self.weights_)
+        features = self._map(self._validate(X))
+        other = features if Y is None else self._map(self._validate(Y))
         return np.asarray(features @ other.T)
 
     def kernel_error(
@@ -253,18 +328,93 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         X = self._validate(X)
         if not isinstance(n_pairs, Integral) or n_pairs < 2:
             raise ValueError(f"`n_pairs` must be an integer of at least 2. Got {n_pairs!r} instead.")
-        if not isinstance(confidence, Real) or not 0.0 < confidence < 1.0:
-            raise ValueError(f"`confidence` must lie between 0 and 1. Got {confidence!r} instead.")
+        _check_fraction("confidence", confidence)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
-        frequencies = self.frequencies_.astype(np.float64) * self.length_scale_
         rows = ScaledRows(X, self.length_scale_)
-        return estimate_kernel_error(
-            frequencies, self.weights_.astype(np.float64), self.kernel_, rows, int(n_pairs), confidence, rng
-        )
+        width = len(self.weights_)
+        return estimate_kernel_error(self._similarity(), self.kernel_, rows, int(n_pairs), confidence, rng, width)
+
+    def _similarity(self) -> Callable[[Floats, Floats], Floats]:
+        """The approximate kernel of pairs of rows, in units of the length scale and in float64."""
+        frequencies = self.frequencies_.astype(np.float64) * self.length_scale_
+        weights = self.weights_.astype(np.float64)
+        if self.matrix_ is None:
+            return lambda x, y: np.asarray(np.cos((x - y) @ frequencies.T) @ weights)
+        block_map = BlockMap(frequencies, weights, self.matrix_.astype(np.float64))
+        return lambda x, y: np.einsum("ij,ij->i", block_map.new(x), block_map.new(y))
+
+    def _map(self, X: Any, out: Array | None = None) -> Array:
+        return fourier_map(X, self._frequencies, self.weights_, out, self.matrix_)
 
     def _block_map(self) -> BlockMap:
         """The map for blocks of validated rows, for who sums over them instead of holding the features."""
-        return BlockMap(self._frequencies, self.weights_)
+        return BlockMap(self._frequencies, self.weights_, self.matrix_)
+
+    def _validate_training(self, X: Any, sample_weight: Any) -> tuple[Any, Floats | None]:
+        """Rows to learn from and their weights."""
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        return _weighted(X, sample_weight)
+
+    def _random_streams(self) -> list[np.random.Generator]:
+        """For the length scale, the frequencies, the weights, their refinement and the size."""
+        seed = check_random_state(self.random_state).randint(2**31, size=4)
+        return np.random.default_rng(seed).spawn(5)
+
+    def _resolve_size(
+        self, X: Any, weights: Floats | None, length_scale: float | Floats, rng: np.random.Generator
+    ) -> tuple[int, int | None]:
+        """Numbers of frequencies and of columns, the latter None for weightings without a matrix."""
+        compresses = self._compresses()
+        if self.n_components is not None and not compresses:
+            raise ValueError(
+                f"`n_components`={self.n_components} is for weighting='matrix'; with weighting={self.weighting!r} "
+                f"there are 2 * n_frequencies columns, so leave it None."
+            )
+        if isinstance(self.n_frequencies, str):
+            if self.n_components is not None:
+                raise ValueError(
+                    f"`n_components`={self.n_components} is found together with n_frequencies='auto'; leave it None, "
+                    f"or give a number of frequencies."
+                )
+            found = self._suggestion(X, weights, length_scale, self.tolerance, 0.95, rng)
+            return found.n_frequencies, found.n_components
+        if not compresses:
+            return self.n_frequencies, None
+        if self.n_components is not None and self.n_components > 2 * self.n_frequencies:
+            raise ValueError(
+                f"`n_components`={self.n_components} is more than the {2 * self.n_frequencies} columns of "
+                f"n_frequencies={self.n_frequencies}; give fewer components or more frequencies."
+            )
+        return self.n_frequencies, self.n_components or 2 * self.n_frequencies
+
+    def _compresses(self) -> bool:
+        weighting = WEIGHTINGS[self.weighting] if isinstance(self.weighting, str) else self.weighting
+        return hasattr(weighting, "compress")
+
+    def _suggestion(
+        self,
+        X: Any,
+        weights: Floats | None,
+        length_scale: float | Floats,
+        tolerance: float,
+        confidence: float,
+        rng: np.random.Generator,
+    ) -> Suggestion:
+        """The smallest size that is enough, from trials on samples of the rows; see `suggest`."""
+        pool = POOL if self._compresses() else None
+        n_rows = X.shape[0] if weights is None else round(float(weights.sum()))
+        seeds = rng.integers(2**31, size=1000)
+
+        def error_at(size: int, trial: int) -> float:
+            seed = int(seeds[trial])
+            seen, held = _divided(ScaledRows(X, 1.0, weights), np.random.default_rng(seed))
+            features = clone(self).set_params(length_scale=length_scale, random_state=seed)
+            features.set_params(n_frequencies=size if pool is None else pool * size)
+            features.set_params(n_components=None if pool is None else size).fit(seen)
+            return sampled_error(features.exact_kernel(held), features.approximate_kernel(held), n_rows)
+
+        size, error = smallest_size(error_at, tolerance, LARGEST_SIZE // (pool or 1), confidence)
+        return Suggestion(size, None, error) if pool is None else Suggestion(pool * size, size, error)
 
     def _resolve_length_scale(self, X: Any, rng: np.random.Generator, weights: Floats | None) -> float | Floats:
         if isinstance(self.length_scale, str):
@@ -309,6 +459,21 @@ def _part(name_or_part: Any, table: dict[str, type]) -> Any:
     if hasattr(part, "_parameter_constraints"):  # a part of a user's own need not declare them
         part._validate_params()
     return part
+
+
+def _check_fraction(name: str, value: Any) -> None:
+    if not isinstance(value, Real) or not 0.0 < value < 1.0:
+        raise ValueError(f"`{name}` must lie between 0 and 1. Got {value!r} instead.")
+
+
+def _divided(X: ScaledRows, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Rows to fit and rows to judge, of a sample of the rows in proportion to their weights; few rows do both."""
+    n_rows = X.shape[0]
+    if n_rows < 8:
+        return X[:], X[:]
+    chosen = shuffled_rows(X, TRIAL_ROWS, rng)
+    n_held = len(chosen) // 4
+    return X[chosen[n_held:]], X[chosen[:n_held]]
 
 
 def _weighted(X: Any, sample_weight: Any) -> tuple[Any, Floats | None]:

@@ -2,7 +2,8 @@
 r"""Weightings: how much each frequency counts in :math:`\hat k(\delta) = \sum_m \beta_m \cos(w_m \cdot \delta)`.
 
 Weights are never negative, so that :math:`\sqrt{\beta_m}` exists and the approximate kernel is positive
-semidefinite. Plain Fourier features have :math:`\beta_m = 1/M`.
+semidefinite. Plain Fourier features have :math:`\beta_m = 1/M`. One step on, `Matrix` lets the frequencies count
+in pairs as well.
 """
 
 import warnings
@@ -32,12 +33,14 @@ from bochner.blocks import (
     serial_blas,
     sum_over_spans,
 )
+from bochner.compression import best_matrix
 from bochner.features import fourier_map
-from bochner.kernels import Kernel
+from bochner.kernels import Kernel, kernel_matrix
 
 __all__ = [
     "PAPER_GRID",
     "WEIGHTINGS",
+    "Matrix",
     "PairStatistics",
     "Quadrature",
     "Shrinkage",
@@ -50,6 +53,7 @@ __all__ = [
 
 PAPER_GRID = tuple(2.0**exponent for exponent in range(-8, 9, 2))
 PAIRS_PER_FREQUENCY = 4  # the paper: "2 to 4 times the number of random features" are enough
+MATRIX_GRID = tuple(10.0**exponent for exponent in range(-7, 1))
 JITTERS = (1e-10, 1e-8, 1e-6, 1e-4)
 
 
@@ -426,6 +430,64 @@ def _trust(held: list[PairStatistics], weights: list[Floats]) -> float:
     return float(np.clip(gain / curvature, 0.0, 1.0)) if curvature > 0.0 else 1.0
 
 
+class Matrix(Weighting):
+    r"""A matrix between the features in place of weights: a pool of frequencies compressed to a few columns.
+
+    The approximate kernel is :math:`F A F^T`, F the pool's plain features and A the positive semidefinite matrix of
+    rank `n_components` that comes closest to the exact kernel on sampled rows, shrunk towards the plain kernel
+    :math:`F F^T`; see `bochner.compression.best_matrix`. The larger the pool for a number of columns, the lower the
+    error and the slower the map: eight frequencies a column are a good start.
+
+    Parameters
+    ----------
+    n_points : int, default=2000
+        Rows sampled; the halves of them judge each other's ridge.
+    alphas : sequence of float, default=MATRIX_GRID
+        Ridge candidates, in units of the mean square of the features. With a single one nothing is held out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import FourierFeatures
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> features = FourierFeatures(n_frequencies=128, n_components=16, weighting="matrix", random_state=0)
+    >>> features.fit_transform(X).shape
+    (500, 16)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_points": [Interval(Integral, 1, None, closed="left")],
+        "alphas": ["array-like"],
+    }
+
+    def __init__(self, n_points: int = 2000, alphas: Sequence[float] = MATRIX_GRID) -> None:
+        self.n_points = n_points
+        self.alphas = alphas
+
+    def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
+        """The weights 1/M of the pool, which the matrix builds on."""
+        del kernel, X, rng
+        positive_values("alphas", self.alphas, zero=True)
+        return _uniform(len(frequencies))
+
+    def compress(
+        self,
+        frequencies: Floats,
+        weights: Floats,
+        kernel: Kernel,
+        X: Rows,
+        n_components: int,
+        rng: np.random.Generator,
+    ) -> Floats:
+        """The matrix (2 * n_frequencies, n_components) that the weighted features are multiplied by."""
+        points, counts = distinct_rows(*sample_rows(X, self.n_points, rng))
+        order = rng.permutation(points.shape[0])
+        points, counts = points[order], np.ones(len(order)) if counts is None else counts[order]
+        features = fourier_map(points, frequencies, weights)
+        alphas = positive_values("alphas", self.alphas, zero=True)
+        return best_matrix(features, kernel_matrix(kernel, points), counts, n_components, alphas)
+
+
 def _solve(statistics: PairStatistics, ridge: float, start: Mask | None = None) -> Floats:
     with serial_blas():  # threads only wait for each other in factorisations of this size
         return nonnegative_ridge(statistics.gram, statistics.target, ridge, start)
@@ -555,4 +617,5 @@ WEIGHTINGS: dict[str, type[Weighting]] = {
     "shrinkage": Shrinkage,
     "quadrature": Quadrature,
     "stein": Stein,
+    "matrix": Matrix,
 }
