@@ -6,6 +6,7 @@ Weights are a diagonal matrix between features, :math:`\hat K = F D F^T`. Any po
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -49,7 +50,7 @@ class _Fit:
         kernel: :math:`A = I + (F^TF + \alpha n)^{-1} F^T (K - FF^T) F (F^TF + \alpha n)^{-1}`.
         """
         trust = self.spectrum / (self.spectrum + alpha * self.size)
-        kernel = trust[:, None] * self.projection * trust
+        kernel: Floats = trust[:, None] * self.projection * trust
         kernel.flat[:: len(kernel) + 1] += self.spectrum * (1.0 - np.square(trust))
         return kernel
 
@@ -57,7 +58,7 @@ class _Fit:
         """The matrix B of the best kernel of that rank on the rows; what no row has shown stays as it is."""
         values, vectors = np.linalg.eigh(self.shrunk(alpha))
         roots = np.sqrt(np.maximum(values[::-1][:n_columns], 0.0))
-        matrix = self.whitening @ (vectors[:, ::-1][:, :n_columns] * roots)
+        matrix: Floats = self.whitening @ (vectors[:, ::-1][:, :n_columns] * roots)
         missing = n_columns - matrix.shape[1]
         if missing > 0:
             complete = np.linalg.qr(self.whitening, mode="complete")[0]
@@ -139,7 +140,7 @@ def best_matrix(features: Floats, exact: Floats, counts: Floats, n_columns: int,
     judges = list(in_threads(lambda pair: _Judge.of(pair[0], features[pair[1]], exact[pair[1], pair[1]]), pairs))
     best, best_risk = 0.0, np.inf
     for alpha in np.sort(alphas)[::-1].tolist():
-        risk = sum(in_threads(lambda judge, alpha=alpha: judge.risk(alpha), judges))
+        risk = sum(in_threads(partial(_Judge.risk, alpha=alpha), judges))
         if risk > best_risk:
             break
         best, best_risk = alpha, risk

@@ -99,7 +99,8 @@ def refine(
             raise StopIteration
 
     options = {"maxiter": n_iterations, "maxcor": 20, "ftol": 1e-6, "gtol": 0.0}
-    minimize(loss, start.zero(), jac=True, method="L-BFGS-B", callback=keep_best, options=options)
+    callback: Any = keep_best
+    minimize(loss, start.zero(), jac=True, method="L-BFGS-B", callback=callback, options=options)
     return best
 
 

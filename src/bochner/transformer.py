@@ -462,7 +462,7 @@ def _part(name_or_part: Any, table: dict[str, type]) -> Any:
 
 
 def _check_fraction(name: str, value: Any) -> None:
-    if not isinstance(value, Real) or not 0.0 < value < 1.0:
+    if not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
         raise ValueError(f"`{name}` must lie between 0 and 1. Got {value!r} instead.")
 
 
