@@ -98,7 +98,7 @@ def refine(
         if since >= PATIENCE:
             raise StopIteration
 
-    options = {"maxiter": n_iterations, "maxcor": 20, "ftol": 1e-6, "gtol": 0.0}
+    options: Any = {"maxiter": n_iterations, "maxcor": 20, "ftol": 1e-6, "gtol": 0.0}
     callback: Any = keep_best
     minimize(loss, start.zero(), jac=True, method="L-BFGS-B", callback=callback, options=options)
     return best

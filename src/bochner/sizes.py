@@ -11,8 +11,9 @@ __all__ = ["Suggestion", "smallest_size"]
 
 FIRST_SIZE = 16
 LARGEST_STEP = 4.0  # beyond the largest size tried: further, a straight line is no guide
-TRIALS = 4  # at a size that is about to be suggested
-CLOSE = 1.15  # a size this near to the one tried needs no more trials
+DIVISIONS = 3  # of the rows, at a size that is about to be suggested
+ATTEMPTS = 5
+CLOSE = 1.1  # a size that has passed this near to the crossing is the answer
 
 
 class Suggestion(NamedTuple):
@@ -40,18 +41,20 @@ class Suggestion(NamedTuple):
 
 
 def smallest_size(
-    error_at: Callable[[int, int], float], tolerance: float, largest: int, confidence: float = 0.95
+    error_at: Callable[[int, int, int], float], tolerance: float, largest: int, confidence: float = 0.95
 ) -> tuple[int, float]:
     r"""The smallest size whose error stays below the tolerance with the given confidence.
 
     Sizes are tried along a line through the last two errors, log error against log size, until one is below the
-    tolerance. Where the line crosses it, several trials show the error's mean :math:`m` and spread :math:`s`; the
-    size is moved along the line to where :math:`m + z s` meets the tolerance.
+    tolerance. Where the line crosses it, a few divisions of the rows with two draws of the features each show the mean
+    :math:`m` of the error, how far it varies with the draw, :math:`s`, and how well the mean is known, :math:`e`. The
+    size is moved along the line to where :math:`m + z \sqrt{s^2 + e^2}` meets the tolerance, and tried again, until a
+    size has passed that is close to the crossing.
 
     Parameters
     ----------
     error_at : callable
-        The error at a size, in the trial of a number: other trials are other draws of what is random.
+        The error at a size, given the numbers of a division of the rows and of a draw of the features.
     tolerance : float
         The largest error that is accepted.
     largest : int
@@ -69,32 +72,47 @@ def smallest_size(
     Examples
     --------
     >>> from bochner.sizes import smallest_size
-    >>> size, error = smallest_size(lambda size, trial: size**-0.5, 0.1, 1000)
+    >>> size, error = smallest_size(lambda size, division, draw: size**-0.5, 0.1, 1000)
     >>> size
     100
     """
     spread = float(ndtri(confidence))
     size, slope = _crossing(error_at, tolerance, largest)
-    for attempt in range(3):
-        logs = np.log([max(error_at(size, 1 + TRIALS * attempt + trial), 1e-300) for trial in range(TRIALS)])
-        excess = logs.mean() + spread * logs.std(ddof=1) - np.log(tolerance)
-        moved = _within(size * np.exp(-excess / slope), largest)
-        error = float(np.exp(logs.mean() + slope * np.log(moved / size)))
-        if max(moved, size) <= CLOSE * min(moved, size) + 1:
+    passed: dict[int, float] = {}
+    for _ in range(ATTEMPTS):
+        mean, deviation = _trials(error_at, size)
+        excess = mean + spread * deviation - np.log(tolerance)
+        moved = int(np.clip(np.ceil(size * np.exp(-excess / slope) - 1e-9), 1, 2 * largest))
+        if excess <= 1e-9:
+            passed[size] = float(np.exp(mean))
+            if moved * CLOSE >= size - 1:
+                break
+        elif moved > largest:
+            raise _out_of_reach(moved, tolerance, largest)
+        # A size that has passed is an upper end, whatever the line says.
+        size = min([moved if excess <= 0.0 else max(moved, size + 1), *passed])
+        if size in passed:
             break
-        size = moved
-    if moved > largest:
-        raise _out_of_reach(moved, tolerance, largest)
-    return moved, error
+    if not passed:
+        return size, float(np.exp(mean - excess))
+    return min(passed.items())
 
 
-def _crossing(error_at: Callable[[int, int], float], tolerance: float, largest: int) -> tuple[int, float]:
+def _trials(error_at: Callable[[int, int, int], float], size: int) -> tuple[float, float]:
+    """Mean of the log errors at a size, and the standard deviation of one of another draw from it."""
+    logs = np.log([[max(error_at(size, 1 + i, j), 1e-300) for j in range(2)] for i in range(DIVISIONS)])
+    between_draws = np.square(logs[:, 0] - logs[:, 1]).mean() / 2.0
+    of_the_mean = logs.mean(axis=1).var(ddof=1) / DIVISIONS
+    return float(logs.mean()), float(np.sqrt(between_draws + of_the_mean))
+
+
+def _crossing(error_at: Callable[[int, int, int], float], tolerance: float, largest: int) -> tuple[int, float]:
     """About where the error crosses the tolerance, and the slope of log error against log size there."""
     tried: dict[int, float] = {}
     for size in _guesses(tried, tolerance):
         if size > largest:
             raise _out_of_reach(size, tolerance, largest)
-        tried[size] = max(error_at(size, 0), 1e-300)
+        tried[size] = max(error_at(size, 0, 0), 1e-300)
     above, below, slope = _bracket(tried, tolerance)
     if above is None:
         return below, slope
@@ -130,10 +148,6 @@ def _slope(tried: dict[int, float], small: int, large: int) -> float:
     """Slope of log error against log size; chance may hide it, so that it is kept between -1/4 and -4."""
     slope = np.log(tried[large] / tried[small]) / np.log(large / small)
     return float(np.clip(slope, -4.0, -0.25))
-
-
-def _within(size: float, largest: int) -> int:
-    return int(np.clip(np.ceil(size - 1e-9), 1, 2 * largest))
 
 
 def _out_of_reach(size: int, tolerance: float, largest: int) -> ValueError:

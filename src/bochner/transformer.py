@@ -32,7 +32,6 @@ __all__ = ["FourierFeatures"]
 
 POSITIVE = Interval(Real, 0, np.inf, closed="neither")
 FEW_ROWS = 2000  # as many as the weightings look at by default
-TRIAL_ROWS = 2667  # of a trial of a size: as many to fit, and a third of that to judge
 POOL = 8  # frequencies a column of a suggested matrix
 LARGEST_SIZE = 16384  # frequencies that `suggest` tries
 
@@ -204,8 +203,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def suggest(self, X: Any, tolerance: float = 0.02, *, confidence: float = 0.95) -> Suggestion:
         """How many features these settings need for a kernel error below a tolerance.
 
-        Sizes are tried on a few thousand rows, some to fit and others to judge, and no larger matrix than one of a
-        thousand rows is made. With ``weighting="matrix"`` it is the number of columns that counts, with eight
+        Sizes are tried on up to 4,000 rows, some to fit and the others to judge; no larger kernel matrix is made than
+        that of 2,000 rows. With ``weighting="matrix"`` it is the number of columns that counts, with eight
         frequencies a column.
 
         Parameters
@@ -213,7 +212,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows.
         tolerance : float, default=0.02
-            The largest relative Frobenius error of the kernel matrix of the rows.
+            The largest relative Frobenius error of the kernel matrix of 2,000 rows that `fit` has not seen, or of as
+            many as there are; in more rows the diagonal counts less, and the error is smaller.
         confidence : float, default=0.95
             Probability that the features of another `random_state` stay below the tolerance.
 
@@ -403,12 +403,13 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """The smallest size that is enough, from trials on samples of the rows; see `suggest`."""
         pool = POOL if self._compresses() else None
         n_rows = X.shape[0] if weights is None else round(float(weights.sum()))
-        seeds = rng.integers(2**31, size=1000)
+        n_rows = min(n_rows, FEW_ROWS)  # in more rows the diagonal counts less and the error is smaller
+        seed = int(rng.integers(2**31))
 
-        def error_at(size: int, trial: int) -> float:
-            seed = int(seeds[trial])
-            seen, held = _divided(ScaledRows(X, 1.0, weights), np.random.default_rng(seed))
-            features = clone(self).set_params(length_scale=length_scale, random_state=seed)
+        def error_at(size: int, division: int, draw: int) -> float:
+            dividing, drawing = np.random.default_rng([seed, division]), np.random.default_rng([seed, division, draw])
+            seen, held = _divided(ScaledRows(X, 1.0, weights), dividing)
+            features = clone(self).set_params(length_scale=length_scale, random_state=int(drawing.integers(2**31)))
             features.set_params(n_frequencies=size if pool is None else pool * size)
             features.set_params(n_components=None if pool is None else size).fit(seen)
             return sampled_error(features.exact_kernel(held), features.approximate_kernel(held), n_rows)
@@ -468,11 +469,10 @@ def _check_fraction(name: str, value: Any) -> None:
 
 def _divided(X: ScaledRows, rng: np.random.Generator) -> tuple[Any, Any]:
     """Rows to fit and rows to judge, of a sample of the rows in proportion to their weights; few rows do both."""
-    n_rows = X.shape[0]
-    if n_rows < 8:
+    if X.shape[0] < 8:
         return X[:], X[:]
-    chosen = shuffled_rows(X, TRIAL_ROWS, rng)
-    n_held = len(chosen) // 4
+    chosen = shuffled_rows(X, 2 * FEW_ROWS, rng)
+    n_held = max(len(chosen) // 4, len(chosen) - FEW_ROWS)
     return X[chosen[n_held:]], X[chosen[:n_held]]
 
 
