@@ -25,6 +25,7 @@ from bochner import (
     Gaussian,
     Halton,
     Matern,
+    Matrix,
     Sobol,
     Stein,
 )
@@ -58,12 +59,20 @@ HEADS = [
     FourierRidgeClassifier(small_features()),
     FourierRidgeClassifier(small_features(), cv=None),
     FourierSVC(small_features()),
+    FourierRidge(FourierFeatures(weighting="matrix", n_frequencies=24, n_components=24)),
+    FourierSVC(FourierFeatures(weighting="matrix", n_frequencies=12, n_components=12, refine=3)),
     FourierSVC(FourierFeatures("laplacian", sampler="sobol", weighting="shrinkage", n_frequencies=6), Cs=[0.1, 10.0]),
 ]
 
 ESTIMATORS = [build(*parts) for parts in COMBINATIONS] + [
     FourierFeatures(Matern(nu=2.2), sampler=Halton(rotate=True), weighting=Stein(sketch="pairs"), n_frequencies=6),
     FourierFeatures(length_scale="scale", weighting=Stein(sketch="pairs", sampling="row-norm"), n_frequencies=6),
+    FourierFeatures(n_frequencies=6, refine=5),
+    FourierFeatures("cauchy", sampler="sobol", weighting="uniform", n_frequencies=6, refine=5),
+    FourierFeatures(weighting=Matrix(n_points=20), n_frequencies=6, n_components=3),
+    FourierFeatures("matern", weighting="matrix", n_frequencies=6, n_components=5, refine=5),
+    FourierFeatures(n_frequencies="auto", tolerance=0.5),
+    FourierFeatures(n_frequencies="auto", tolerance=0.5, weighting="matrix"),
 ]
 
 
@@ -89,7 +98,11 @@ def test_scikit_learns_own_checks_of_heads(estimator, name):
 # The pandas and polars checks mix input with and without names, which scikit-learn warns about.
 @pytest.mark.filterwarnings("ignore:X (has|does not have valid) feature names:UserWarning")
 @pytest.mark.parametrize("name", OWN_CHECKS)
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: f"{e.kernel}-{e.sampler}-{e.weighting}")
+@pytest.mark.parametrize(
+    "estimator",
+    ESTIMATORS,
+    ids=lambda e: f"{e.kernel}-{e.sampler}-{e.weighting}-{e.n_frequencies}-{e.refine}-{e.n_components}",
+)
 def test_scikit_learns_own_checks(estimator, name):
     getattr(estimator_checks, name)("FourierFeatures", clone(estimator))
 
@@ -136,7 +149,10 @@ def test_every_parameter_can_be_searched(rng):
         "kernel": ["gaussian", Matern(nu=0.5)],
         "kernel__nu": [0.5, 2.5],
         "length_scale": [1.0, [1.0, 2.0, 3.0], "median", "scale"],
-        "n_frequencies": [2, 4],
+        "n_frequencies": [2, 4, "auto"],
+        "tolerance": [0.1, 0.2],
+        "refine": [0, 3],
+        "n_components": [None, 3],
         "sampler": ["mc", "orthogonal"],
         "sampler__rotate": [False, True],
         "weighting": ["uniform", "shrinkage", "quadrature"],
@@ -156,9 +172,10 @@ def test_every_parameter_can_be_searched(rng):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_round_trips_are_bit_equal(rng, dtype):
+@pytest.mark.parametrize("weighting", [Stein(n_points=20), Matrix(n_points=20)])
+def test_round_trips_are_bit_equal(rng, dtype, weighting):
     X = rng.normal(size=(30, 3)).astype(dtype)
-    features = FourierFeatures(Matern(nu=2.5), sampler=Sobol(), weighting=Stein(n_points=20), random_state=0).fit(X)
+    features = FourierFeatures(Matern(nu=2.5), sampler=Sobol(), weighting=weighting, random_state=0).fit(X)
     for copy in (
         pickle.loads(pickle.dumps(features)),
         skops.io.loads(skops.io.dumps(features), trusted=["bochner.transformer.FourierFeatures", *PARTS]),
@@ -167,7 +184,16 @@ def test_round_trips_are_bit_equal(rng, dtype):
         assert copy.exact_kernel(X).tobytes() == features.exact_kernel(X).tobytes()
 
 
-PARTS = ["bochner.kernels.Matern", "bochner.frequencies.Sobol", "bochner.weights.Stein"]
+PARTS = ["bochner.kernels.Matern", "bochner.frequencies.Sobol", "bochner.weights.Stein", "bochner.weights.Matrix"]
+
+
+def test_every_parameter_of_a_matrix_can_be_searched(rng):
+    X, y = rng.normal(size=(40, 3)), rng.normal(size=40)
+    model = make_pipeline(FourierFeatures(weighting=Matrix(), n_frequencies=6, random_state=0), Ridge())
+    grids = {"n_components": [2, None], "weighting__n_points": [10, 20], "weighting__alphas": [(1.0,), (0.1, 1.0)]}
+    for name, values in grids.items():
+        search = GridSearchCV(model, {f"fourierfeatures__{name}": values}, cv=2, error_score="raise").fit(X, y)
+        assert len(search.cv_results_["params"]) == len(values)
 
 
 def test_fit_leaves_the_given_parts_alone(rng):

@@ -20,7 +20,7 @@ def heavy_tailed(rng):
     return rng.standard_t(2, size=(700, 5))
 
 
-@pytest.mark.parametrize("weighting", ["uniform", "stein"])
+@pytest.mark.parametrize("weighting", ["uniform", "stein", "matrix"])
 @pytest.mark.parametrize("kernel", ["gaussian", "laplacian"])
 def test_all_pairs_give_the_exact_error(rng, kernel, weighting):
     X = rng.normal(size=(60, 3))
@@ -31,7 +31,7 @@ def test_all_pairs_give_the_exact_error(rng, kernel, weighting):
 
 
 @pytest.mark.parametrize("name", ["digits", "breast cancer", "diabetes", "heavy tails"])
-@pytest.mark.parametrize("weighting", ["uniform", "stein"])
+@pytest.mark.parametrize("weighting", ["uniform", "stein", "matrix"])
 def test_interval_covers_the_full_matrix_error(name, weighting, digits, rng):
     """A 95 % interval covers in 90 to 99 % of 400 draws; one that is off by a factor of two does not."""
     X = {

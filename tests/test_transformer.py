@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
 from conftest import COMBINATIONS, KERNEL_SAMPLER_PAIRS
 from scipy import sparse
-from sklearn.base import BaseEstimator
-from sklearn.kernel_approximation import RBFSampler
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.metrics.pairwise import rbf_kernel
 from threadpoolctl import threadpool_limits
 
-from bochner import FourierFeatures, Matern, Orthogonal, Quadrature, Sobol, Stein
-from bochner.kernels import KERNELS
+from bochner import FourierFeatures, Matern, Matrix, Orthogonal, Quadrature, Sobol, Stein
+from bochner.features import fourier_map
+from bochner.kernels import KERNELS, IsotropicKernel
+
+PAIRS = Stein(sketch="pairs")
 
 
 def relative_error(features, X):
@@ -158,15 +163,19 @@ def test_sparse_equals_dense(rng):
         np.testing.assert_allclose(from_csr.exact_kernel(X), dense.exact_kernel(X.toarray()), atol=1e-6)
 
 
-@pytest.mark.parametrize("weighting", ["uniform", "shrinkage", "quadrature", "stein", Stein(sketch="pairs")], ids=str)
-def test_no_bit_of_a_fit_depends_on_the_number_of_threads(digits, weighting):
+@pytest.mark.parametrize(
+    "weighting", ["uniform", "shrinkage", "quadrature", "stein", Stein(sketch="pairs"), "matrix"], ids=str
+)
+@pytest.mark.parametrize("refine", [0, 5])
+def test_no_bit_of_a_fit_depends_on_the_number_of_threads(digits, weighting, refine):
     def fit(n_threads):
         with threadpool_limits(n_threads):
-            return FourierFeatures(n_frequencies=100, weighting=weighting, random_state=0).fit(digits)
+            return FourierFeatures(n_frequencies=100, weighting=weighting, refine=refine, random_state=0).fit(digits)
 
     one, several = fit(1), fit(3)
     assert one.weights_.tobytes() == several.weights_.tobytes()
     assert one.frequencies_.tobytes() == several.frequencies_.tobytes()
+    assert one.transform(digits[:50]).tobytes() == several.transform(digits[:50]).tobytes()
 
 
 def test_out_is_used(digits):
@@ -196,6 +205,174 @@ def test_many_rows_are_not_copied(rng):
     tracemalloc.stop()
     # Two thousand points, their exact kernel and halves of it: nothing of the size of 200,000 rows times anything.
     assert fitting < 160 * 2**20
+
+
+def held_out_error(features, rows, held_out):
+    exact = features.fit(rows).exact_kernel(held_out)
+    return np.linalg.norm(exact - features.approximate_kernel(held_out)) / np.linalg.norm(exact)
+
+
+class TestMatrix:
+    def test_width_and_names(self, digits):
+        features = FourierFeatures(n_frequencies=40, n_components=7, weighting="matrix", random_state=0).fit(digits)
+        assert features.transform(digits[:3]).shape == (3, 7)
+        assert len(features.get_feature_names_out()) == 7
+        assert features.matrix_.shape == (80, 7)
+        assert clone(features).set_params(n_components=None).fit(digits).transform(digits[:3]).shape == (3, 80)
+
+    def test_columns_are_plain_features_times_the_matrix(self, digits):
+        features = FourierFeatures(n_frequencies=40, n_components=7, weighting="matrix", random_state=0).fit(digits)
+        plain = fourier_map(digits, features.frequencies_, features.weights_)
+        np.testing.assert_allclose(features.transform(digits), plain @ features.matrix_, atol=1e-12)
+
+    @pytest.mark.parametrize("weighting", ["uniform", "stein"])
+    def test_other_weightings_keep_the_principal_components(self, digits, weighting):
+        features = FourierFeatures(n_frequencies=40, weighting=weighting, random_state=0).fit(digits)
+        whole = features.transform(digits)
+        few = features.set_params(n_components=7).fit(digits).transform(digits)
+        values = np.linalg.svd(whole, compute_uv=False)
+        assert np.linalg.norm(whole @ whole.T - few @ few.T) == pytest.approx(np.linalg.norm(values[7:] ** 2))
+
+    def test_auto_with_a_number_of_columns_is_a_pool_for_them(self, digits):
+        features = FourierFeatures(n_frequencies="auto", n_components=5, weighting="matrix", random_state=0)
+        assert features.fit(digits).matrix_.shape == (80, 5)
+
+    def test_the_ladder_on_held_out_rows(self, digits):
+        """At 32 columns: plain weights, stein weights, refined frequencies, a matrix on a pool; and Nystroem."""
+        rows, held_out = digits[::2], digits[1::2]
+        nystroem = Nystroem(gamma=0.5 / 64, n_components=32, random_state=0).fit(rows).transform(held_out)
+        build = partial(FourierFeatures, length_scale=8.0, random_state=0)
+        uniform, stein, refined, matrix, both = (
+            held_out_error(features, rows, held_out)
+            for features in (
+                build(n_frequencies=16, weighting="uniform"),
+                build(n_frequencies=16),
+                build(n_frequencies=16, refine=60),
+                build(n_frequencies=256, n_components=32, weighting="matrix"),
+                build(n_frequencies=256, n_components=32, weighting="matrix", refine=20),
+            )
+        )
+        exact = rbf_kernel(held_out, gamma=0.5 / 64)
+        landmarks = np.linalg.norm(exact - nystroem @ nystroem.T) / np.linalg.norm(exact)
+        assert stein <= uniform
+        assert refined <= 0.8 * stein
+        assert matrix <= 0.5 * refined
+        assert both <= matrix
+        assert matrix <= 0.8 * landmarks
+
+    @pytest.mark.parametrize("n", [4, 20, 60, 200])
+    def test_few_rows_do_not_make_it_worse_than_plain_features(self, n):
+        """At full width a matrix that was learned from next to nothing stays next to the identity."""
+        ratios = []
+        for seed in range(5):
+            X = np.random.default_rng(seed).normal(size=(n + 500, 4))
+            matrix, plain = (
+                held_out_error(
+                    FourierFeatures(length_scale=2.0, n_frequencies=32, weighting=weighting, random_state=seed),
+                    X[:n],
+                    X[n:],
+                )
+                for weighting in ("matrix", "uniform")
+            )
+            ratios.append(matrix / plain)
+        assert np.mean(ratios) < 1.02
+
+    @pytest.mark.parametrize("refine", [0, 5])
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+    def test_positive_semidefinite_in_both_precisions(self, digits, dtype, refine):
+        X = digits[:300].astype(dtype)
+        features = FourierFeatures(n_frequencies=60, n_components=20, weighting="matrix", refine=refine, random_state=0)
+        approximate = features.fit(X).approximate_kernel(X)
+        assert approximate.dtype == features.matrix_.dtype == dtype
+        values = np.linalg.eigvalsh(approximate.astype(float))
+        assert values.min() > -10 * np.finfo(dtype).eps * values.max()
+
+    def test_transform_holds_no_pool_of_all_rows(self, rng):
+        X = rng.normal(size=(20_000, 4))
+        features = FourierFeatures(n_frequencies=512, n_components=8, weighting="matrix", random_state=0).fit(X[:500])
+        features.transform(X[:10])
+        tracemalloc.start()
+        out = features.transform(X)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < out.nbytes + 16 * 2**20 < X.shape[0] * 1024 * 8 / 8
+
+    def test_sparse_equals_dense(self, rng):
+        X = sparse.random_array((300, 20), density=0.2, format="csr", rng=rng)
+        features = FourierFeatures(n_frequencies=30, n_components=9, weighting="matrix", refine=3, random_state=0)
+        dense = clone(features).fit(X.toarray())
+        np.testing.assert_allclose(
+            features.fit(X).approximate_kernel(X), dense.approximate_kernel(X.toarray()), atol=1e-6
+        )
+
+    def test_one_length_scale_a_column(self, rng):
+        X, scales = rng.normal(size=(200, 3)), np.array([0.5, 1.0, 20.0])
+        features = FourierFeatures(length_scale=scales, n_frequencies=60, weighting="matrix", refine=5, random_state=0)
+        in_units = clone(features).set_params(length_scale=1.0).fit(X / scales)
+        np.testing.assert_allclose(features.fit(X).transform(X), in_units.transform(X / scales), atol=1e-8)
+
+
+def test_refinement_moves_frequencies_only_when_asked(digits):
+    plain, refined = (FourierFeatures(n_frequencies=16, refine=n, random_state=0).fit(digits) for n in (0, 10))
+    assert (plain.frequencies_ != refined.frequencies_).any()
+    assert plain.length_scale_ == refined.length_scale_
+    assert refined.weights_.min() >= 0.0
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("length_scale", [0.5, 1.0, 2.0])
+def test_refinement_is_never_worse_on_held_out_rows(digits, kernel, length_scale):
+    sampler = "orthogonal" if issubclass(KERNELS[kernel], IsotropicKernel) else "sobol"
+    rows, held_out = digits[::2], digits[1::2]
+    features = FourierFeatures(
+        kernel, sampler=sampler, length_scale=10 * length_scale, n_frequencies=24, random_state=0
+    )
+    before = held_out_error(features, rows, held_out)
+    assert held_out_error(features.set_params(refine=25), rows, held_out) <= before
+
+
+class TestSuggestion:
+    def test_the_suggested_size_reaches_the_tolerance_and_is_not_much_larger(self, digits):
+        rows, held_out = digits[::2], digits[1::2]
+        size = FourierFeatures(random_state=0).suggest(rows, tolerance=0.05).n_frequencies
+
+        def errors(n_frequencies):
+            return [
+                held_out_error(FourierFeatures(n_frequencies=n_frequencies, random_state=seed), rows, held_out)
+                for seed in range(1, 9)
+            ]
+
+        assert np.mean(np.array(errors(size)) <= 0.05) >= 0.8
+        assert np.mean(errors(int(size / 1.5))) > 0.05
+
+    def test_auto_is_the_suggestion(self, digits):
+        features = FourierFeatures(n_frequencies="auto", tolerance=0.1, random_state=3)
+        suggested = features.suggest(digits, tolerance=0.1)
+        assert len(features.fit(digits).weights_) == suggested.n_frequencies
+        assert features.kernel_error(digits, random_state=0).error < 0.1
+
+    def test_auto_with_a_matrix_finds_the_number_of_columns(self, digits):
+        features = FourierFeatures(n_frequencies="auto", tolerance=0.05, weighting="matrix", random_state=0).fit(digits)
+        n_frequencies, n_components, error = features.suggest(digits, tolerance=0.05)
+        assert features.transform(digits[:2]).shape[1] == n_components
+        assert n_frequencies == 8 * n_components
+        assert error < 0.05
+        assert features.kernel_error(digits, random_state=0).error < 0.05
+
+    def test_a_suggestion_leaves_the_estimator_unfitted(self, digits):
+        features = FourierFeatures(random_state=0)
+        features.suggest(digits, tolerance=0.2)
+        with pytest.raises(NotFittedError):
+            features.transform(digits)
+
+    @pytest.mark.parametrize("arguments", [{"tolerance": 0.0}, {"tolerance": "2 %"}, {"confidence": 1.0}])
+    def test_bad_arguments_are_named(self, digits, arguments):
+        with pytest.raises(ValueError, match=f"`{next(iter(arguments))}` must lie between 0 and 1"):
+            FourierFeatures().suggest(digits, **arguments)
+
+    def test_out_of_reach(self, digits):
+        with pytest.raises(ValueError, match=r"An error of 0\.0001 takes a size of about"):
+            FourierFeatures(sampler="mc", weighting="uniform", random_state=0).suggest(digits, tolerance=1e-4)
 
 
 class TestBadInput:
@@ -233,6 +410,30 @@ class TestBadInput:
             kernel, sampler=sampler, weighting=weighting, n_frequencies=n_frequencies, random_state=0
         )
         self.check_finite(features, X)
+
+    @pytest.mark.parametrize("n_components", [1, 7])
+    @pytest.mark.parametrize("n_rows", [1, 2, 4, 6])
+    def test_few_rows_for_the_new_options(self, n_rows, n_components):
+        options = {"weighting": "matrix", "n_frequencies": 5, "n_components": n_components, "refine": 3}
+        self.check_finite(FourierFeatures(**options, random_state=0), self.X[:n_rows])
+        self.check_finite(FourierFeatures(**options, random_state=0), np.ones((n_rows, 2)))
+        self.check_finite(FourierFeatures(n_frequencies="auto", tolerance=0.3, random_state=0), self.X[:n_rows])
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"n_components": 9, "weighting": "matrix", "n_frequencies": 4}, "is more than the 8 columns of"),
+            ({"n_components": 0}, "'n_components' parameter"),
+            ({"n_frequencies": "many"}, "'n_frequencies' parameter"),
+            ({"refine": -1}, "'refine' parameter"),
+            ({"refine": 1.5}, "'refine' parameter"),
+            ({"tolerance": 0}, "'tolerance' parameter"),
+            ({"weighting": Matrix(alphas=[-1.0])}, "`alphas` must be a non-empty sequence of non-negative"),
+        ],
+    )
+    def test_options_that_do_not_fit(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            FourierFeatures(**options).fit(self.X)
 
     @pytest.mark.parametrize(("value", "message"), [(np.nan, "contains NaN"), (np.inf, "contains infinity")])
     def test_missing_and_infinite_values(self, value, message):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command line: `bochner demo`, `reproduce`, `fit`, `predict` and `error`."""
+"""The command line: `bochner demo`, `compare`, `reproduce`, `fit`, `predict` and `error`."""
 
 import io
 import json
@@ -23,11 +23,13 @@ from typer.core import TyperCommand
 
 from bochner import models
 from bochner.experiments import datasets, formats
+from bochner.experiments.comparison import Comparison, check, measure
+from bochner.experiments.comparison_page import terminal_tables, write_comparison
 from bochner.experiments.report import Summary, terminal_table, write_page
 from bochner.experiments.reproduction import PAGE, Reproduction
 from bochner.experiments.run import KernelRow, Plan, run_kernel_study
 from bochner.experiments.store import Store
-from bochner.experiments.studies import BANDWIDTH, DEMO, STUDIES, KernelStudy, Study, quick
+from bochner.experiments.studies import ALL, BANDWIDTH, COMPARISON, DEMO, STUDIES, KernelStudy, Study, quick
 from bochner.kernels import KERNELS
 from bochner.svm_head import FourierSVC
 from bochner.tables import Table
@@ -38,6 +40,10 @@ __all__ = ["app"]
 CHECKPOINT_SECONDS = 5.0
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 Model = Annotated[Path, typer.Argument(help="A model file of `bochner fit`.")]
+DataFolder = Annotated[
+    Path | None,
+    typer.Option("--data", help="A folder with the data sets; without, they are downloaded.", envvar="BOCHNER_DATA"),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")]
 
 
@@ -79,21 +85,57 @@ def demo(
 
 
 class _ManyValues(TyperCommand):
-    """A command whose --datasets takes several values: ``--datasets cpu adult``."""
+    """A command with options that take several values: ``--datasets cpu adult``."""
+
+    options = ("--datasets", "--widths")
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         spread: list[str] = []
-        many = False
-        args = [part for word in args for part in (word.split("=", 1) if word.startswith("--datasets=") else [word])]
+        many = ""
+        prefixes = tuple(f"{option}=" for option in self.options)
+        args = [part for word in args for part in (word.split("=", 1) if word.startswith(prefixes) else [word])]
         for word, following in zip(args, [*args, "--"][1:], strict=True):
-            if word == "--datasets" and not following.startswith("-"):
-                many = True
+            if word in self.options and not following.startswith("-"):
+                many = word
             elif many and not word.startswith("-"):
-                spread += ["--datasets", word]
+                spread += [many, word]
             else:
-                many = False
+                many = ""
                 spread.append(word)
         return list(super().parse_args(ctx, spread))
+
+
+@app.command(cls=_ManyValues)
+def compare(
+    data: Annotated[
+        str, typer.Argument(help=f"A table (.csv, .parquet, .npz), or one of {', '.join(datasets.NAMES)}.")
+    ],
+    target: Annotated[str | None, typer.Option(help="A column of the table to predict, too.")] = None,
+    folder: DataFolder = None,
+    widths: Annotated[
+        list[int] | None, typer.Option(help="Numbers of columns to compare at; without, 64 and 256.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Repetitions of every fit.")] = len(COMPARISON.seeds),
+    output: Annotated[Path, typer.Option(help="The page to write.")] = Path("bochner-comparison.html"),
+) -> None:
+    """Find what to use on your data: Fourier features and Nystroem at equal width, their errors, times and a sentence.
+
+    Fits run one after the other, because their times are shown: minutes, or many where there are many columns.
+    """
+    console = _console(width=120)
+    with _sentences():
+        _check_plots()
+        _check_output(output, Path(data))
+        chosen = _named_or_own(data, target, folder, console)
+        study = replace(COMPARISON, widths=tuple(sorted(set(widths or COMPARISON.widths))), seeds=tuple(range(seeds)))
+        check(study, chosen)
+        rows = list(_track(measure(study, chosen), "fitting", study.n_measurements, console))
+        comparison = Comparison(study, chosen, rows)
+        write_comparison(comparison, output)
+    for table in terminal_tables(comparison):
+        console.print(table)
+    console.print(" ".join(comparison.recommendation()), markup=False, highlight=False)
+    console.print(f"Plots, seeds and versions: {output}", soft_wrap=True)
 
 
 @app.command(cls=_ManyValues)
@@ -106,10 +148,7 @@ def reproduce(
         list[str] | None,
         typer.Option("--datasets", help=f"One or more of {', '.join(datasets.NAMES)}; without, the paper's."),
     ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="A folder with the data sets; without, they are downloaded.", envvar="BOCHNER_DATA"),
-    ] = None,
+    data: DataFolder = None,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Repetitions of every fit; without, 5 (of figure4 20; quick 3).")
     ] = None,
@@ -328,11 +367,26 @@ def _sentences() -> Iterator[None]:
         raise typer.Exit(2) from None
 
 
-def _own_table(path: Path, console: Console) -> datasets.Split:
-    X, left_out = formats.read_table(path)
+def _own_table(path: Path, console: Console, target: str | None = None, *, most: int = 2000) -> datasets.Split:
+    y = None
+    if target is None:
+        X, left_out = formats.read_table(path)
+    else:
+        X, y, left_out = formats.read_labelled_table(path, target)
     if left_out:
         console.print(f"Left out of {path.name}, not numbers: {', '.join(left_out)}", markup=False)
-    return datasets.split(path.name, X)
+    return datasets.split(path.name, X, y, most=most)
+
+
+def _named_or_own(data: str, target: str | None, folder: Path | None, console: Console) -> datasets.Split:
+    """The data set of that name, or all rows of the table in that file."""
+    if data in datasets.NAMES:
+        if target is not None:
+            raise ValueError(f"--target {target} is for a table of yours; {data} has its own target, so leave it out.")
+        return _splits([data], folder, console, asked_for=True)[data]
+    if not Path(data).suffix:
+        raise ValueError(f"{data} is neither a table (.csv, .parquet, .npz) nor one of {', '.join(datasets.NAMES)}.")
+    return _own_table(Path(data), console, target, most=ALL)
 
 
 def _run(study: KernelStudy, data: datasets.Split, console: Console) -> list[KernelRow]:

@@ -107,7 +107,8 @@ def best_matrix(features: Floats, exact: Floats, counts: Floats, n_columns: int,
     n_columns : int
         w, at most `width`.
     alphas : ndarray of shape (n_alphas,)
-        Ridge candidates, in units of the mean square of the features. A single one is not judged.
+        Ridge candidates, in units of the mean square of the features. A single one is not judged; an infinite one
+        leaves the pool's own kernel, of which B keeps the principal components.
 
     Returns
     -------

@@ -63,8 +63,9 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         it compresses to `n_components` columns: the lowest error for a number of columns, at the price of a slower
         map.
     n_components : int, default=None
-        Number of columns, for ``weighting="matrix"``; None means ``2 * n_frequencies``. Eight frequencies a column
-        are a good pool.
+        Number of columns; None means ``2 * n_frequencies``. Fewer are a compression: by the best matrix with
+        ``weighting="matrix"``, for which eight frequencies a column are a good pool (and what "auto" takes), by
+        principal components with the other weightings.
     refine : int, default=0
         Iterations that move frequencies and weights together to a smaller error; 60 go most of the way. They end
         earlier when rows that are held out gain no more, and the map costs the same afterwards.
@@ -83,7 +84,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     weights_ : ndarray of shape (n_frequencies,)
         Weights of the frequencies, none negative; plain Fourier features have ``1 / n_frequencies``.
     matrix_ : ndarray of shape (2 * n_frequencies, n_components) or None
-        What the weighted cosines and sines are multiplied by; None unless ``weighting="matrix"``.
+        What the weighted cosines and sines are multiplied by; None unless ``weighting="matrix"`` or `n_components`
+        is given.
     kernel_ : Kernel
         The kernel's shape, at unit length scale.
     n_features_in_ : int
@@ -363,33 +365,25 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _resolve_size(
         self, X: Any, weights: Floats | None, length_scale: float | Floats, rng: np.random.Generator
     ) -> tuple[int, int | None]:
-        """Numbers of frequencies and of columns, the latter None for weightings without a matrix."""
-        compresses = self._compresses()
-        if self.n_components is not None and not compresses:
-            raise ValueError(
-                f"`n_components`={self.n_components} is for weighting='matrix'; with weighting={self.weighting!r} "
-                f"there are 2 * n_frequencies columns, so leave it None."
-            )
-        if isinstance(self.n_frequencies, str):
-            if self.n_components is not None:
-                raise ValueError(
-                    f"`n_components`={self.n_components} is found together with n_frequencies='auto'; leave it None, "
-                    f"or give a number of frequencies."
-                )
+        """Numbers of frequencies and of columns, the latter None where nothing is compressed."""
+        n_frequencies, n_components = self.n_frequencies, self.n_components
+        if isinstance(n_frequencies, str):
+            if n_components is not None and self._always_compresses():
+                return POOL * n_components, n_components
             found = self._suggestion(X, weights, length_scale, self.tolerance, 0.95, rng)
-            return found.n_frequencies, found.n_components
-        if not compresses:
-            return self.n_frequencies, None
-        if self.n_components is not None and self.n_components > 2 * self.n_frequencies:
+            n_frequencies, n_components = found.n_frequencies, n_components or found.n_components
+        if n_components is None:
+            return n_frequencies, 2 * n_frequencies if self._always_compresses() else None
+        if n_components > 2 * n_frequencies:
             raise ValueError(
-                f"`n_components`={self.n_components} is more than the {2 * self.n_frequencies} columns of "
-                f"n_frequencies={self.n_frequencies}; give fewer components or more frequencies."
+                f"`n_components`={n_components} is more than the {2 * n_frequencies} columns of "
+                f"n_frequencies={n_frequencies}; give fewer components or more frequencies."
             )
-        return self.n_frequencies, self.n_components or 2 * self.n_frequencies
+        return n_frequencies, n_components
 
-    def _compresses(self) -> bool:
+    def _always_compresses(self) -> bool:
         weighting = WEIGHTINGS[self.weighting] if isinstance(self.weighting, str) else self.weighting
-        return hasattr(weighting, "compress")
+        return getattr(weighting, "always_compresses", False)
 
     def _suggestion(
         self,
@@ -401,7 +395,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         rng: np.random.Generator,
     ) -> Suggestion:
         """The smallest size that is enough, from trials on samples of the rows; see `suggest`."""
-        pool = POOL if self._compresses() else None
+        pool = POOL if self._always_compresses() else None
         n_rows = X.shape[0] if weights is None else round(float(weights.sum()))
         n_rows = min(n_rows, FEW_ROWS)  # in more rows the diagonal counts less and the error is smaller
         seed = int(rng.integers(2**31))

@@ -60,6 +60,7 @@ JITTERS = (1e-10, 1e-8, 1e-6, 1e-4)
 class Weighting(BaseEstimator, ABC):
     """Chooses one weight a frequency; subclasses write `weigh`."""
 
+    always_compresses: ClassVar[bool] = False  # or only when asked for a number of columns
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     @abstractmethod
@@ -77,6 +78,22 @@ class Weighting(BaseEstimator, ABC):
         rng : numpy.random.Generator
             The only source of randomness; the frequencies were drawn from another one.
         """
+
+    def compress(
+        self,
+        frequencies: Floats,
+        weights: Floats,
+        kernel: Kernel,
+        X: Rows,
+        n_components: int,
+        rng: np.random.Generator,
+    ) -> Floats:
+        """The matrix (2 * n_frequencies, n_components) that the weighted features are multiplied by.
+
+        The columns are the principal components, about zero, of the features of 2,000 rows.
+        """
+        sample = _features_and_kernel(frequencies, weights, kernel, X, 2000, rng)
+        return best_matrix(*sample, n_components, np.array([np.inf]))
 
 
 class Uniform(Weighting):
@@ -455,6 +472,7 @@ class Matrix(Weighting):
     (500, 16)
     """
 
+    always_compresses: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_points": [Interval(Integral, 1, None, closed="left")],
         "alphas": ["array-like"],
@@ -479,13 +497,20 @@ class Matrix(Weighting):
         n_components: int,
         rng: np.random.Generator,
     ) -> Floats:
-        """The matrix (2 * n_frequencies, n_components) that the weighted features are multiplied by."""
-        points, counts = distinct_rows(*sample_rows(X, self.n_points, rng))
-        order = rng.permutation(points.shape[0])
-        points, counts = points[order], np.ones(len(order)) if counts is None else counts[order]
-        features = fourier_map(points, frequencies, weights)
+        """The matrix (2 * n_frequencies, n_components) that the pool's features are multiplied by."""
         alphas = positive_values("alphas", self.alphas, zero=True)
-        return best_matrix(features, kernel_matrix(kernel, points), counts, n_components, alphas)
+        sample = _features_and_kernel(frequencies, weights, kernel, X, self.n_points, rng)
+        return best_matrix(*sample, n_components, alphas)
+
+
+def _features_and_kernel(
+    frequencies: Floats, weights: Floats, kernel: Kernel, X: Rows, n_points: int, rng: np.random.Generator
+) -> tuple[Floats, Floats, Floats]:
+    """Features and exact kernel matrix of sampled rows in random order, and how many times each counts."""
+    points, counts = distinct_rows(*sample_rows(X, n_points, rng))
+    order = rng.permutation(points.shape[0])
+    points, counts = points[order], np.ones(len(order)) if counts is None else counts[order]
+    return fourier_map(points, frequencies, weights), kernel_matrix(kernel, points), counts
 
 
 def _solve(statistics: PairStatistics, ridge: float, start: Mask | None = None) -> Floats:
