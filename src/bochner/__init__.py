@@ -20,8 +20,10 @@ from bochner.kernels import Matern as Matern
 from bochner.kernels import RationalQuadratic as RationalQuadratic
 from bochner.ridge_heads import FourierRidge as FourierRidge
 from bochner.ridge_heads import FourierRidgeClassifier as FourierRidgeClassifier
+from bochner.sizes import Suggestion as Suggestion
 from bochner.svm_head import FourierSVC as FourierSVC
 from bochner.transformer import FourierFeatures as FourierFeatures
+from bochner.weights import Matrix as Matrix
 from bochner.weights import Quadrature as Quadrature
 from bochner.weights import Shrinkage as Shrinkage
 from bochner.weights import Stein as Stein

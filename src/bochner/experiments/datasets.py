@@ -20,6 +20,8 @@ from sklearn.preprocessing import StandardScaler
 from bochner.blocks import Array, Floats, Indices
 from bochner.experiments import formats
 from bochner.experiments.downloads import Track, fetch, untracked
+from bochner.models import MOST_WHOLE_NUMBERS
+from bochner.tables import MOST_CLASSES
 
 __all__ = ["NAMES", "Split", "digits", "load", "split"]
 
@@ -109,14 +111,33 @@ def digits() -> Split:
     return split("digits", np.asarray(load_digits().data))
 
 
-def split(name: str, X: Floats, *, most: int = 2000) -> Split:
+def split(name: str, X: Floats, y: Array | None = None, *, most: int = 2000) -> Split:
     """Two random halves of X, each of at most `most` rows, standardised; which rows does not depend on a seed."""
     if len(X) < 4:
         raise ValueError(f"{name} has {len(X)} rows; at least 4 are needed to fit on some and measure on others.")
     order = np.random.default_rng(0).permutation(len(X))
-    train, test = np.array_split(order, 2)
-    scaler = StandardScaler().fit(X[train[:most]])
-    return Split(name, scaler.transform(X[train[:most]]), scaler.transform(X[test[:most]]))
+    train, test = (half[:most] for half in np.array_split(order, 2))
+    halves = _standardised(X[train], X[test])
+    if y is None:
+        return Split(name, *halves)
+    task, y = _recognised(name, y)
+    return Split(name, *halves, y[train], y[test], task)
+
+
+def _recognised(name: str, y: Array) -> tuple[Task, Array]:
+    """What a table's target is, by the rule of `bochner fit`, and its values: numbers, or integer labels."""
+    values, labels = np.unique(y, return_inverse=True)
+    if len(values) == 1:
+        raise ValueError(f"The target of {name} has one value only, {values[0]}: there is nothing to learn.")
+    is_text = y.dtype.kind != "f"
+    if is_text and len(values) > MOST_CLASSES:
+        raise ValueError(
+            f"The target of {name} holds text with {len(values)} different values; at most {MOST_CLASSES} can be told "
+            f"apart: give another --target, or make numbers of it."
+        )
+    if is_text or (len(values) <= MOST_WHOLE_NUMBERS and bool((values == np.round(values)).all())):
+        return "classification", labels
+    return "regression", y
 
 
 def load(name: str, data_home: str | os.PathLike[str] | None = None, track: Track = untracked) -> Split:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Figures: findings become panels, drawn one by one for a page or together for a file."""
 
+import html
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Panel", "compose", "draw_alone", "panels", "subplots", "svg"]
+__all__ = ["Panel", "compose", "grid", "panels", "subplots", "svg"]
 
 # A method looks the same in every figure, and no two share a colour, a marker and a dash.
 STYLE = dict(zip(("MC", "QMC", "BQ", "SES", DEFAULT, NYSTROEM), STYLES, strict=True)) | {
@@ -52,7 +53,7 @@ def panels(found: Findings) -> dict[str, list[Panel]]:
     }
 
 
-def draw_alone(panel: Panel) -> "Figure":
+def _draw_alone(panel: Panel) -> "Figure":
     """A panel with its own legend below: readable at the width of a telephone."""
     figure, axes = subplots(1, 1, (4.6, 4.0))
     _draw(panel, axes[0, 0])
@@ -60,6 +61,18 @@ def draw_alone(panel: Panel) -> "Figure":
     n_columns = 3 if len(labels) > 4 else 2
     figure.legend(handles, labels, loc="outside lower center", ncols=n_columns, fontsize=8, frameon=False)
     return figure
+
+
+def grid(figures: dict[str, list[Panel]]) -> str:
+    """Panels, each a picture of its own, so that they find their places on a screen of any width."""
+    pictures = []
+    for name, chosen in figures.items():
+        for panel in chosen:
+            title = panel.title.replace("\n", ", ")
+            picture = svg(_draw_alone(panel), f"{name}: {title}")
+            pictures.append(f'<figure role="img" aria-label="{html.escape(title)}">{picture}</figure>')
+    kind = "panels" if len(pictures) % 3 == 0 else "panels pairs"
+    return f'<div class="{kind}">\n' + "\n".join(pictures) + "\n</div>" if pictures else ""
 
 
 def compose(chosen: list[Panel]) -> "Figure":

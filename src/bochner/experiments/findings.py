@@ -121,8 +121,8 @@ def standard_error(values: Floats) -> Floats:
 def percent(values: Floats) -> str:
     """Mean and standard error of errors (n_seeds,), in %, to the digits that a table has."""
     mean, error = 100.0 * float(values.mean()), 100.0 * float(standard_error(values))
-    digits = 3 if mean < 1.0 else 2
-    return f"{mean:.{digits}f}" + (f" ± {error:.{digits}f}" if len(values) > 1 else "")
+    digits = ".1e" if 0.0 < mean < 0.01 else ".3f" if mean < 1.0 else ".2f"
+    return f"{mean:{digits}}" + (f" ± {error:{digits}}" if len(values) > 1 else "")
 
 
 def lower(ours: Floats, theirs: Floats) -> Mask:

@@ -23,7 +23,16 @@ from sklearn.datasets import load_svmlight_file
 
 from bochner.blocks import Array, Floats
 
-__all__ = ["PACKINGS", "DamagedError", "read_arrays", "read_idx", "read_numbers", "read_svmlight", "read_table"]
+__all__ = [
+    "PACKINGS",
+    "DamagedError",
+    "read_arrays",
+    "read_idx",
+    "read_labelled_table",
+    "read_numbers",
+    "read_svmlight",
+    "read_table",
+]
 
 LARGEST = 1e150  # the squares of larger values overflow
 SEPARATORS = (",", ";", "\t")
@@ -55,41 +64,100 @@ def read_table(path: Path) -> tuple[Floats, list[str]]:
     left_out : list of str
         Columns that do not hold numbers.
     """
+    X, _, left_out = _read_table(path, None)
+    return X, left_out
+
+
+def read_labelled_table(path: Path, target: str) -> tuple[Floats, Array, list[str]]:
+    """The same with one column, or an array of an NPZ file, apart: numbers, or text.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from bochner.experiments.formats import read_labelled_table
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> np.savez(Path(folder.name) / "two.npz", X=[[1.0], [3.0]], kind=["x", "y"])
+    >>> X, y, left_out = read_labelled_table(Path(folder.name) / "two.npz", "kind")
+    >>> X.tolist(), y.tolist(), left_out
+    ([[1.0], [3.0]], ['x', 'y'], [])
+    >>> folder.cleanup()
+    """
+    X, y, left_out = _read_table(path, target)
+    y = np.asarray(y)
+    if y.dtype.kind == "f":
+        _check_values(f"{path}: column {target!r}", y)
+    if y.shape != (len(X),):
+        raise ValueError(f"{path} has {len(X)} rows and a target {target!r} of shape {y.shape}; give one value a row.")
+    return X, y, left_out
+
+
+def _read_table(path: Path, target: str | None) -> tuple[Floats, Array | None, list[str]]:
     readers = {".csv": _read_arrow, ".parquet": _read_arrow, ".npz": _read_npz}
     suffix = path.suffix.lower()
     if suffix not in readers:
         raise ValueError(f"{path} is not a table this command reads; give a {', '.join(readers)} file.")
     if not path.is_file():
         raise ValueError(f"{path} {'is a folder, not a file' if path.is_dir() else 'does not exist'}.")
-    X, left_out = readers[suffix](path)
+    X, y, left_out = readers[suffix](path, target)
     if not X.size:
         raise ValueError(f"{path} has no numbers in it: {X.shape[0]} rows, {X.shape[1]} numeric columns.")
-    bad = np.argwhere(~(np.abs(X) < LARGEST))
+    _check_values(str(path), X)
+    return X, y, left_out
+
+
+def _check_values(place: str, values: Floats) -> None:
+    bad = np.argwhere(~(np.abs(values) < LARGEST))
     if len(bad):
-        row, column = bad[0] + 1
+        where = ", numeric column ".join(str(index + 1) for index in bad[0])
         raise ValueError(
-            f"{path} has {len(bad)} missing, infinite or enormous values, the first in data row {row}, numeric column "
-            f"{column}; fill or drop them."
+            f"{place} has {len(bad)} missing, infinite or enormous values, the first in data row {where}; fill or drop "
+            f"them."
         )
-    return X, left_out
 
 
-def _read_arrow(path: Path) -> tuple[Floats, list[str]]:
+def _read_arrow(path: Path, target: str | None) -> tuple[Floats, Array | None, list[str]]:
     pa = _arrow()
     try:
         table = pa.csv.read_csv(path) if path.suffix.lower() == ".csv" else pa.parquet.read_table(path)
         names = table.column_names
     except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
-    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
-    numeric = [any(test(column.type) for test in tests) for column in table.columns]
+    y = None
+    if target is not None:
+        _check_name(path, target, names)
+        y = _label_column(pa, path, target, table.column(target))
+        table = table.drop_columns([target])
+    numeric = [_is_numeric(pa, column) for column in table.columns]
     columns = [
         column.cast(pa.float64(), safe=False).to_numpy()
         for column, chosen in zip(table.columns, numeric, strict=True)
         if chosen
     ]
     X = np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
-    return X, [name for name, chosen in zip(names, numeric, strict=True) if not chosen]
+    return X, y, [name for name, chosen in zip(table.column_names, numeric, strict=True) if not chosen]
+
+
+def _check_name(path: Path, target: str, names: list[str]) -> None:
+    if names.count(target) != 1:
+        wrong = "more than one column" if target in names else "no column"
+        shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+        raise ValueError(f"{path} has {wrong} named {target!r} for --target; its columns are {shown}.")
+
+
+def _label_column(pa: Any, path: Path, target: str, column: Any) -> Array:
+    """The column's values: numbers, or text."""
+    if _is_numeric(pa, column):
+        return np.asarray(column.cast(pa.float64(), safe=False).to_numpy())
+    if column.null_count:
+        raise ValueError(f"{path}: column {target!r} has {column.null_count} missing values; fill or drop them.")
+    return np.array([str(value) for value in column.to_pylist()])
+
+
+def _is_numeric(pa: Any, column: Any) -> bool:
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    return any(test(column.type) for test in tests)
 
 
 def _arrow() -> Any:
@@ -102,23 +170,27 @@ def _arrow() -> Any:
     return pyarrow
 
 
-def _read_npz(path: Path) -> tuple[Floats, list[str]]:
-    tables = {}
+def _read_npz(path: Path, target: str | None) -> tuple[Floats, Array | None, list[str]]:
+    arrays = {}
     try:
         with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as archive:
             names = archive.files
             for name in names:
                 with suppress(ValueError):  # an array of objects is not a table, and nothing is unpickled
-                    array = archive[name]
-                    if array.ndim == 2 and array.dtype.kind in "biuf":
-                        tables[name] = array
+                    arrays[name] = archive[name]
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path} cannot be read as an npz file: it is damaged or something else.") from error
+    y = None
+    if target is not None:
+        _check_name(path, target, list(arrays))
+        y = arrays.pop(target)
+        y = y.astype(np.float64 if y.dtype.kind in "biuf" else np.str_)
+    tables = {name: array for name, array in arrays.items() if array.ndim == 2 and array.dtype.kind in "biuf"}
     if not tables:
         raise ValueError(f"{path} holds no two-dimensional numeric array; it holds {', '.join(names) or 'nothing'}.")
     # X by its usual names, else the largest table.
     chosen = next((name for name in ("X", "X_train") if name in tables), max(tables, key=lambda n: tables[n].size))
-    return tables[chosen].astype(np.float64), [name for name in names if name != chosen]
+    return tables[chosen].astype(np.float64), y, [name for name in names if name not in (chosen, target)]
 
 
 def read_numbers(path: Path) -> Floats:

@@ -83,6 +83,7 @@ def write_page(summary: Summary, path: Path) -> None:
     study, data = summary.study, summary.data
     page = fill(
         "page.html",
+        f"kernel error on {data.name}",
         name=html.escape(data.name),
         shape=f"{len(data.X_train)} rows to fit on, {len(data.X_test)} held-out rows, {data.X_train.shape[1]} columns",
         verdict=html.escape(summary.verdict()),

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bochner.experiments.figures import Panel, compose, draw_alone, panels, svg
+from bochner.experiments.figures import compose, grid, panels, svg
 from bochner.experiments.findings import Findings, Verdict, percent
 from bochner.experiments.pages import fill, html_table, write_atomically
 from bochner.experiments.run import Plan
@@ -94,6 +94,7 @@ class Reproduction:
         made = sorted({row.versions for found in self.findings for row in found.rows})
         return fill(
             "reproduction.html",
+            "the paper reproduced",
             summary=html.escape(self._summary()),
             contents=contents,
             data=html_table(*self._data()),
@@ -123,7 +124,7 @@ class Reproduction:
             f"{verdict.outcome}</span> {html.escape(verdict.sentence)}</li>"
             for verdict in self.verdicts[study.name]
         )
-        pictures = _grid(self.panels[study.name])
+        pictures = grid(self.panels[study.name])
         table = html_table(*_table(found)) if study.name == "table2" else ""
         return (
             f'<section id="{study.name}">\n<h2>{html.escape(study.title)}</h2>\n<p>The paper, in our words:</p>\n'
@@ -149,18 +150,6 @@ class Reproduction:
 
 def _line(verdict: Verdict) -> str:
     return f"{verdict.dataset}, {verdict.part}: {verdict.outcome}. {verdict.sentence}"
-
-
-def _grid(figures: dict[str, list[Panel]]) -> str:
-    """Panels, each a picture of its own, so that they find their places on a screen of any width."""
-    pictures = []
-    for name, chosen in figures.items():
-        for panel in chosen:
-            title = panel.title.replace("\n", ", ")
-            picture = svg(draw_alone(panel), f"{name}: {title}")
-            pictures.append(f'<figure role="img" aria-label="{html.escape(title)}">{picture}</figure>')
-    kind = "panels" if len(pictures) % 3 == 0 else "panels pairs"
-    return f'<div class="{kind}">\n' + "\n".join(pictures) + "\n</div>" if pictures else ""
 
 
 def _table(found: Findings) -> tuple[list[str], list[list[str]]]:

@@ -22,7 +22,19 @@ from bochner.experiments.store import Row, Store, Trial
 from bochner.experiments.studies import BANDWIDTH, METHODS, NYSTROEM, KernelStudy, Study, method_name
 from bochner.transformer import FourierFeatures
 
-__all__ = ["KernelRow", "Plan", "run_kernel_study", "versions"]
+__all__ = [
+    "KernelRow",
+    "Plan",
+    "exact_kernel",
+    "median_distance",
+    "nystroem",
+    "relative_error",
+    "run_kernel_study",
+    "sample",
+    "targets",
+    "timed",
+    "versions",
+]
 
 PACKAGES = ("bochner", "numpy", "scipy", "scikit-learn")
 
@@ -56,10 +68,10 @@ def _fit_all(study: KernelStudy, data: Split, size: int, seed: int) -> list[Kern
         features = FourierFeatures(
             length_scale=scale, n_frequencies=size, sampler=sampler, weighting=weighting, random_state=seed
         )
-        error = _relative_error(exact, features.fit(data.X_train).transform(data.X_test))
+        error = relative_error(exact, features.fit(data.X_train).transform(data.X_test))
         rows.append(KernelRow(method_name(sampler, weighting), size, seed, error))
-    landmarks = _nystroem(scale, size, seed, len(data.X_train)).fit(data.X_train)
-    rows.append(KernelRow(NYSTROEM, size, seed, _relative_error(exact, landmarks.transform(data.X_test))))
+    landmarks = nystroem(scale, size, seed, len(data.X_train)).fit(data.X_train)
+    rows.append(KernelRow(NYSTROEM, size, seed, relative_error(exact, landmarks.transform(data.X_test))))
     return rows
 
 
@@ -80,7 +92,7 @@ class Plan:
         self.tuning = tuning
         self._sampled: dict[tuple[str, int, int], Split] = {}
         self.fingerprints = {name: _fingerprint(split) for name, split in self.splits.items()}
-        self.medians = {name: _median(split) for name, split in self.splits.items()}
+        self.medians = {name: median_distance(split) for name, split in self.splits.items()}
         self.n_problems = {split.name: _n_problems(split) for split in self.splits.values()}
 
     def datasets(self, study: Study) -> list[str]:
@@ -187,7 +199,7 @@ class Plan:
         study, split = self._study(trial), self.split(trial)
         key = (split.name, study.n_train, study.n_test)
         if key not in self._sampled:  # the same arrays every time: processes then share one copy
-            self._sampled[key] = _sample(split, study.n_train, study.n_test)
+            self._sampled[key] = sample(split, study.n_train, study.n_test)
         return self._sampled[key]
 
 
@@ -198,30 +210,30 @@ def versions() -> str:
 
 def _run_job(trials: list[Trial], measure: str, data: Split) -> list[Row]:
     """The rows of trials that share their data and length scale."""
-    exact = _exact_kernel(data, trials[0].length_scale) if measure == "kernel" else None
+    exact = exact_kernel(data, trials[0].length_scale) if measure == "kernel" else None
     return [MEASURES[measure](trial, data, exact) for trial in trials]
 
 
 def _kernel_row(trial: Trial, data: Split, exact: Floats) -> Row:
-    features, fit_seconds = _timed(_features(trial, data.X_train.shape).fit, data.X_train)
-    columns, transform_seconds = _timed(features.transform, data.X_test)
-    return _finished(trial, fit_seconds, transform_seconds, error=_relative_error(exact, columns))
+    features, fit_seconds = timed(_features(trial, data.X_train.shape).fit, data.X_train)
+    columns, transform_seconds = timed(features.transform, data.X_test)
+    return _finished(trial, fit_seconds, transform_seconds, error=relative_error(exact, columns))
 
 
 def _prediction_row(trial: Trial, data: Split, exact: None) -> Row:
     begin = perf_counter()
     features = _features(trial, data.X_train.shape).fit(data.X_train)
     train = features.transform(data.X_train)
-    test, transform_seconds = _timed(features.transform, data.X_test)
+    test, transform_seconds = timed(features.transform, data.X_test)
     error = regression_error if data.task == "regression" else classification_error
-    y_train, y_test = _targets(data)
+    y_train, y_test = targets(data)
     outcome = error(train, y_train, test, y_test)
     fit_seconds = perf_counter() - begin - transform_seconds
     return _finished(trial, fit_seconds, transform_seconds, **outcome._asdict())
 
 
 def _weights_row(trial: Trial, data: Split, exact: None) -> Row:
-    features, fit_seconds = _timed(_features(trial, data.X_train.shape).fit, data.X_train)
+    features, fit_seconds = timed(_features(trial, data.X_train.shape).fit, data.X_train)
     weights = " ".join(f"{weight:.6g}" for weight in features.weights_)
     return _finished(trial, fit_seconds, 0.0, weights=weights)
 
@@ -244,7 +256,7 @@ def _features(trial: Trial, shape: tuple[int, ...]) -> BaseEstimator:
     """The trial's map of rows of so many columns to 2 M columns."""
     n_rows, n_columns = shape
     if trial.method == NYSTROEM:
-        return _nystroem(trial.length_scale, trial.n_frequencies, trial.seed, n_rows)
+        return nystroem(trial.length_scale, trial.n_frequencies, trial.seed, n_rows)
     method = METHODS[trial.method]
     return FourierFeatures(
         length_scale=trial.length_scale,
@@ -255,12 +267,13 @@ def _features(trial: Trial, shape: tuple[int, ...]) -> BaseEstimator:
     )
 
 
-def _nystroem(length_scale: float, size: int, seed: int, n_rows: int) -> Nystroem:
+def nystroem(length_scale: float, size: int, seed: int, n_rows: int) -> Nystroem:
     """Nystroem with uniformly sampled landmarks, at the same width; more landmarks than rows there cannot be."""
     return Nystroem(gamma=0.5 / length_scale**2, n_components=min(2 * size, n_rows), random_state=seed)
 
 
-def _targets(data: Split) -> tuple[Array, Array]:
+def targets(data: Split) -> tuple[Array, Array]:
+    """What the training and the test rows are to predict."""
     if data.y_train is None or data.y_test is None:
         raise ValueError(f"{data.name} has no targets to predict.")
     return data.y_train, data.y_test
@@ -268,19 +281,21 @@ def _targets(data: Split) -> tuple[Array, Array]:
 
 def _n_problems(data: Split) -> float:
     """How many times the work of a Gram matrix a model on the data takes, roughly."""
-    return 2.0 if data.task == "regression" else 4.0 * max(1, len(np.unique(_targets(data)[0])) - 1)
+    return 2.0 if data.task == "regression" else 4.0 * max(1, len(np.unique(targets(data)[0])) - 1)
 
 
 def _counts_pairs(method: str) -> bool:
     return method in METHODS and not isinstance(METHODS[method].weighting, str)
 
 
-def _exact_kernel(data: Split, length_scale: float) -> Floats:
+def exact_kernel(data: Split, length_scale: float) -> Floats:
+    """The Gaussian kernel of the test rows."""
     reference = FourierFeatures(length_scale=length_scale, n_frequencies=1, weighting="uniform", random_state=0)
     return np.asarray(reference.fit(data.X_test).exact_kernel(data.X_test))
 
 
-def _relative_error(exact: Floats, features: Floats) -> float:
+def relative_error(exact: Floats, features: Floats) -> float:
+    """Relative Frobenius error of the inner products of features."""
     return float(np.linalg.norm(exact - features @ features.T) / np.linalg.norm(exact))
 
 
@@ -293,14 +308,14 @@ def _smallest_good(errors: Mapping[float, list[float]]) -> float:
     return min(scale for scale, mean in means.items() if mean <= means[lowest] + noise)
 
 
-def _sample(split: Split, n_train: int, n_test: int) -> Split:
+def sample(split: Split, n_train: int, n_test: int, seed: int = 0) -> Split:
     """At most so many rows, drawn at random."""
 
     def draw(most: int, *parts: Any) -> list[Any]:
         n_rows = len(parts[0])
         if n_rows <= most:
             return list(parts)
-        rows = np.sort(np.random.default_rng(0).permutation(n_rows)[:most])
+        rows = np.sort(np.random.default_rng(seed).permutation(n_rows)[:most])
         return [part if part is None else part[rows] for part in parts]
 
     X_train, y_train = draw(n_train, split.X_train, split.y_train)
@@ -308,7 +323,7 @@ def _sample(split: Split, n_train: int, n_test: int) -> Split:
     return replace(split, X_train=X_train, y_train=y_train, X_test=X_test, y_test=y_test)
 
 
-def _median(split: Split) -> float:
+def median_distance(split: Split) -> float:
     """The median distance of the training rows, in few digits: it is part of a row's identity."""
     reference = FourierFeatures(n_frequencies=1, weighting="uniform", random_state=0).fit(split.X_train)
     return float(f"{reference.length_scale_:.4g}")
@@ -324,7 +339,8 @@ def _fingerprint(split: Split) -> str:
     return digest.hexdigest()[:8]
 
 
-def _timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+def timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+    """What a function returns, and the seconds it takes."""
     begin = perf_counter()
     result = function(*arguments)
     return result, perf_counter() - begin

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import product
-from typing import Literal
+from typing import Any, Literal
 
 from sklearn.base import clone
 
@@ -14,19 +14,27 @@ from bochner.weights import Quadrature, Stein, Weighting
 
 __all__ = [
     "BANDWIDTH",
+    "COMPARISON",
     "DEMO",
+    "KMEANS_NYSTROEM",
+    "LIMIT",
     "METHODS",
     "NYSTROEM",
     "PAPER_ERRORS",
+    "RECIPES",
     "STUDIES",
     "TASK_SIZES",
+    "ComparisonStudy",
     "KernelStudy",
+    "Recipe",
     "Study",
     "method_name",
     "quick",
 ]
 
 NYSTROEM = "Nystroem"
+KMEANS_NYSTROEM = "k-means Nystroem"
+LIMIT = "SVD limit"
 QMC = "quasi-Monte Carlo"
 REVISION = 1  # of how rows are made; to be raised with a change of the code that changes them
 DEFAULT = "orthogonal + stein"
@@ -63,6 +71,78 @@ DEMO = KernelStudy(
     n_frequencies=(16, 32, 64, 128, 256, 512),
     seeds=(0, 1, 2, 3),
 )
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Fourier features for a number of columns: the weighting, the frequencies a column, the moves of them."""
+
+    weighting: str
+    pool: float = 0.5
+    refine: int = 0
+
+    def settings(self, width: int) -> dict[str, Any]:
+        """The parameters of `FourierFeatures` that are not its defaults.
+
+        Examples
+        --------
+        >>> from bochner.experiments.studies import RECIPES
+        >>> RECIPES["matrix"].settings(64)
+        {'weighting': 'matrix', 'n_frequencies': 512, 'n_components': 64}
+        """
+        chosen: dict[str, Any] = {"weighting": self.weighting, "n_frequencies": int(self.pool * width)}
+        compressed = {"n_components": width} if self.weighting == "matrix" else {}
+        return chosen | compressed | ({"refine": self.refine} if self.refine else {})
+
+    def call(self, width: int) -> str:
+        """What to write in a program."""
+        return f"FourierFeatures({', '.join(f'{name}={value!r}' for name, value in self.settings(width).items())})"
+
+
+RECIPES = {
+    "uniform": Recipe("uniform"),
+    "shrinkage": Recipe("shrinkage"),
+    "quadrature": Recipe("quadrature"),
+    "stein": Recipe("stein"),
+    "refined stein": Recipe("stein", refine=60),
+    "matrix": Recipe("matrix", pool=8),
+    "refined matrix": Recipe("matrix", pool=4, refine=20),
+}
+
+
+@dataclass(frozen=True)
+class ComparisonStudy:
+    """Error and time of everything that makes a number of columns, and the limit that none of it can pass.
+
+    Attributes
+    ----------
+    widths : tuple of int
+        Numbers of columns, rising.
+    factors : tuple of float
+        Length scales in units of the median distance; 1 is among them.
+    seeds : tuple of int
+        Repetitions.
+    n_rows : int
+        The most rows that are fitted on, and the most that are measured on.
+    """
+
+    widths: tuple[int, ...]
+    factors: tuple[float, ...]
+    seeds: tuple[int, ...]
+    n_rows: int = 2000
+
+    @property
+    def methods(self) -> list[str]:
+        """Names of the compared methods, the limit not among them."""
+        return [*RECIPES, NYSTROEM, KMEANS_NYSTROEM]
+
+    @property
+    def n_measurements(self) -> int:
+        """How many rows the study has."""
+        return (len(self.methods) + 1) * len(self.widths) * len(self.factors) * len(self.seeds)
+
+
+COMPARISON = ComparisonStudy(widths=(64, 256), factors=(0.5, 1.0, 2.0), seeds=(0, 1, 2, 3))
 
 
 @dataclass(frozen=True)
