@@ -260,8 +260,8 @@ class TestMatrix:
         assert both <= matrix
         assert matrix <= 0.8 * landmarks
 
-    @pytest.mark.parametrize("n", [4, 20, 60, 200])
-    def test_few_rows_do_not_make_it_worse_than_plain_features(self, n):
+    @pytest.mark.parametrize(("n", "bound"), [(4, 1.1), (20, 1.02), (60, 1.0), (200, 1.0)])
+    def test_few_rows_do_not_make_it_worse_than_plain_features(self, n, bound):
         """At full width a matrix that was learned from next to nothing stays next to the identity."""
         ratios = []
         for seed in range(5):
@@ -275,7 +275,7 @@ class TestMatrix:
                 for weighting in ("matrix", "uniform")
             )
             ratios.append(matrix / plain)
-        assert np.mean(ratios) < 1.02
+        assert np.mean(ratios) < bound
 
     @pytest.mark.parametrize("refine", [0, 5])
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from bochner.blocks import Floats, in_threads
+from bochner.blocks import Floats, in_threads, serial_blas
 
 __all__ = ["best_matrix"]
 
@@ -69,20 +69,28 @@ class _Fit:
 
 @dataclass(frozen=True)
 class _Judge:
-    """Rows that a fit has not seen, in the fit's orthonormal columns."""
+    """Rows that a fit has not seen, in the fit's orthonormal columns.
+
+    With `whole`, the directions of the pool that no row of the fit has shown count as well; they stay as they are.
+    """
 
     fit: _Fit
+    whole: bool
     gram: Floats
     target: Floats
 
     @classmethod
-    def of(cls, fit: _Fit, features: Floats, exact: Floats) -> "_Judge":
+    def of(cls, fit: _Fit, features: Floats, exact: Floats, whole: bool) -> "_Judge":
         columns = features @ fit.whitening
-        return cls(fit, columns.T @ columns, columns.T @ (exact @ columns))
+        if whole:
+            exact = exact - features @ features.T
+        return cls(fit, whole, columns.T @ columns, columns.T @ (exact @ columns))
 
     def risk(self, alpha: float) -> float:
         """Squared error of the fit's kernel on these rows, but for a constant."""
         kernel = self.fit.shrunk(alpha)
+        if self.whole:
+            kernel.flat[:: len(kernel) + 1] -= self.fit.spectrum
         product = kernel @ self.gram
         return float(np.vdot(product, product.T) - 2.0 * np.vdot(kernel, self.target))
 
@@ -133,16 +141,22 @@ def best_matrix(features: Floats, exact: Floats, counts: Floats, n_columns: int,
         return _Fit.of(features[rows], exact[rows, rows], float(counts[rows].sum()))
 
     if len(alphas) == 1 or n_rows == 1:  # a single row cannot be held out: it is trusted least
-        return fit(everything).columns(float(alphas.max()), n_columns)
+        with serial_blas():  # no bit of the matrix depends on the number of threads
+            return fit(everything).columns(float(alphas.max()), n_columns)
 
     # The largest first: the two threads are then busy for about as long.
     whole, *halves = in_threads(fit, [everything, first, second])
-    pairs = [(halves[0], second), (halves[1], first)]
-    judges = list(in_threads(lambda pair: _Judge.of(pair[0], features[pair[1]], exact[pair[1], pair[1]]), pairs))
+    keeps_all = n_columns > len(whole.spectrum)
+
+    def judge(pair: tuple[_Fit, slice]) -> _Judge:
+        return _Judge.of(pair[0], features[pair[1]], exact[pair[1], pair[1]], keeps_all)
+
+    judges = list(in_threads(judge, [(halves[0], second), (halves[1], first)]))
     best, best_risk = 0.0, np.inf
     for alpha in np.sort(alphas)[::-1].tolist():
         risk = sum(in_threads(partial(_Judge.risk, alpha=alpha), judges))
         if risk > best_risk:
             break
         best, best_risk = alpha, risk
-    return whole.columns(best, n_columns)
+    with serial_blas():
+        return whole.columns(best, n_columns)

@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 from sklearn.utils._param_validation import Interval
 
-from bochner.blocks import Floats, for_each_span, is_sparse, row_blocks, to_dense
+from bochner.blocks import Floats, in_threads, is_sparse, row_blocks, row_spans, to_dense
 
 __all__ = [
     "KERNELS",
@@ -367,7 +367,7 @@ def kernel_matrix(kernel: Kernel, points: Any) -> Floats:
     def work(span: slice) -> None:
         exact[span] = kernel(points[span], points)
 
-    for_each_span(work, n_points, 128)
+    list(in_threads(work, row_spans(n_points, 128)))  # pieces that do not depend on the number of threads
     return exact
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from bochner.blocks import Floats, Rows, distinct_rows, sample_rows, sum_over_spans
+from bochner.blocks import Floats, Rows, distinct_rows, row_weights, sample_rows, sum_over_spans
 from bochner.features import fourier_map
 from bochner.kernels import Kernel, kernel_matrix
 
@@ -80,8 +80,10 @@ def refine(
     judge = KernelObjective.of(kernel, points[held], counts[held])
     start = _Step(frequencies, np.sqrt(np.maximum(weights, LEAST_WEIGHT / len(weights))))
 
+    row_counts = row_weights(X)
+    n_rows = float(X.shape[0] if row_counts is None else row_counts.sum())
     unit = objective.value(frequencies, np.sqrt(weights)) or 1.0
-    least = LEAST_GAIN**2 * judge.value(frequencies, np.sqrt(weights))
+    least = LEAST_GAIN**2 * judge.value(frequencies, np.sqrt(weights), n_rows)
     best, since = (frequencies, weights), 0
 
     def loss(flat: Floats) -> tuple[float, Floats]:
@@ -91,7 +93,7 @@ def refine(
     def keep_best(flat: Floats) -> None:
         nonlocal best, least, since
         moved, amplitudes = start.at(flat)
-        risk = judge.value(moved, amplitudes)
+        risk = judge.value(moved, amplitudes, n_rows)
         since += 1
         if risk < least:
             best, least, since = (moved, np.square(amplitudes)), risk, 0
@@ -144,14 +146,19 @@ class KernelObjective:
         roots = np.sqrt(counts)
         exact = kernel_matrix(kernel, points)
         exact *= roots[:, None] * roots
-        return cls(points, roots, exact, float(np.vdot(exact, exact)))
+        return cls(points, roots, exact, float(np.square(exact).sum()))
 
-    def value(self, frequencies: Floats, amplitudes: Floats) -> float:
-        """The squared error."""
+    def value(self, frequencies: Floats, amplitudes: Floats, n_rows: float | None = None) -> float:
+        """The squared error; with `n_rows`, the diagonal has the share that it has in a matrix of so many rows."""
         features = self._features(frequencies) * np.tile(amplitudes, 2)
         products = sum_over_spans(self._energy_part(features), len(features), SPAN_ROWS)
-        gram = self._gram(features)
-        return float(self.energy - 2.0 * products[0] + np.vdot(gram, gram))
+        value = float(self.energy - 2.0 * products[0] + np.square(self._gram(features)).sum())
+        size = float(np.square(self.roots).sum())
+        if n_rows is None or size <= 1.0:
+            return value
+        own = np.diagonal(self.exact) - np.square(features).sum(axis=1)
+        diagonal = float(np.square(own / self.roots).sum())  # of the pairs of a row and itself, not of its copies
+        return (value - diagonal) * (n_rows - 1.0) / (size - 1.0) + diagonal
 
     def with_gradient(self, frequencies: Floats, amplitudes: Floats) -> tuple[float, Floats, Floats]:
         """The squared error, its gradient in the frequencies, its gradient in the amplitudes."""
@@ -173,7 +180,7 @@ class KernelObjective:
             )
 
         sums = sum_over_spans(part, len(features), SPAN_ROWS)
-        value = float(self.energy - 2.0 * sums[0] + np.vdot(gram, gram))
+        value = float(self.energy - 2.0 * sums[0] + np.square(gram).sum())
         return value, sums[1 + m :].reshape(frequencies.shape), sums[1 : 1 + m]
 
     def _features(self, frequencies: Floats) -> Floats:

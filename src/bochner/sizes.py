@@ -77,10 +77,14 @@ def smallest_size(
     100
     """
     spread = float(ndtri(confidence))
-    size, slope = _crossing(error_at, tolerance, largest)
+
+    def floored(size: int, division: int, draw: int) -> float:
+        return max(error_at(size, division, draw), 1e-3 * tolerance)  # rounding errors have no slope
+
+    size, slope = _crossing(floored, tolerance, largest)
     passed: dict[int, float] = {}
     for _ in range(ATTEMPTS):
-        mean, deviation = _trials(error_at, size)
+        mean, deviation = _trials(floored, size)
         excess = mean + spread * deviation - np.log(tolerance)
         moved = int(np.clip(np.ceil(size * np.exp(-excess / slope) - 1e-9), 1, 2 * largest))
         if excess <= 1e-9:
@@ -100,7 +104,7 @@ def smallest_size(
 
 def _trials(error_at: Callable[[int, int, int], float], size: int) -> tuple[float, float]:
     """Mean of the log errors at a size, and the standard deviation of one of another draw from it."""
-    logs = np.log([[max(error_at(size, 1 + i, j), 1e-300) for j in range(2)] for i in range(DIVISIONS)])
+    logs = np.log([[error_at(size, 1 + i, j) for j in range(2)] for i in range(DIVISIONS)])
     between_draws = np.square(logs[:, 0] - logs[:, 1]).mean() / 2.0
     of_the_mean = logs.mean(axis=1).var(ddof=1) / DIVISIONS
     return float(logs.mean()), float(np.sqrt(between_draws + of_the_mean))
@@ -112,7 +116,7 @@ def _crossing(error_at: Callable[[int, int, int], float], tolerance: float, larg
     for size in _guesses(tried, tolerance):
         if size > largest:
             raise _out_of_reach(size, tolerance, largest)
-        tried[size] = max(error_at(size, 0, 0), 1e-300)
+        tried[size] = error_at(size, 0, 0)
     above, below, slope = _bracket(tried, tolerance)
     if above is None:
         return below, slope

@@ -238,11 +238,12 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self._validate_params()
         _check_fraction("tolerance", tolerance)
         _check_fraction("confidence", confidence)
-        X, weights = self._validate_training(X, None)
-        measuring, *_, sizing = self._random_streams()
-        length_scale = self._resolve_length_scale(X, measuring, weights)
+        features: FourierFeatures = clone(self)  # which stays unfitted
+        X, weights = features._validate_training(X, None)
+        measuring, *_, sizing = features._random_streams()
+        length_scale = features._resolve_length_scale(X, measuring, weights)
         _check_resolution(X, length_scale)
-        return self._suggestion(X, weights, length_scale, tolerance, confidence, sizing)
+        return features._suggestion(X, weights, length_scale, tolerance, confidence, sizing)
 
     def transform(self, X: Any, out: Array | None = None) -> Array:
         """Map rows to weighted Fourier features.

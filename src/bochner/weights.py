@@ -53,7 +53,7 @@ __all__ = [
 
 PAPER_GRID = tuple(2.0**exponent for exponent in range(-8, 9, 2))
 PAIRS_PER_FREQUENCY = 4  # the paper: "2 to 4 times the number of random features" are enough
-MATRIX_GRID = tuple(10.0**exponent for exponent in range(-7, 1))
+MATRIX_GRID = (*(10.0**exponent for exponent in range(-7, 1)), 1e3)  # the last one trusts the data next to nothing
 JITTERS = (1e-10, 1e-8, 1e-6, 1e-4)
 
 
