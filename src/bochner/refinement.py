@@ -21,10 +21,11 @@ from bochner.kernels import Kernel, kernel_matrix
 __all__ = ["KernelObjective", "refine"]
 
 N_POINTS = 2000  # a quarter of them judge what the others have learned
-PATIENCE = 10  # iterations without a gain on the points that judge
-LEAST_GAIN = 0.99  # of the error there: less is taken for chance
+LEAST_GAIN = 0.99  # of the error at the start, on the points that judge: less is taken for chance
+MOST_LOSS = 1.02  # of the smallest error there: more is taken for learning by heart
+PATIENCE = 20  # iterations beyond that before all is lost
 SPAN_ROWS = 128
-AMPLITUDE_STEP = 0.1  # the weights start at their optimum and the frequencies do not: those are to move
+AMPLITUDE_STEP = 0.2  # the weights start at their optimum and the frequencies do not: those are to move
 LEAST_WEIGHT = 0.1  # of 1/M: a frequency of weight zero would have no gradient
 
 
@@ -33,8 +34,8 @@ def refine(
 ) -> tuple[Floats, Floats]:
     """Move frequencies and weights to a smaller kernel error by L-BFGS; the map costs the same afterwards.
 
-    A quarter of the sampled points is held out: the iterate with the smallest error there is kept, and none at all
-    unless that error is 1 % below the one at the start.
+    A quarter of the sampled points is held out. The last iterate is kept whose error there is within 2 % of the
+    smallest (which of those is the smallest is chance), and none at all unless it is 1 % below the one at the start.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ def refine(
     row_counts = row_weights(X)
     n_rows = float(X.shape[0] if row_counts is None else row_counts.sum())
     unit = objective.value(frequencies, np.sqrt(weights)) or 1.0
-    least = LEAST_GAIN**2 * judge.value(frequencies, np.sqrt(weights), n_rows)
+    worst = least = LEAST_GAIN**2 * judge.value(frequencies, np.sqrt(weights), n_rows)
     best, since = (frequencies, weights), 0
 
     def loss(flat: Floats) -> tuple[float, Floats]:
@@ -95,8 +96,8 @@ def refine(
         moved, amplitudes = start.at(flat)
         risk = judge.value(moved, amplitudes, n_rows)
         since += 1
-        if risk < least:
-            best, least, since = (moved, np.square(amplitudes)), risk, 0
+        if risk < min(worst, MOST_LOSS**2 * least):
+            best, least, since = (moved, np.square(amplitudes)), min(least, risk), 0
         if since >= PATIENCE:
             raise StopIteration
 
