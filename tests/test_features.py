@@ -153,3 +153,15 @@ def test_an_error_in_a_thread_reaches_the_caller_and_lifts_the_limit():
         with pytest.raises(RuntimeError, match="in a thread"):
             for_each_span(fail, 1000, 10)
         assert {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"} == {2}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_matrix_is_a_product_on_the_right(rng, dtype):
+    X, W = rng.normal(size=(700, 3)).astype(dtype), rng.normal(size=(40, 3)).astype(dtype)
+    weights, matrix = np.full(40, 0.025, dtype=dtype), rng.normal(size=(80, 5)).astype(dtype)
+    product = fourier_map(X, W, weights) @ matrix
+    mapped = fourier_map(X, W, weights, matrix=matrix)
+    assert mapped.dtype == dtype
+    tolerance = 50 * np.finfo(dtype).eps
+    np.testing.assert_allclose(mapped, product, atol=tolerance * np.abs(product).max())
+    np.testing.assert_allclose(fourier_gram(X, W, weights, matrix), product.T @ product, rtol=2000 * tolerance)

@@ -70,7 +70,9 @@ def fourier_map(
     return out
 
 
-def fourier_gram(X: Any, frequencies: "Array | HadamardFrequencies", weights: Array) -> Floats:
+def fourier_gram(
+    X: Any, frequencies: "Array | HadamardFrequencies", weights: Array, matrix: Array | None = None
+) -> Floats:
     """The Gram matrix of the features, summed over blocks of rows in float64; the features are never held whole.
 
     Parameters
@@ -81,10 +83,12 @@ def fourier_gram(X: Any, frequencies: "Array | HadamardFrequencies", weights: Ar
         One frequency a row.
     weights : ndarray of shape (n_frequencies,)
         Non-negative weights.
+    matrix : ndarray of shape (2 * n_frequencies, width), default=None
+        What the columns are multiplied by; None leaves the 2 * n_frequencies columns as they are.
 
     Returns
     -------
-    ndarray of shape (2 * n_frequencies, 2 * n_frequencies)
+    ndarray of shape (width, width)
         Sum over rows of the outer products of their features.
 
     Examples
@@ -95,9 +99,10 @@ def fourier_gram(X: Any, frequencies: "Array | HadamardFrequencies", weights: Ar
     array([[8., 0.],
            [0., 0.]])
     """
-    width = 2 * len(frequencies)
+    block_map = BlockMap(frequencies, weights, matrix)
+    width = block_map.width
     totals = np.zeros((1, width + 1, width + 1))
-    add_moments(totals, BlockMap(frequencies, weights), X, np.empty((X.shape[0], 0)))
+    add_moments(totals, block_map, X, np.empty((X.shape[0], 0)))
     return totals[0, :width, :width]
 
 
