@@ -235,7 +235,7 @@ class TestMatrix:
 
     def test_auto_with_a_number_of_columns_is_a_pool_for_them(self, digits):
         features = FourierFeatures(n_frequencies="auto", n_components=5, weighting="matrix", random_state=0)
-        assert features.fit(digits).matrix_.shape == (80, 5)
+        assert features.fit(digits).matrix_.shape == (120, 5)
 
     def test_the_ladder_on_held_out_rows(self, digits):
         """At 32 columns: plain weights, stein weights, refined frequencies, a matrix on a pool; and Nystroem."""
@@ -355,7 +355,7 @@ class TestSuggestion:
         features = FourierFeatures(n_frequencies="auto", tolerance=0.05, weighting="matrix", random_state=0).fit(digits)
         n_frequencies, n_components, error = features.suggest(digits, tolerance=0.05)
         assert features.transform(digits[:2]).shape[1] == n_components
-        assert n_frequencies == 8 * n_components
+        assert n_frequencies == 12 * n_components
         assert error < 0.05
         assert features.kernel_error(digits, random_state=0).error < 0.05
 

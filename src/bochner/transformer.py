@@ -32,7 +32,7 @@ __all__ = ["FourierFeatures"]
 
 POSITIVE = Interval(Real, 0, np.inf, closed="neither")
 FEW_ROWS = 2000  # as many as the weightings look at by default
-POOL = 8  # frequencies a column of a suggested matrix
+POOL = 12  # frequencies a column of a suggested matrix
 LARGEST_SIZE = 16384  # frequencies that `suggest` tries
 
 
@@ -64,7 +64,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         map.
     n_components : int, default=None
         Number of columns; None means ``2 * n_frequencies``. Fewer are a compression: by the best matrix with
-        ``weighting="matrix"``, for which eight frequencies a column are a good pool (and what "auto" takes), by
+        ``weighting="matrix"``, for which twelve frequencies a column are a good pool (and what "auto" takes), by
         principal components with the other weightings.
     refine : int, default=0
         Iterations that move frequencies and weights together to a smaller error; 60 go most of the way. They end
@@ -206,7 +206,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """How many features these settings need for a kernel error below a tolerance.
 
         Sizes are tried on up to 4,000 rows, some to fit and the others to judge; no larger kernel matrix is made than
-        that of 2,000 rows. With ``weighting="matrix"`` it is the number of columns that counts, with eight
+        that of 2,000 rows. With ``weighting="matrix"`` it is the number of columns that counts, with twelve
         frequencies a column.
 
         Parameters

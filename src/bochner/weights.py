@@ -453,7 +453,7 @@ class Matrix(Weighting):
     The approximate kernel is :math:`F A F^T`, F the pool's plain features and A the positive semidefinite matrix of
     rank `n_components` that comes closest to the exact kernel on sampled rows, shrunk towards the plain kernel
     :math:`F F^T`; see `bochner.compression.best_matrix`. The larger the pool for a number of columns, the lower the
-    error and the slower the map: eight frequencies a column are a good start.
+    error and the slower the map: twelve frequencies a column are a good start.
 
     Parameters
     ----------

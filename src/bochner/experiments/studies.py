@@ -88,7 +88,7 @@ class Recipe:
         --------
         >>> from bochner.experiments.studies import RECIPES
         >>> RECIPES["matrix"].settings(64)
-        {'weighting': 'matrix', 'n_frequencies': 512, 'n_components': 64}
+        {'weighting': 'matrix', 'n_frequencies': 768, 'n_components': 64}
         """
         chosen: dict[str, Any] = {"weighting": self.weighting, "n_frequencies": int(self.pool * width)}
         compressed = {"n_components": width} if self.weighting == "matrix" else {}
@@ -105,7 +105,7 @@ RECIPES = {
     "quadrature": Recipe("quadrature"),
     "stein": Recipe("stein"),
     "refined stein": Recipe("stein", refine=60),
-    "matrix": Recipe("matrix", pool=8),
+    "matrix": Recipe("matrix", pool=12),
     "refined matrix": Recipe("matrix", pool=4, refine=20),
 }
 
