@@ -342,3 +342,13 @@ class TestBadInput:
             assert not hasattr(FourierRidge(), name)
         with pytest.raises(NotFittedError):
             FourierRidge().predict(np.zeros((1, 2)))
+
+
+@pytest.mark.parametrize("weighting", ["stein", "matrix"])
+def test_features_that_find_their_size_have_one_for_all_length_scales(weighting):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    features = FourierFeatures(n_frequencies="auto", tolerance=0.2, weighting=weighting)
+    model = FourierRidge(features, length_scales=[0.5, 1.0, 2.0], random_state=0).fit(X, np.sin(X[:, 0]))
+    assert model.score(X, np.sin(X[:, 0])) > 0.9
+    assert model.coef_.shape == (model.features_.transform(X[:1]).shape[1],)

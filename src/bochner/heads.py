@@ -58,7 +58,12 @@ class Head(BaseEstimator):
         features.set_params(random_state=self._seeded(features.random_state))
         if factors.tolist() == [1.0]:
             return [features.fit(X, sample_weight=weights)]
-        measured = clone(features).set_params(weighting="uniform").fit(X, sample_weight=weights).length_scale_
+        plain = clone(features).set_params(weighting="uniform", n_frequencies=1, n_components=None, refine=0)
+        measured = plain.fit(X, sample_weight=weights).length_scale_
+        if features.n_frequencies == "auto":  # all have as many as the shortest length scale needs
+            shortest = clone(features).set_params(length_scale=measured * factors.min()).fit(X, sample_weight=weights)
+            n_components = None if shortest.matrix_ is None else shortest.matrix_.shape[1]
+            features.set_params(n_frequencies=len(shortest.weights_), n_components=n_components)
         return [
             clone(features).set_params(length_scale=measured * factor).fit(X, sample_weight=weights)
             for factor in factors.tolist()
