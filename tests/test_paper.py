@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from sklearn.kernel_approximation import Nystroem
 from sklearn.preprocessing import StandardScaler
 
 from bochner import FourierFeatures
@@ -52,3 +53,39 @@ def test_reference_figures(paper_data, name, n_frequencies):
                 errors[seed, j] = np.linalg.norm(exact - features.approximate_kernel(held_out)) / np.linalg.norm(exact)
         assert (errors[:, 1] < errors[:, 0]).all()
         np.testing.assert_allclose(errors.mean(axis=0), reference, rtol=0.2)
+
+
+def drawn(folder, name, seed):
+    """2,000 training rows and 2,000 held-out rows, or as many as there are."""
+    train, test = load(folder, name)
+    rng = np.random.default_rng(seed)
+    return tuple(X[rng.choice(len(X), min(2000, len(X)), replace=False)] for X in (train, test))
+
+
+def held_out_error(features, rows, held_out):
+    exact = features.fit(rows).exact_kernel(held_out)
+    return np.linalg.norm(exact - features.approximate_kernel(held_out)) / np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize("name", ["cpu", "adult", "covtype"])
+def test_refined_frequencies(paper_data, name):
+    """Means of four seeds are 0.54 to 0.59 of the error before, on covtype 0.32; one seed is a tenth off."""
+    rows, held_out = drawn(paper_data, name, 0)
+    features = FourierFeatures(n_frequencies=32, random_state=0)
+    before = held_out_error(features, rows, held_out)
+    assert held_out_error(features.set_params(refine=60), rows, held_out) < 0.7 * before
+
+
+@pytest.mark.parametrize("name", ["cpu", "adult", "covtype"])
+def test_a_matrix_is_below_nystroem_and_near_the_limit(paper_data, name):
+    rows, held_out = drawn(paper_data, name, 0)
+    scale = FourierFeatures(n_frequencies=1, weighting="uniform", random_state=0).fit(rows).length_scale_
+    features = FourierFeatures(
+        length_scale=scale, n_frequencies=768, n_components=64, weighting="matrix", random_state=0
+    )
+    error = held_out_error(features, rows, held_out)
+    landmarks = Nystroem(gamma=0.5 / scale**2, n_components=64, random_state=0).fit(rows).transform(held_out)
+    exact = features.exact_kernel(held_out)
+    values = np.linalg.eigvalsh(exact)[::-1]
+    assert error < 0.8 * np.linalg.norm(exact - landmarks @ landmarks.T) / np.linalg.norm(exact)
+    assert error < 3.0 * np.linalg.norm(values[64:]) / np.linalg.norm(values)
