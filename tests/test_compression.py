@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from bochner.compression import best_matrix
+from bochner.compression import best_matrix, principal_components
 from bochner.features import fourier_map
 from bochner.kernels import Gaussian
 
@@ -99,3 +99,21 @@ def test_equal_rows(rng):
     features, exact, *_ = problem(rng, 1, 4)
     matrix = best_matrix(np.repeat(features, 6, axis=0), np.ones((6, 6)), np.ones(6), 8, ALPHAS)
     np.testing.assert_allclose(features @ matrix @ matrix.T @ features.T, exact, atol=1e-6)
+
+
+def test_columns_beyond_the_rank_are_zero_and_of_a_full_pool_as_they_are(rng):
+    features, exact, others, _ = problem(rng, 5, 20)
+    few = best_matrix(features, exact, np.ones(5), 9, ALPHAS)
+    assert not few[:, 5:].any()
+    full = best_matrix(features, exact, np.ones(5), 40, np.array([1e12]))
+    np.testing.assert_allclose(others @ full @ full.T @ others.T, others @ others.T, atol=1e-9)
+
+
+def test_principal_components_of_counted_rows(rng):
+    features, *_ = problem(rng, 30, 5)
+    counts = rng.integers(1, 4, size=30).astype(float)
+    repeated = np.repeat(features, counts.astype(int), axis=0)
+    columns = repeated @ principal_components(features, counts, 3)
+    values = np.linalg.svd(repeated, compute_uv=False)
+    left_over = np.linalg.norm(repeated @ repeated.T - columns @ columns.T)
+    assert left_over == pytest.approx(np.linalg.norm(values[3:] ** 2))

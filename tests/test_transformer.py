@@ -312,6 +312,32 @@ class TestMatrix:
         np.testing.assert_allclose(features.fit(X).transform(X), in_units.transform(X / scales), atol=1e-8)
 
 
+def test_weightings_of_ones_own_need_not_compress(rng):
+    class Own(BaseEstimator):
+        def weigh(self, frequencies, kernel, X, rng):
+            return np.full(len(frequencies), 1.0 / len(frequencies))
+
+    X = rng.normal(size=(20, 3))
+    assert FourierFeatures(weighting=Own(), n_frequencies=4).fit_transform(X).shape == (20, 8)
+    with pytest.raises(ValueError, match="`n_components`=2 needs a weighting that compresses; Own has no `compress`"):
+        FourierFeatures(weighting=Own(), n_frequencies=4, n_components=2).fit(X)
+
+
+def test_structured_frequencies_that_did_not_move_stay_fast(rng):
+    X = rng.normal(size=(3, 512))
+    features = FourierFeatures(sampler="sorf", n_frequencies=512, refine=1, random_state=0).fit(X)
+    assert features._frequencies.is_fast
+
+
+def test_refinement_does_not_depend_on_the_scale_of_weights(digits):
+    X, counts = digits[:300], np.arange(300) % 3 + 1.0
+    once, scaled = (
+        FourierFeatures(n_frequencies=16, refine=10, random_state=0).fit(X, sample_weight=counts * scale)
+        for scale in (1.0, 1 / 64)
+    )
+    np.testing.assert_allclose(once.frequencies_, scaled.frequencies_, rtol=1e-6, atol=1e-8)
+
+
 def test_refinement_moves_frequencies_only_when_asked(digits):
     plain, refined = (FourierFeatures(n_frequencies=16, refine=n, random_state=0).fit(digits) for n in (0, 10))
     assert (plain.frequencies_ != refined.frequencies_).any()
@@ -365,13 +391,33 @@ class TestSuggestion:
         with pytest.raises(NotFittedError):
             features.transform(digits)
 
+    @pytest.mark.parametrize("weighting", ["stein", "matrix"])
+    def test_weights_have_no_scale_and_rows_that_judge_were_not_seen(self, rng, weighting):
+        X, others = rng.normal(size=(2, 300, 6))
+        options = {"n_frequencies": "auto", "tolerance": 0.2, "length_scale": 2.0, "weighting": weighting}
+        sizes = []
+        for scale in (1e-3, 1.0, 2.0):
+            features = FourierFeatures(**options, random_state=0).fit(X, sample_weight=np.full(300, scale))
+            sizes.append(len(features.weights_))
+            exact = features.exact_kernel(others)
+            assert np.linalg.norm(exact - features.approximate_kernel(others)) <= 0.2 * np.linalg.norm(exact)
+        assert sizes[0] == sizes[1] == sizes[2]
+
+    def test_a_matrix_has_no_more_columns_than_rows_to_learn_from(self, rng):
+        with pytest.raises(ValueError, match=r"takes about \d+ columns, and more than 7 are not tried"):
+            FourierFeatures(weighting="matrix", random_state=0).suggest(rng.normal(size=(9, 3)))
+
+    def test_a_given_number_of_columns_is_kept(self, digits):
+        features = FourierFeatures(n_frequencies="auto", tolerance=0.3, n_components=60, random_state=0).fit(digits)
+        assert features.transform(digits[:2]).shape[1] == 60
+
     @pytest.mark.parametrize("arguments", [{"tolerance": 0.0}, {"tolerance": "2 %"}, {"confidence": 1.0}])
     def test_bad_arguments_are_named(self, digits, arguments):
         with pytest.raises(ValueError, match=f"`{next(iter(arguments))}` must lie between 0 and 1"):
             FourierFeatures().suggest(digits, **arguments)
 
     def test_out_of_reach(self, digits):
-        with pytest.raises(ValueError, match=r"An error of 0\.0001 takes a size of about"):
+        with pytest.raises(ValueError, match=r"An error of 0\.0001 takes about \d+ frequencies"):
             FourierFeatures(sampler="mc", weighting="uniform", random_state=0).suggest(digits, tolerance=1e-4)
 
 

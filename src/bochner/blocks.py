@@ -40,7 +40,7 @@ __all__ = [
     "sample_pairs",
     "sample_rows",
     "serial_blas",
-    "shuffled_rows",
+    "shuffled_sample",
     "sum_over_spans",
     "to_dense",
 ]
@@ -213,11 +213,11 @@ def _draw_rows(X: Rows, size: int, rng: np.random.Generator) -> Indices:
     return np.asarray(np.minimum(drawn, len(totals) - 1))
 
 
-def shuffled_rows(X: Rows, size: int, rng: np.random.Generator) -> Indices:
-    """Up to `size` rows in random order; rows with weights are drawn in proportion to them, with replacement."""
-    if row_weights(X) is None:
-        return rng.permutation(X.shape[0])[:size]
-    return _draw_rows(X, size, rng)
+def shuffled_sample(X: Rows, size: int, rng: np.random.Generator) -> tuple[Any, Floats]:
+    """`size` rows as of `sample_rows`, every different one once, in random order, and how many times each counts."""
+    points, counts = distinct_rows(*sample_rows(X, size, rng))
+    order = rng.permutation(points.shape[0])
+    return points[order], np.ones(len(order)) if counts is None else counts[order]
 
 
 def draw_pairs(X: Rows, size: int, rng: np.random.Generator) -> tuple[Indices, Indices, Floats]:

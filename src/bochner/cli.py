@@ -97,7 +97,7 @@ class _ManyValues(TyperCommand):
         for word, following in zip(args, [*args, "--"][1:], strict=True):
             if word in self.options and not following.startswith("-"):
                 many = word
-            elif many and not word.startswith("-"):
+            elif many and not word.startswith("-") and (many == "--datasets" or word.isdecimal()):
                 spread += [many, word]
             else:
                 many = ""

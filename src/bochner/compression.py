@@ -32,14 +32,7 @@ class _Fit:
 
     @classmethod
     def of(cls, features: Floats, exact: Floats, size: float) -> "_Fit":
-        n_rows, width = features.shape
-        if width <= n_rows:
-            spectrum, basis = np.linalg.eigh(features.T @ features)
-        else:
-            spectrum, rows = np.linalg.eigh(features @ features.T)
-            basis = features.T @ (rows / np.sqrt(np.maximum(spectrum, np.finfo(float).tiny)))
-        seen = spectrum > RANK_TOLERANCE * spectrum[-1]
-        spectrum, whitening = spectrum[seen], basis[:, seen] / np.sqrt(spectrum[seen])
+        spectrum, whitening = _whitened(features)
         orthonormal = features @ whitening
         return cls(size, spectrum, whitening, orthonormal.T @ (exact @ orthonormal))
 
@@ -55,41 +48,36 @@ class _Fit:
         return kernel
 
     def columns(self, alpha: float, n_columns: int) -> Floats:
-        """The matrix B of the best kernel of that rank on the rows; what no row has shown stays as it is."""
+        """The matrix B of the best kernel of that rank on the rows."""
         values, vectors = np.linalg.eigh(self.shrunk(alpha))
         roots = np.sqrt(np.maximum(values[::-1][:n_columns], 0.0))
         matrix: Floats = self.whitening @ (vectors[:, ::-1][:, :n_columns] * roots)
-        missing = n_columns - matrix.shape[1]
-        if missing > 0:
-            complete = np.linalg.qr(self.whitening, mode="complete")[0]
-            rank = self.whitening.shape[1]
-            matrix = np.hstack([matrix, complete[:, rank : rank + missing]])
-        return matrix
+        return _completed(matrix, self.whitening, n_columns)
 
 
 @dataclass(frozen=True)
 class _Judge:
     """Rows that a fit has not seen, in the fit's orthonormal columns.
 
-    With `whole`, the directions of the pool that no row of the fit has shown count as well; they stay as they are.
+    With `complete`, the directions of the pool that no row of the fit has shown count as well; they stay as they are.
     """
 
     fit: _Fit
-    whole: bool
+    complete: bool
     gram: Floats
     target: Floats
 
     @classmethod
-    def of(cls, fit: _Fit, features: Floats, exact: Floats, whole: bool) -> "_Judge":
+    def of(cls, fit: _Fit, features: Floats, exact: Floats, complete: bool) -> "_Judge":
         columns = features @ fit.whitening
-        if whole:
+        if complete:
             exact = exact - features @ features.T
-        return cls(fit, whole, columns.T @ columns, columns.T @ (exact @ columns))
+        return cls(fit, complete, columns.T @ columns, columns.T @ (exact @ columns))
 
     def risk(self, alpha: float) -> float:
         """Squared error of the fit's kernel on these rows, but for a constant."""
         kernel = self.fit.shrunk(alpha)
-        if self.whole:
+        if self.complete:
             kernel.flat[:: len(kernel) + 1] -= self.fit.spectrum
         product = kernel @ self.gram
         return float(np.vdot(product, product.T) - 2.0 * np.vdot(kernel, self.target))
@@ -115,13 +103,13 @@ def best_matrix(features: Floats, exact: Floats, counts: Floats, n_columns: int,
     n_columns : int
         w, at most `width`.
     alphas : ndarray of shape (n_alphas,)
-        Ridge candidates, in units of the mean square of the features. A single one is not judged; an infinite one
-        leaves the pool's own kernel, of which B keeps the principal components.
+        Ridge candidates, for rows of F of length one. A single one is not judged.
 
     Returns
     -------
     ndarray of shape (width, n_columns)
-        B.
+        B. When the rows show fewer directions than that, the other columns are zero; of all `width` columns they
+        are those directions of the pool that no row has shown, as they are.
 
     Examples
     --------
@@ -146,10 +134,9 @@ def best_matrix(features: Floats, exact: Floats, counts: Floats, n_columns: int,
 
     # The largest first: the two threads are then busy for about as long.
     whole, *halves = in_threads(fit, [everything, first, second])
-    keeps_all = n_columns > len(whole.spectrum)
 
     def judge(pair: tuple[_Fit, slice]) -> _Judge:
-        return _Judge.of(pair[0], features[pair[1]], exact[pair[1], pair[1]], keeps_all)
+        return _Judge.of(pair[0], features[pair[1]], exact[pair[1], pair[1]], n_columns == features.shape[1])
 
     judges = list(in_threads(judge, [(halves[0], second), (halves[1], first)]))
     best, best_risk = 0.0, np.inf
@@ -160,3 +147,44 @@ def best_matrix(features: Floats, exact: Floats, counts: Floats, n_columns: int,
         best, best_risk = alpha, risk
     with serial_blas():
         return whole.columns(best, n_columns)
+
+
+def principal_components(features: Floats, counts: Floats, n_columns: int) -> Floats:
+    """The matrix B of shape (width, n_columns) for which F B has the inner products of F as nearly as can be.
+
+    Parameters are those of `best_matrix`; the kernel is that of the features themselves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.compression import principal_components
+    >>> np.abs(principal_components(np.array([[2.0, 0.0], [0.0, 1.0]]), np.ones(2), 1))
+    array([[1.],
+           [0.]])
+    """
+    with serial_blas():  # no bit of the matrix depends on the number of threads
+        spectrum, whitening = _whitened(features * np.sqrt(counts)[:, None])
+        basis = whitening * np.sqrt(spectrum)
+        return _completed(basis[:, ::-1][:, :n_columns], whitening, n_columns)
+
+
+def _whitened(features: Floats) -> tuple[Floats, Floats]:
+    """Eigenvalues g of F'F, rising, those of rounding errors left out, and T for which F T is orthonormal."""
+    n_rows, width = features.shape
+    if width <= n_rows:
+        spectrum, basis = np.linalg.eigh(features.T @ features)
+    else:
+        spectrum, rows = np.linalg.eigh(features @ features.T)
+        basis = features.T @ (rows / np.sqrt(np.maximum(spectrum, np.finfo(float).tiny)))
+    seen = spectrum > RANK_TOLERANCE * spectrum[-1]
+    return spectrum[seen], basis[:, seen] / np.sqrt(spectrum[seen])
+
+
+def _completed(matrix: Floats, whitening: Floats, n_columns: int) -> Floats:
+    """The matrix with all its columns: zeros, or of a full pool the directions that no row has shown."""
+    width, rank = whitening.shape
+    if matrix.shape[1] == n_columns:
+        return matrix
+    if n_columns == width:
+        return np.hstack([matrix, np.linalg.qr(whitening, mode="complete")[0][:, rank:]])
+    return np.hstack([matrix, np.zeros((width, n_columns - matrix.shape[1]))])

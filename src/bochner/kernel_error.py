@@ -115,22 +115,24 @@ def _diagonal_error(similarity: Callable[[Floats, Floats], Floats], X: Rows, row
     return total / len(rows)
 
 
-def sampled_error(exact: Floats, approximate: Floats, n_rows: int) -> float:
+def sampled_error(exact: Floats, approximate: Floats, weights: Floats, n_rows: int) -> float:
     r"""The relative Frobenius error over `n_rows` rows, from kernel matrices of a few of them.
 
     A small matrix has the larger share of its norm on the diagonal: its means on and off the diagonal are put
-    together in the proportions of the large one, as in `estimate_kernel_error`.
+    together in the proportions of the large one, as in `estimate_kernel_error`. `weights` say how much each row counts.
 
     Examples
     --------
     >>> import numpy as np
     >>> from bochner.kernel_error import sampled_error
-    >>> sampled_error(np.ones((2, 2)), np.array([[1.0, 0.9], [0.9, 1.0]]), 2**20).__round__(6)
+    >>> sampled_error(np.ones((2, 2)), np.array([[1.0, 0.9], [0.9, 1.0]]), np.ones(2), 2**20).__round__(6)
     0.1
     """
-    squared_errors, squared_values = np.square(exact - approximate), np.square(exact)
-    n_pairs = max(1, exact.size - len(exact))
-    diagonal, norm = np.trace(squared_errors) / len(exact), np.trace(squared_values) / len(exact)
-    errors = (squared_errors.sum() - np.trace(squared_errors)) / n_pairs
-    values = (squared_values.sum() - np.trace(squared_values)) / n_pairs
-    return float(np.sqrt(((n_rows - 1) * errors + diagonal) / ((n_rows - 1) * values + norm)))
+    shares = weights / weights.sum()
+    of_pairs = max(1.0 - float(shares @ shares), np.finfo(float).eps)
+    means = []
+    for squares in (np.square(exact - approximate), np.square(exact)):
+        diagonal = float(shares @ np.diagonal(squares))
+        others = float(shares @ squares @ shares) - float(np.square(shares) @ np.diagonal(squares))
+        means.append((n_rows - 1) * others / of_pairs + diagonal)
+    return float(np.sqrt(means[0] / means[1]))

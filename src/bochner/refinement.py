@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from bochner.blocks import Floats, Rows, distinct_rows, row_weights, sample_rows, sum_over_spans
+from bochner.blocks import Floats, Rows, shuffled_sample, sum_over_spans
 from bochner.features import fourier_map
 from bochner.kernels import Kernel, kernel_matrix
 
@@ -32,7 +32,7 @@ LEAST_WEIGHT = 0.1  # of 1/M: a frequency of weight zero would have no gradient
 def refine(
     frequencies: Floats, weights: Floats, kernel: Kernel, X: Rows, n_iterations: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Move frequencies and weights to a smaller kernel error by L-BFGS; the map costs the same afterwards.
+    """Move frequencies and weights to a smaller kernel error by L-BFGS; a dense map costs the same afterwards.
 
     A quarter of the sampled points is held out. The last iterate is kept whose error there is within 2 % of the
     smallest (which of those is the smallest is chance), and none at all unless it is 1 % below the one at the start.
@@ -70,21 +70,17 @@ def refine(
     >>> frequencies.shape, bool(weights.min() >= 0)
     ((4, 2), True)
     """
-    points, counts = distinct_rows(*sample_rows(X, N_POINTS, rng))
+    points, counts = shuffled_sample(X, N_POINTS, rng)
     n_points = points.shape[0]
     if n_points < 4:  # no quarter to hold out
         return frequencies, weights
-    order = rng.permutation(n_points)
-    points, counts = points[order], np.ones(n_points) if counts is None else counts[order]
     seen, held = slice(n_points // 4, None), slice(0, n_points // 4)
     objective = KernelObjective.of(kernel, points[seen], counts[seen])
     judge = KernelObjective.of(kernel, points[held], counts[held])
     start = _Step(frequencies, np.sqrt(np.maximum(weights, LEAST_WEIGHT / len(weights))))
 
-    row_counts = row_weights(X)
-    n_rows = float(X.shape[0] if row_counts is None else row_counts.sum())
     unit = objective.value(frequencies, np.sqrt(weights)) or 1.0
-    worst = least = LEAST_GAIN**2 * judge.value(frequencies, np.sqrt(weights), n_rows)
+    worst = least = LEAST_GAIN**2 * judge.value(frequencies, np.sqrt(weights), X.shape[0])
     best, since = (frequencies, weights), 0
 
     def loss(flat: Floats) -> tuple[float, Floats]:
@@ -94,7 +90,7 @@ def refine(
     def keep_best(flat: Floats) -> None:
         nonlocal best, least, since
         moved, amplitudes = start.at(flat)
-        risk = judge.value(moved, amplitudes, n_rows)
+        risk = judge.value(moved, amplitudes, X.shape[0])
         since += 1
         if risk < min(worst, MOST_LOSS**2 * least):
             best, least, since = (moved, np.square(amplitudes)), min(least, risk), 0
@@ -149,17 +145,16 @@ class KernelObjective:
         exact *= roots[:, None] * roots
         return cls(points, roots, exact, float(np.square(exact).sum()))
 
-    def value(self, frequencies: Floats, amplitudes: Floats, n_rows: float | None = None) -> float:
+    def value(self, frequencies: Floats, amplitudes: Floats, n_rows: int | None = None) -> float:
         """The squared error; with `n_rows`, the diagonal has the share that it has in a matrix of so many rows."""
         features = self._features(frequencies) * np.tile(amplitudes, 2)
         products = sum_over_spans(self._energy_part(features), len(features), SPAN_ROWS)
         value = float(self.energy - 2.0 * products[0] + np.square(self._gram(features)).sum())
-        size = float(np.square(self.roots).sum())
-        if n_rows is None or size <= 1.0:
+        size = len(features)
+        if n_rows is None or size == 1:
             return value
-        own = np.diagonal(self.exact) - np.square(features).sum(axis=1)
-        diagonal = float(np.square(own / self.roots).sum())  # of the pairs of a row and itself, not of its copies
-        return (value - diagonal) * (n_rows - 1.0) / (size - 1.0) + diagonal
+        diagonal = float(np.square(np.diagonal(self.exact) - np.square(features).sum(axis=1)).sum())
+        return (value - diagonal) * (n_rows - 1) / (size - 1) + diagonal
 
     def with_gradient(self, frequencies: Floats, amplitudes: Floats) -> tuple[float, Floats, Floats]:
         """The squared error, its gradient in the frequencies, its gradient in the amplitudes."""

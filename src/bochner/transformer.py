@@ -18,7 +18,7 @@ from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bochner.blocks import Array, Floats, ScaledRows, distinct_rows, max_abs, norm, shuffled_rows
+from bochner.blocks import Array, Floats, ScaledRows, distinct_rows, max_abs, norm
 from bochner.features import BlockMap, fourier_map
 from bochner.frequencies import SAMPLERS, Sampler
 from bochner.kernel_error import KernelError, estimate_kernel_error, sampled_error
@@ -53,7 +53,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         ``sqrt(n_features * X.var() / 2)``, which is scikit-learn's ``gamma="scale"``.
     n_frequencies : int or "auto", default=256
         Number of frequencies; each makes two columns, unless `n_components` says otherwise. "auto" takes as many as
-        `suggest` finds enough for `tolerance`.
+        `suggest` finds enough for `tolerance`, before a compression to a given `n_components`.
     sampler : str or Sampler, default="orthogonal"
         How frequencies are drawn: "mc", "halton", "sobol", "lattice", "orthogonal", "sorf", or a part such as
         ``Sobol(rotate=True)``.
@@ -68,7 +68,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         principal components with the other weightings.
     refine : int, default=0
         Iterations that move frequencies and weights together to a smaller error; 60 go most of the way. They end
-        earlier when rows that are held out gain no more, and the map costs the same afterwards.
+        earlier when rows that are held out gain no more. The map costs the same afterwards, but that of "sorf", whose
+        structure moved frequencies do not have.
     tolerance : float, default=0.02
         The kernel error to stay below, for ``n_frequencies="auto"``.
     random_state : int, RandomState instance or None, default=None
@@ -126,6 +127,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         "random_state": ["random_state"],
     }
 
+    matrix_: Array | None = None  # of fits that were stored before there was one, too
+
     def __init__(
         self,
         kernel: str | Kernel = "gaussian",
@@ -178,10 +181,17 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         _check_resolution(X, length_scale)
         rows = ScaledRows(X, length_scale, weights)
         n_frequencies, n_components = self._resolve_size(X, weights, length_scale, sizing)
+        if n_components is not None and not hasattr(weighting, "compress"):
+            raise ValueError(
+                f"`n_components`={n_components} needs a weighting that compresses; {type(weighting).__name__} has no "
+                f"`compress`: leave it None, or derive the class from bochner.weights.Weighting."
+            )
         drawn = sampler.sample(kernel, n_frequencies, rows, drawing)
         beta = weighting.weigh(np.asarray(drawn), kernel, rows, weighing)
         if self.refine:
-            drawn, beta = refine(np.asarray(drawn), beta, kernel, rows, self.refine, moving)
+            start = np.asarray(drawn)
+            moved, beta = refine(start, beta, kernel, rows, self.refine, moving)
+            drawn = drawn if moved is start else moved  # perhaps structured, and then faster
         matrix = None
         if n_components is not None:
             matrix = weighting.compress(np.asarray(drawn), beta, kernel, rows, n_components, weighing)
@@ -372,7 +382,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             if n_components is not None and self._always_compresses():
                 return POOL * n_components, n_components
             found = self._suggestion(X, weights, length_scale, self.tolerance, 0.95, rng)
-            n_frequencies, n_components = found.n_frequencies, n_components or found.n_components
+            n_components = n_components or found.n_components
+            n_frequencies = max(found.n_frequencies, -(-(n_components or 0) // 2))
         if n_components is None:
             return n_frequencies, 2 * n_frequencies if self._always_compresses() else None
         if n_components > 2 * n_frequencies:
@@ -397,19 +408,27 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     ) -> Suggestion:
         """The smallest size that is enough, from trials on samples of the rows; see `suggest`."""
         pool = POOL if self._always_compresses() else None
-        n_rows = X.shape[0] if weights is None else round(float(weights.sum()))
-        n_rows = min(n_rows, FEW_ROWS)  # in more rows the diagonal counts less and the error is smaller
+        n_rows = min(X.shape[0], FEW_ROWS)  # in more rows the diagonal counts less and the error is smaller
+        n_seen, n_held = _division(X.shape[0])
         seed = int(rng.integers(2**31))
 
         def error_at(size: int, division: int, draw: int) -> float:
             dividing, drawing = np.random.default_rng([seed, division]), np.random.default_rng([seed, division, draw])
-            seen, held = _divided(ScaledRows(X, 1.0, weights), dividing)
+            order = dividing.permutation(X.shape[0])
+            seen, held = order[-n_seen:], order[:n_held]
+            counts = np.ones(len(order)) if weights is None else weights
             features = clone(self).set_params(length_scale=length_scale, random_state=int(drawing.integers(2**31)))
             features.set_params(n_frequencies=size if pool is None else pool * size)
-            features.set_params(n_components=None if pool is None else size).fit(seen)
-            return sampled_error(features.exact_kernel(held), features.approximate_kernel(held), n_rows)
+            features.set_params(n_components=None if pool is None else size)
+            features.fit(X[seen], sample_weight=None if weights is None else weights[seen])
+            exact, approximate = features.exact_kernel(X[held]), features.approximate_kernel(X[held])
+            return sampled_error(exact, approximate, counts[held], n_rows)
 
-        size, error = smallest_size(error_at, tolerance, LARGEST_SIZE // (pool or 1), confidence)
+        largest, unit = LARGEST_SIZE, "frequencies"
+        if pool is not None:
+            largest, unit = min(LARGEST_SIZE // pool, n_seen), "columns"
+        n_divisions = 3 if 2 * n_held >= FEW_ROWS else 8
+        size, error = smallest_size(error_at, tolerance, largest, confidence, n_divisions, unit)
         return Suggestion(size, None, error) if pool is None else Suggestion(pool * size, size, error)
 
     def _resolve_length_scale(self, X: Any, rng: np.random.Generator, weights: Floats | None) -> float | Floats:
@@ -462,13 +481,13 @@ def _check_fraction(name: str, value: Any) -> None:
         raise ValueError(f"`{name}` must lie between 0 and 1. Got {value!r} instead.")
 
 
-def _divided(X: ScaledRows, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Rows to fit and rows to judge, of a sample of the rows in proportion to their weights; few rows do both."""
-    if X.shape[0] < 8:
-        return X[:], X[:]
-    chosen = shuffled_rows(X, 2 * FEW_ROWS, rng)
-    n_held = max(len(chosen) // 4, len(chosen) - FEW_ROWS)
-    return X[chosen[n_held:]], X[chosen[:n_held]]
+def _division(n_rows: int) -> tuple[int, int]:
+    """How many rows fit and how many others judge in the trial of a size; a few rows do both."""
+    if n_rows < 8:
+        return n_rows, n_rows
+    n_chosen = min(n_rows, 2 * FEW_ROWS)
+    n_held = max(n_chosen // 4, n_chosen - FEW_ROWS)
+    return n_chosen - n_held, n_held
 
 
 def _weighted(X: Any, sample_weight: Any) -> tuple[Any, Floats | None]:

@@ -25,15 +25,15 @@ from bochner.blocks import (
     Indices,
     Mask,
     Rows,
-    distinct_rows,
     draw_pairs,
     in_threads,
     pair_differences,
     sample_rows,
     serial_blas,
+    shuffled_sample,
     sum_over_spans,
 )
-from bochner.compression import best_matrix
+from bochner.compression import best_matrix, principal_components
 from bochner.features import fourier_map
 from bochner.kernels import Kernel, kernel_matrix
 
@@ -92,8 +92,9 @@ class Weighting(BaseEstimator, ABC):
 
         The columns are the principal components, about zero, of the features of 2,000 rows.
         """
-        sample = _features_and_kernel(frequencies, weights, kernel, X, 2000, rng)
-        return best_matrix(*sample, n_components, np.array([np.inf]))
+        del kernel
+        points, counts = shuffled_sample(X, 2000, rng)
+        return principal_components(fourier_map(points, frequencies, weights), counts, n_components)
 
 
 class Uniform(Weighting):
@@ -358,9 +359,8 @@ class Stein(Weighting):
         return trust * weights + (1.0 - trust) * _uniform(len(weights))
 
     def _points(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> "_Sketch":
-        points, counts = distinct_rows(*sample_rows(X, self.n_points, rng))
-        order = rng.permutation(points.shape[0])
-        points, roots = points[order], np.ones(len(order)) if counts is None else np.sqrt(counts[order])
+        points, counts = shuffled_sample(X, self.n_points, rng)
+        roots = np.sqrt(counts)
         features = fourier_map(points, frequencies, np.ones(len(frequencies)))
         n = len(features)
         if n == 1:  # a single row, however often it counts, judges itself
@@ -460,7 +460,7 @@ class Matrix(Weighting):
     n_points : int, default=2000
         Rows sampled; the halves of them judge each other's ridge.
     alphas : sequence of float, default=MATRIX_GRID
-        Ridge candidates, in units of the mean square of the features. With a single one nothing is held out.
+        Ridge candidates, for rows of features of length one. With a single one nothing is held out.
 
     Examples
     --------
@@ -499,18 +499,9 @@ class Matrix(Weighting):
     ) -> Floats:
         """The matrix (2 * n_frequencies, n_components) that the pool's features are multiplied by."""
         alphas = positive_values("alphas", self.alphas, zero=True)
-        sample = _features_and_kernel(frequencies, weights, kernel, X, self.n_points, rng)
-        return best_matrix(*sample, n_components, alphas)
-
-
-def _features_and_kernel(
-    frequencies: Floats, weights: Floats, kernel: Kernel, X: Rows, n_points: int, rng: np.random.Generator
-) -> tuple[Floats, Floats, Floats]:
-    """Features and exact kernel matrix of sampled rows in random order, and how many times each counts."""
-    points, counts = distinct_rows(*sample_rows(X, n_points, rng))
-    order = rng.permutation(points.shape[0])
-    points, counts = points[order], np.ones(len(order)) if counts is None else counts[order]
-    return fourier_map(points, frequencies, weights), kernel_matrix(kernel, points), counts
+        points, counts = shuffled_sample(X, self.n_points, rng)
+        features = fourier_map(points, frequencies, weights)
+        return best_matrix(features, kernel_matrix(kernel, points), counts, n_components, alphas)
 
 
 def _solve(statistics: PairStatistics, ridge: float, start: Mask | None = None) -> Floats:

@@ -26,6 +26,7 @@ __all__ = ["MANY_ROWS", "Comparison", "KMeansNystroem", "Measurement", "check", 
 TIMED_ROWS = 10_000  # that the time of a transform is measured on
 MOMENT_SECONDS = 0.1  # longer than another process holds a core
 MANY_ROWS = 100_000  # that it is told for
+ROUNDING = 1e-9  # errors below are none
 SETTLED = 1.1  # times the lowest error counts as the lowest
 FEWEST_TARGETS = 10  # training rows that a model can be chosen on
 MOST_WIDTHS = 6  # that a figure tells apart
@@ -201,8 +202,12 @@ class Comparison:
         A wider margin would give away what a slower map buys; none at all would pay for the noise of a few seeds.
         """
         lowest = min(self.error(method, width, factor) for method in self.study.methods)
-        good = [method for method in self.study.methods if self.error(method, width, factor) <= SETTLED * lowest]
-        return min(good, key=lambda method: self.seconds(method, width, factor))
+        good: dict[float, str] = {}  # of methods that came out the same, the first: a slower way to it gains nothing
+        for method in self.study.methods:
+            error = self.error(method, width, factor)
+            if error <= max(SETTLED * lowest, ROUNDING):
+                good.setdefault(round(error, 12), method)
+        return min(good.values(), key=lambda method: self.seconds(method, width, factor))
 
     def recommendation(self) -> list[str]:
         """The choice at the largest width and the median distance, in a sentence with the numbers; others follow it.
@@ -221,7 +226,7 @@ class Comparison:
             f"{MANY_ROWS:,} it takes about {_duration(self.seconds(chosen, width))} where {rival} takes "
             f"{_duration(self.seconds(rival, width))}."
         ]
-        if best not in (chosen, rival):
+        if best not in (chosen, rival) and _share(self.error(best, width)) != _share(self.error(chosen, width)):
             told.append(f"The lowest error is that of {best}: {self._told(best, width)}.")
         return [*told, *self._elsewhere(chosen, width), *self._predictions(chosen, width)]
 
