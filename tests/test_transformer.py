@@ -403,9 +403,11 @@ class TestSuggestion:
             assert np.linalg.norm(exact - features.approximate_kernel(others)) <= 0.2 * np.linalg.norm(exact)
         assert sizes[0] == sizes[1] == sizes[2]
 
-    def test_a_matrix_has_no_more_columns_than_rows_to_learn_from(self, rng):
-        with pytest.raises(ValueError, match=r"takes about \d+ columns, and more than 7 are not tried"):
-            FourierFeatures(weighting="matrix", random_state=0).suggest(rng.normal(size=(9, 3)))
+    def test_few_rows_leave_the_pool_of_a_matrix_uncompressed(self, rng):
+        X = rng.normal(size=(12, 3))
+        features = FourierFeatures(weighting="matrix", n_frequencies="auto", tolerance=0.1, random_state=0).fit(X)
+        assert features.matrix_.shape == (2 * len(features.weights_),) * 2
+        assert features.kernel_error(X, random_state=0).error < 0.1
 
     def test_a_given_number_of_columns_is_kept(self, digits):
         features = FourierFeatures(n_frequencies="auto", tolerance=0.3, n_components=60, random_state=0).fit(digits)

@@ -7,13 +7,17 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-__all__ = ["Suggestion", "smallest_size"]
+__all__ = ["OutOfReachError", "Suggestion", "smallest_size"]
 
 FIRST_SIZE = 16
 LARGEST_STEP = 4.0  # beyond the largest size tried: further, a straight line is no guide
 OTHER_ROWS = 0.03  # by which the error of other rows differs: seen on six data sets, of 2,000 rows each
 ATTEMPTS = 5
 CLOSE = 1.1  # a size that has passed this near to the crossing is the answer
+
+
+class OutOfReachError(ValueError):
+    """No size that is tried is enough."""
 
 
 class Suggestion(NamedTuple):
@@ -165,8 +169,8 @@ def _slope(tried: dict[int, float], small: int, large: int) -> float:
     return float(np.clip(slope, -4.0, -0.25))
 
 
-def _out_of_reach(size: int, tolerance: float, largest: int, unit: str) -> ValueError:
-    return ValueError(
+def _out_of_reach(size: int, tolerance: float, largest: int, unit: str) -> OutOfReachError:
+    return OutOfReachError(
         f"An error of {tolerance:g} takes about {size} {unit}, and more than {largest} are not tried on these rows; "
         f"give a larger `tolerance` or `length_scale`, a smoother `kernel`, or another `weighting`."
     )

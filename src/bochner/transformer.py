@@ -2,6 +2,7 @@
 """`FourierFeatures`, the scikit-learn transformer: sample frequencies, weigh them, map rows."""
 
 from collections.abc import Callable
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -25,7 +26,7 @@ from bochner.kernel_error import KernelError, estimate_kernel_error, sampled_err
 from bochner.kernels import KERNELS, Kernel
 from bochner.length_scales import LENGTH_SCALES
 from bochner.refinement import refine
-from bochner.sizes import Suggestion, smallest_size
+from bochner.sizes import OutOfReachError, Suggestion, smallest_size
 from bochner.weights import WEIGHTINGS, Weighting
 
 __all__ = ["FourierFeatures"]
@@ -406,13 +407,16 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         confidence: float,
         rng: np.random.Generator,
     ) -> Suggestion:
-        """The smallest size that is enough, from trials on samples of the rows; see `suggest`."""
-        pool = POOL if self._always_compresses() else None
+        """The smallest size that is enough, from trials on samples of the rows; see `suggest`.
+
+        Few rows can teach a matrix of few columns only; where those do not do, the pool stays uncompressed.
+        """
         n_rows = min(X.shape[0], FEW_ROWS)  # in more rows the diagonal counts less and the error is smaller
         n_seen, n_held = _division(X.shape[0])
+        n_divisions = 3 if 2 * n_held >= FEW_ROWS else 8
         seed = int(rng.integers(2**31))
 
-        def error_at(size: int, division: int, draw: int) -> float:
+        def error_at(size: int, division: int, draw: int, pool: int | None) -> float:
             dividing, drawing = np.random.default_rng([seed, division]), np.random.default_rng([seed, division, draw])
             order = dividing.permutation(X.shape[0])
             seen, held = order[-n_seen:], order[:n_held]
@@ -424,12 +428,17 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             exact, approximate = features.exact_kernel(X[held]), features.approximate_kernel(X[held])
             return sampled_error(exact, approximate, counts[held], n_rows)
 
-        largest, unit = LARGEST_SIZE, "frequencies"
-        if pool is not None:
-            largest, unit = min(LARGEST_SIZE // pool, n_seen), "columns"
-        n_divisions = 3 if 2 * n_held >= FEW_ROWS else 8
-        size, error = smallest_size(error_at, tolerance, largest, confidence, n_divisions, unit)
-        return Suggestion(size, None, error) if pool is None else Suggestion(pool * size, size, error)
+        search = partial(smallest_size, tolerance=tolerance, confidence=confidence, n_divisions=n_divisions)
+        if self._always_compresses():
+            largest = LARGEST_SIZE // POOL
+            try:
+                size, error = search(partial(error_at, pool=POOL), largest=min(largest, n_seen), unit="columns")
+                return Suggestion(POOL * size, size, error)
+            except OutOfReachError:
+                if n_seen >= largest:
+                    raise
+        size, error = search(partial(error_at, pool=None), largest=LARGEST_SIZE)
+        return Suggestion(size, 2 * size if self._always_compresses() else None, error)
 
     def _resolve_length_scale(self, X: Any, rng: np.random.Generator, weights: Floats | None) -> float | Floats:
         if isinstance(self.length_scale, str):
