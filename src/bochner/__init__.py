@@ -4,6 +4,7 @@
 from importlib.metadata import version
 
 from bochner.display import KernelErrorDisplay as KernelErrorDisplay
+from bochner.display import RelevanceDisplay as RelevanceDisplay
 from bochner.display import WeightsDisplay as WeightsDisplay
 from bochner.frequencies import Halton as Halton
 from bochner.frequencies import Lattice as Lattice
@@ -18,6 +19,9 @@ from bochner.kernels import Gaussian as Gaussian
 from bochner.kernels import Laplacian as Laplacian
 from bochner.kernels import Matern as Matern
 from bochner.kernels import RationalQuadratic as RationalQuadratic
+from bochner.learned_length_scales import LearnedLengthScales as LearnedLengthScales
+from bochner.objectives import MarginalLikelihood as MarginalLikelihood
+from bochner.objectives import ValidationLoss as ValidationLoss
 from bochner.ridge_heads import FourierRidge as FourierRidge
 from bochner.ridge_heads import FourierRidgeClassifier as FourierRidgeClassifier
 from bochner.sizes import Suggestion as Suggestion

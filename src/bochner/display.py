@@ -217,6 +217,104 @@ class WeightsDisplay:
         return self
 
 
+class RelevanceDisplay:
+    """Bars of the columns' relevances, the largest on top, with a line where equal ones would end.
+
+    Parameters
+    ----------
+    relevance : array-like of shape (n_features,)
+        Relevances of the columns.
+    names : sequence of str
+        Names of the columns.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the plot.
+    figure_ : matplotlib Figure
+        Figure of the plot.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from bochner import FourierFeatures, RelevanceDisplay
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> features = FourierFeatures(length_scale="learn", n_frequencies=32, random_state=0).fit(X, np.sin(X[:, 1]))
+    >>> RelevanceDisplay.from_estimator(features).ax_.get_yticklabels()[0].get_text()
+    'column 1'
+    """
+
+    def __init__(self, relevance: ArrayLike, names: Sequence[str]) -> None:
+        self.relevance: Floats = np.asarray(relevance, dtype=np.float64)
+        self.names = [str(name) for name in names]
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, names: Sequence[str] | None = None, n_columns: int = 20, ax: "Axes | None" = None
+    ) -> Self:
+        """Plot the relevances of a fitted `FourierFeatures`, or of the features of a fitted model.
+
+        Parameters
+        ----------
+        estimator : FourierFeatures, FourierRidge, FourierRidgeClassifier or FourierSVC
+            A fitted estimator.
+        names : sequence of str, default=None
+            Names of the columns; None takes those that the estimator has seen, or numbers.
+        n_columns : int, default=20
+            How many columns to show, the most relevant ones.
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        RelevanceDisplay
+            The plotted display.
+        """
+        check_is_fitted(estimator)
+        relevance = getattr(estimator, "features_", estimator).relevance_
+        if names is None:
+            names = getattr(estimator, "feature_names_in_", [f"column {j}" for j in range(len(relevance))])
+        if len(names) != len(relevance):
+            raise ValueError(f"`names` has {len(names)} names and the estimator {len(relevance)} columns.")
+        return cls(relevance, names).plot(ax=ax, n_columns=n_columns)
+
+    def plot(self, ax: "Axes | None" = None, *, n_columns: int = 20) -> Self:
+        """Draw the bars.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a new figure.
+        n_columns : int, default=20
+            How many columns to show, the most relevant ones.
+
+        Returns
+        -------
+        RelevanceDisplay
+            The display itself.
+        """
+        self.ax_ = _axes(ax)
+        self.figure_ = self.ax_.figure
+        n_all = len(self.relevance)
+        shown = np.argsort(-self.relevance, kind="stable")[:n_columns]
+        labels = [_shortened(self.names[j]) for j in shown]
+        self.ax_.barh(np.arange(len(shown)), self.relevance[shown], color="#8fb4d9", edgecolor="#1b1b1b", linewidth=0.5)
+        self.ax_.set_yticks(np.arange(len(shown)), labels=labels)
+        self.ax_.invert_yaxis()
+        self.ax_.axvline(1.0 / n_all, color="#7a1f5c", linestyle="--", label=f"equal for all {n_all} columns")
+        self.ax_.set(xlabel="relevance: share of 1 / length scale")
+        if len(shown) < n_all:
+            self.ax_.set_title(f"the {len(shown)} most relevant of {n_all} columns", fontsize="medium")
+        self.ax_.legend(frameon=False, loc="lower right")
+        return self
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= 28 else f"{name[:27]}…"
+
+
 def _axes(ax: "Axes | None") -> "Axes":
     if ax is not None:
         return ax

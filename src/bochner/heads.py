@@ -6,10 +6,10 @@ None of the models holds the features of all rows of a large data set.
 
 import reprlib
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from numbers import Integral
 from os import PathLike
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
@@ -24,9 +24,8 @@ from bochner.tables import EncodedTable, Encoding, Table, survey
 from bochner.transformer import FourierFeatures
 from bochner.weights import positive_values
 
-__all__ = ["Head", "LabelMixin", "check_folds", "counted", "fold_numbers", "is_path", "tracked"]
+__all__ = ["Head", "LabelMixin", "check_folds", "counted", "fold_numbers", "indicators", "is_path"]
 
-Item = TypeVar("Item")
 # What a fit leaves behind, beside what scikit-learn's validation does.
 FITTED = (
     *("_sums", "_prepared", "_choice", "_encoding", "_dtype", "_is_flat", "_seed", "_weights", "_calibrated"),
@@ -51,15 +50,15 @@ class Head(BaseEstimator):
     features_: Any  # FourierFeatures; an attribute here, computed there
     _dtype: str
 
-    def _fit_features(self, X: Any, weights: Floats | None) -> list[FourierFeatures]:
+    def _fit_features(self, X: Any, targets: Any, weights: Floats | None) -> list[FourierFeatures]:
         """The features, fitted for each of the length scales."""
         factors = positive_values("length_scales", self.length_scales)
         features = FourierFeatures() if self.features is None else clone(self.features)
         features.set_params(random_state=self._seeded(features.random_state))
+        features._validate_params()
         if factors.tolist() == [1.0]:
-            return [features.fit(X, sample_weight=weights)]
-        plain = clone(features).set_params(weighting="uniform", n_frequencies=1, n_components=None, refine=0)
-        measured = plain.fit(X, sample_weight=weights).length_scale_
+            return [features._fit(X, targets, weights, self.verbose)]
+        measured = features._measure(X, targets, weights, self.verbose)
         if features.n_frequencies == "auto":  # all have as many as the shortest length scale needs
             shortest = clone(features).set_params(length_scale=measured * factors.min()).fit(X, sample_weight=weights)
             n_components = None if shortest.matrix_ is None else shortest.matrix_.shape[1]
@@ -129,13 +128,14 @@ class Head(BaseEstimator):
         found = survey(table, self._seeded(None if self.features is None else self.features.random_state))
         encoding = found.encoding(standardise=False)
         classes = found.classes(table) if is_classifier(self) else None
-        self._learn(EncodedTable(table, encoding), encoding.encode(found.sample.cells()), classes)
+        sample = found.sample
+        self._learn(EncodedTable(table, encoding), encoding.encode(sample.cells()), sample.targets, classes)
         self._encoding = encoding
         return self
 
     @abstractmethod
-    def _learn(self, source: EncodedTable, sample: Array, classes: list[Any] | None) -> None:
-        """Learn from a table, given a sample of its rows and the classes, if it is about classes."""
+    def _learn(self, source: EncodedTable, sample: Array, targets: Array, classes: list[Any] | None) -> None:
+        """Learn from a table, given a sample of its rows and targets, and the classes, if it is about classes."""
 
     def _validate_learning(
         self, X: Any, y: Any, sample_weight: Any, first: bool, **options: Any
@@ -237,6 +237,16 @@ class LabelMixin(ClassifierMixin):
             )
         return labels
 
+    def _indicators(self, y: Array) -> Floats:
+        """1 for a class, -1 for the rest: one column for two classes, else one a class."""
+        return indicators(self._labels(y), len(self.classes_))
+
+
+def indicators(labels: Indices, n_classes: int) -> Floats:
+    """1 for a class, -1 for the rest: one column for two classes, the second one's, else one a class."""
+    positive = np.arange(1, 2) if n_classes == 2 else np.arange(n_classes)
+    return np.where(labels[:, None] == positive, 1.0, -1.0)
+
 
 def fold_numbers(cv: Any, X: Any, y: Array, *, classifier: bool) -> tuple[Indices, int]:
     """The fold that tests each row, -1 for a row that is always trained on, and the number of folds."""
@@ -277,16 +287,3 @@ def counted(X: Any, y: Array, weights: Floats | None, folds: Indices) -> tuple[A
 
 def is_path(X: Any) -> bool:
     return isinstance(X, str | PathLike)
-
-
-def tracked(items: Iterable[Item], description: str, verbose: int, total: int | None = None) -> Iterable[Item]:
-    """The items, with a progress bar in a terminal when there is something to be said."""
-    if not verbose:
-        return items
-    try:
-        from rich.console import Console
-        from rich.progress import track
-    except ImportError:
-        raise ValueError("`verbose` draws its progress bar with rich: pip install rich.") from None
-    console = Console(stderr=True)
-    return track(items, description, total=total, transient=True, console=console, disable=not console.is_terminal)

@@ -19,10 +19,11 @@ from bochner.blocks import Array
 from bochner.frequencies import SAMPLERS
 from bochner.kernel_error import KernelError
 from bochner.kernels import KERNELS, IsotropicKernel
+from bochner.objectives import OBJECTIVES
 from bochner.ridge_heads import STATE_TYPES, FourierRidge, FourierRidgeClassifier
 from bochner.svm_head import FourierSVC
 from bochner.tables import Chunk, EncodedTable, Encoding, Sample, Survey, Table
-from bochner.transformer import FourierFeatures
+from bochner.transformer import LEARNERS, FourierFeatures
 from bochner.weights import WEIGHTINGS
 
 __all__ = ["Scores", "Settings", "TableModel", "Training", "load", "save", "score", "write_predictions"]
@@ -135,10 +136,12 @@ class Training:
             self.head = self.settings.new_head(self.task)
             self.next_group = 0
             if not isinstance(self.head, FourierSVC):
-                self.head.fit_features(self.sample)
+                self.head.fit_features(self.sample, self.survey.sample.targets)
         classes = self.survey.classes(table) if self.task == "classification" else None
         if isinstance(self.head, FourierSVC):
-            self.head.set_params(verbose=1)._learn(EncodedTable(table, self.encoding), self.sample, classes)
+            self.head.set_params(verbose=1)._learn(
+                EncodedTable(table, self.encoding), self.sample, self.survey.sample.targets, classes
+            )
             self.head.set_params(verbose=0)
             return
         total = table.n_chunks(self.next_group)
@@ -345,5 +348,5 @@ def _names(*kinds: type) -> set[str]:
 TRUSTED = _names(
     *(TableModel, Training, Settings, Survey, Sample, Encoding, FourierFeatures),
     *(FourierRidge, FourierRidgeClassifier, FourierSVC, *STATE_TYPES),
-    *(*KERNELS.values(), *SAMPLERS.values(), *WEIGHTINGS.values()),
+    *(*KERNELS.values(), *SAMPLERS.values(), *WEIGHTINGS.values(), *LEARNERS.values(), *OBJECTIVES.values()),
 ) | {"bochner.hadamard.HadamardFrequencies"}

@@ -6,6 +6,7 @@ What is learned are sums over rows, so that a model can be continued with more r
 
 import reprlib
 import warnings
+from abc import abstractmethod
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -15,11 +16,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.blocks import Array, Floats, Indices, is_sparse, row_spans
 from bochner.features import SPAN_ROWS, add_moments, map_features
-from bochner.heads import Head, LabelMixin, check_folds, counted, fold_numbers, is_path, tracked
+from bochner.heads import Head, LabelMixin, check_folds, counted, fold_numbers, indicators, is_path
+from bochner.progress import tracked
 from bochner.ridge import RidgeSolution, cross_validated_errors, generalised_errors, ridge_solution, spread
 from bochner.tables import EncodedTable
 from bochner.transformer import FourierFeatures
@@ -124,13 +127,15 @@ class _RidgeHead(Head):
         return self._solved().scores
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit_features(self, X: Any, sample_weight: Any = None) -> Self:
+    def fit_features(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the features alone, for `partial_fit` to use; without, it takes them from the first 8,192 rows.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             A sample of the rows to come.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+            Their targets, for features that learn length scales; else ignored.
         sample_weight : array-like of shape (n_samples,), default=None
             How many times each row counts.
 
@@ -142,21 +147,25 @@ class _RidgeHead(Head):
         self._forget()
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         self._dtype = X.dtype.name
-        self._prepared = self._fit_features(X, sample_weight)
+        self._prepared = self._fit_features(X, None if y is None else self._sample_targets(y), sample_weight)
         return self
+
+    @abstractmethod
+    def _sample_targets(self, y: Any) -> Floats:
+        """Targets (n_samples, n_targets) of a sample of rows."""
 
     def _fit(self, X: Any, targets: Floats, weights: Floats | None, folds: Indices, n_folds: int) -> Self:
         """Learn from validated rows; `folds` has -1 for rows that are always trained on."""
         positive_values("alphas", self.alphas)
         self._sums = _Sums(n_folds, targets.shape[1])
-        self._sums.begin(self._fit_features(X, weights))
+        self._sums.begin(self._fit_features(X, targets, weights))
         for rows in tracked(row_spans(X.shape[0], 32 * SPAN_ROWS), "summing", self.verbose):
             self._sums.add(X[rows], targets[rows], None if weights is None else weights[rows], folds[rows])
         self._choice: _Choice | None = self._choose(self._sums)
         return self
 
-    def _learn(self, source: EncodedTable, sample: Array, classes: list[Any] | None) -> None:
-        self.fit_features(sample)
+    def _learn(self, source: EncodedTable, sample: Array, targets: Array, classes: list[Any] | None) -> None:
+        self.fit_features(sample, targets)
         options = {} if classes is None else {"classes": classes}
         for chunk, rows in tracked(source.batches(), "summing", self.verbose, source.table.n_chunks()):
             self.partial_fit(rows, source.table.target_values(chunk), **options)
@@ -189,7 +198,7 @@ class _RidgeHead(Head):
 
     def _add(self, sums: _Sums, X: Any, targets: Floats, weights: Floats) -> None:
         if not sums.candidates:
-            sums.begin(self._fit_features(X[:SPAN_ROWS], weights[:SPAN_ROWS]))
+            sums.begin(self._fit_features(X[:SPAN_ROWS], targets[:SPAN_ROWS], weights[:SPAN_ROWS]))
         sums.add(X, targets, weights)
 
     def _solved(self) -> _Choice:
@@ -412,6 +421,10 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, _RidgeHead):
             raise ValueError(f"y has shape {targets.shape}; in the calls before it had {self._sums.n_targets} targets.")
         return X, targets.reshape(X.shape[0], -1), weights
 
+    def _sample_targets(self, y: Any) -> Floats:
+        targets = np.asarray(y, dtype=np.float64)
+        return targets.reshape(len(targets), -1)
+
 
 class FourierRidgeClassifier(LabelMixin, _RidgeHead):
     """Classification by ridge regression of the classes (1, or -1 for the rest) on Fourier features, in one pass.
@@ -529,10 +542,9 @@ class FourierRidgeClassifier(LabelMixin, _RidgeHead):
             )
         return self._partial_fit(X, self._indicators(y), np.ones(X.shape[0]) if weights is None else weights)
 
-    def _indicators(self, y: Array) -> Floats:
-        """1 for a class, -1 for the rest: one column for two classes, else one a class."""
-        positive = np.arange(1, 2) if self._n_targets == 1 else np.arange(self._n_targets)
-        return np.where(self._labels(y)[:, None] == positive, 1.0, -1.0)
+    def _sample_targets(self, y: Any) -> Floats:
+        classes, labels = np.unique(column_or_1d(y), return_inverse=True)
+        return indicators(labels, len(classes))
 
 
 def _determination(errors: Floats, variances: Floats, overall: Floats) -> Floats:

@@ -15,7 +15,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.blocks import Array, Floats, Indices, row_spans
-from bochner.heads import Head, LabelMixin, check_folds, counted, fold_numbers, is_path, tracked
+from bochner.heads import Head, LabelMixin, check_folds, counted, fold_numbers, is_path
+from bochner.progress import tracked
 from bochner.squared_hinge import Batch, Batches, solve_one, walk
 from bochner.tables import EncodedTable
 from bochner.transformer import FourierFeatures
@@ -146,7 +147,8 @@ class FourierSVC(LabelMixin, Head):
         if not (of_class >= 0.0).all():
             raise ValueError(f"`class_weight` must not be negative. Got {self.class_weight!r} instead.")
         labels = self._labels(y)
-        self._choose(self._fit_features(X, weights), _Rows(X, labels, counts, of_class[labels], folds), n_folds)
+        candidates = self._fit_features(X, self._indicators(y), weights)
+        self._choose(candidates, _Rows(X, labels, counts, of_class[labels], folds), n_folds)
         if self.probability:
             self._calibrate(X, y, weights, folds, n_folds)
         return self
@@ -183,7 +185,7 @@ class FourierSVC(LabelMixin, Head):
         calibration = CalibratedClassifierCV(chosen, cv=splits or 5, ensemble=False)
         self._calibrated = calibration.fit(X, y, sample_weight=weights)
 
-    def _learn(self, source: EncodedTable, sample: Array, classes: list[Any] | None) -> None:
+    def _learn(self, source: EncodedTable, sample: Array, targets: Array, classes: list[Any] | None) -> None:
         if self.probability or self.class_weight is not None or not isinstance(self.cv, Integral):
             raise ValueError("A file needs `probability`=False, `class_weight`=None and a number of folds as `cv`.")
         self._set_classes(np.array(classes))
@@ -191,7 +193,8 @@ class FourierSVC(LabelMixin, Head):
         n_folds = int(self.cv)
         if len(sample) < n_folds:
             raise ValueError(f"{source.table.path} has {len(sample)} rows, too few for {n_folds} folds.")
-        self._choose(self._fit_features(sample, None), _FileRows(source, self._labels, n_folds), n_folds)
+        candidates = self._fit_features(sample, self._indicators(targets), None)
+        self._choose(candidates, _FileRows(source, self._labels, n_folds), n_folds)
 
     def _choose(self, candidates: list[FourierFeatures], rows: "_Rows | _FileRows", n_folds: int) -> None:
         """Walk along C for every length scale, then solve on all rows."""

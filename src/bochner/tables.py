@@ -338,6 +338,7 @@ class Sample:
     n_rows: int = 0
     keys: Array = field(default_factory=lambda: np.empty(0))
     columns: dict[str, Any] = field(default_factory=dict)
+    targets: Array = field(default_factory=lambda: np.empty(0))
 
     @classmethod
     def of(cls, table: Table, seed: int) -> "Sample":
@@ -347,8 +348,8 @@ class Sample:
         size = max(1000, min(SAMPLE_ROWS, SAMPLE_BYTES // (8 * width)))
         return cls(seed, size, table.numeric, table.text)
 
-    def add(self, cells: "pa.RecordBatch") -> None:
-        """Keep the rows with the smallest of random keys."""
+    def add(self, cells: "pa.RecordBatch", targets: Array | None = None) -> None:
+        """Keep the rows with the smallest of random keys, and their targets."""
         # The key of a row depends on the seed and the row's number alone.
         rng = np.random.Generator(np.random.Philox(key=self.seed).advance(self.n_rows // 4))
         skipped = self.n_rows % 4  # Philox makes four numbers at a time
@@ -362,6 +363,9 @@ class Sample:
         for name in [*self.numeric, *self.text]:
             values = taken.column(name).to_numpy(False)
             self.columns[name] = np.concatenate([self.columns[name][old], values]) if n_old else values
+        if targets is not None:
+            chosen = targets[kept[kept >= n_old] - n_old]
+            self.targets = np.concatenate([self.targets[old], chosen]) if n_old else chosen
         self.n_rows += cells.num_rows
 
     def cells(self) -> "pa.RecordBatch":
@@ -397,10 +401,11 @@ class Survey:
             self.scaler.partial_fit(_numbers(cells, table.numeric))
         for name in table.text:
             self._add_categories(table, name, cells.column(name).unique().to_pylist())
-        if table.target is not None and self.target_values is not None:
-            found = set(self.target_values) | set(np.unique(table.target_values(chunk)).tolist())
+        targets = None if table.target is None else table.target_values(chunk)
+        if targets is not None and self.target_values is not None:
+            found = set(self.target_values) | set(np.unique(targets).tolist())
             self.target_values = sorted(found) if len(found) <= MOST_CLASSES else None
-        self.sample.add(cells)
+        self.sample.add(cells, targets)
 
     def check_not_empty(self, table: Table) -> None:
         """Refuse a table without rows."""

@@ -2,9 +2,10 @@
 """`FourierFeatures`, the scikit-learn transformer: sample frequencies, weigh them, map rows."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +25,8 @@ from bochner.features import BlockMap, fourier_map
 from bochner.frequencies import SAMPLERS, Sampler
 from bochner.kernel_error import KernelError, estimate_kernel_error, sampled_error
 from bochner.kernels import KERNELS, Kernel
-from bochner.length_scales import LENGTH_SCALES
+from bochner.learned_length_scales import LabelledRows, LearnedLengthScales
+from bochner.length_scales import LENGTH_SCALES, median_distance
 from bochner.refinement import refine
 from bochner.sizes import OutOfReachError, Suggestion, smallest_size
 from bochner.weights import WEIGHTINGS, Weighting
@@ -35,6 +37,10 @@ POSITIVE = Interval(Real, 0, np.inf, closed="neither")
 FEW_ROWS = 2000  # as many as the weightings look at by default
 POOL = 12  # frequencies a column of a suggested matrix
 LARGEST_SIZE = 16384  # frequencies that `suggest` tries
+LEARNERS: dict[str, type] = {"learn": LearnedLengthScales}
+MOST_TO_LEARN_WITH = 512  # frequencies: length scales learned with so many are good for more
+TO_LEARN_WITH = 256  # frequencies, where their number is to be found afterwards
+MOST_CLASSES = 20  # a target of more different whole numbers is a quantity
 
 
 class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -49,9 +55,10 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     kernel : str or Kernel, default="gaussian"
         The kernel's shape: "gaussian", "laplacian", "cauchy", "exponential", "matern", "rational_quadratic", or a
         part such as ``Matern(nu=2.5)``.
-    length_scale : float, array-like of shape (n_features,), "median" or "scale", default="median"
-        The unit of distance: a number, one a column, the median distance of sampled pairs of rows, or
-        ``sqrt(n_features * X.var() / 2)``, which is scikit-learn's ``gamma="scale"``.
+    length_scale : float, array-like of shape (n_features,), str or LearnedLengthScales, default="median"
+        The unit of distance: a number; one a column; "median", the median distance of sampled pairs of rows; "scale",
+        ``sqrt(n_features * X.var() / 2)``, which is scikit-learn's ``gamma="scale"``; or "learn", one a column,
+        learned from y, as by the part ``LearnedLengthScales()``.
     n_frequencies : int or "auto", default=256
         Number of frequencies; each makes two columns, unless `n_components` says otherwise. "auto" takes as many as
         `suggest` finds enough for `tolerance`, before a compression to a given `n_components`.
@@ -90,6 +97,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         is given.
     kernel_ : Kernel
         The kernel's shape, at unit length scale.
+    relevance_ : ndarray of shape (n_features,)
+        What part each column has in distances: one over its length scale, the sum of all being 1.
     n_features_in_ : int
         Number of columns seen during `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -118,7 +127,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [StrOptions(set(KERNELS)), HasMethods(["__call__", "at", "uniform_dim", "frequencies"])],
-        "length_scale": [POSITIVE, StrOptions(set(LENGTH_SCALES)), "array-like"],
+        "length_scale": [POSITIVE, StrOptions({*LENGTH_SCALES, *LEARNERS}), HasMethods(["learn"]), "array-like"],
         "n_frequencies": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "sampler": [StrOptions(set(SAMPLERS)), HasMethods(["sample"])],
         "weighting": [StrOptions(set(WEIGHTINGS)), HasMethods(["weigh"])],
@@ -134,7 +143,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self,
         kernel: str | Kernel = "gaussian",
         *,
-        length_scale: float | ArrayLike | str = "median",
+        length_scale: float | ArrayLike | str | LearnedLengthScales = "median",
         n_frequencies: int | str = 256,
         sampler: str | Sampler = "orthogonal",
         weighting: str | Weighting = "stein",
@@ -161,8 +170,9 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows.
-        y : None
-            Ignored.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+            What to learn length scales from with ``length_scale="learn"``, else ignored. Text, true and false, and up
+            to 20 different whole numbers are classes.
         sample_weight : array-like of shape (n_samples,), default=None
             How many times each row counts. Up to 2,000 rows, a row of weight two is exactly two rows; of more rows
             samples are drawn in proportion to the weights.
@@ -172,30 +182,32 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         FourierFeatures
             The fitted transformer.
         """
-        X, weights = self._validate_training(X, sample_weight)
+        return self._fit(X, y, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, verbose: int = 0) -> Self:
+        X, weights, labelled = self._validate_training(X, y, sample_weight)
         kernel: Kernel = _part(self.kernel, KERNELS)
         sampler: Sampler = _part(self.sampler, SAMPLERS)
         weighting: Weighting = _part(self.weighting, WEIGHTINGS)
-        measuring, drawing, weighing, moving, sizing = self._random_streams()
+        streams = self._random_streams()
 
-        length_scale = self._resolve_length_scale(X, measuring, weights)
-        _check_resolution(X, length_scale)
+        length_scale = self._resolve_length_scale(X, weights, labelled, streams, verbose)
         rows = ScaledRows(X, length_scale, weights)
-        n_frequencies, n_components = self._resolve_size(X, weights, length_scale, sizing)
+        n_frequencies, n_components = self._resolve_size(X, weights, length_scale, streams.sizing)
         if n_components is not None and not hasattr(weighting, "compress"):
             raise ValueError(
                 f"`n_components`={n_components} needs a weighting that compresses; {type(weighting).__name__} has no "
                 f"`compress`: leave it None, or derive the class from bochner.weights.Weighting."
             )
-        drawn = sampler.sample(kernel, n_frequencies, rows, drawing)
-        beta = weighting.weigh(np.asarray(drawn), kernel, rows, weighing)
+        drawn = sampler.sample(kernel, n_frequencies, rows, streams.drawing)
+        beta = weighting.weigh(np.asarray(drawn), kernel, rows, streams.weighing)
         if self.refine:
             start = np.asarray(drawn)
-            moved, beta = refine(start, beta, kernel, rows, self.refine, moving)
+            moved, beta = refine(start, beta, kernel, rows, self.refine, streams.moving)
             drawn = drawn if moved is start else moved  # perhaps structured, and then faster
         matrix = None
         if n_components is not None:
-            matrix = weighting.compress(np.asarray(drawn), beta, kernel, rows, n_components, weighing)
+            matrix = weighting.compress(np.asarray(drawn), beta, kernel, rows, n_components, streams.weighing)
 
         self.kernel_ = kernel
         self.length_scale_ = length_scale
@@ -213,7 +225,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self._n_features_out = self._block_map().width
         return self
 
-    def suggest(self, X: Any, tolerance: float = 0.02, *, confidence: float = 0.95) -> Suggestion:
+    def suggest(self, X: Any, tolerance: float = 0.02, *, y: Any = None, confidence: float = 0.95) -> Suggestion:
         """How many features these settings need for a kernel error below a tolerance.
 
         Sizes are tried on up to 4,000 rows, some to fit and the others to judge; no larger kernel matrix is made than
@@ -227,6 +239,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         tolerance : float, default=0.02
             The largest relative Frobenius error of the kernel matrix of 2,000 rows that `fit` has not seen, or of as
             many as there are; in more rows the diagonal counts less, and the error is smaller.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+            What to learn length scales from, as in `fit`.
         confidence : float, default=0.95
             Probability that the features of another `random_state` stay below the tolerance.
 
@@ -250,11 +264,10 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         _check_fraction("tolerance", tolerance)
         _check_fraction("confidence", confidence)
         features: FourierFeatures = clone(self)  # which stays unfitted
-        X, weights = features._validate_training(X, None)
-        measuring, *_, sizing = features._random_streams()
-        length_scale = features._resolve_length_scale(X, measuring, weights)
-        _check_resolution(X, length_scale)
-        return features._suggestion(X, weights, length_scale, tolerance, confidence, sizing)
+        X, weights, labelled = features._validate_training(X, y, None)
+        streams = features._random_streams()
+        length_scale = features._resolve_length_scale(X, weights, labelled, streams)
+        return features._suggestion(X, weights, length_scale, tolerance, confidence, streams.sizing)
 
     def transform(self, X: Any, out: Array | None = None) -> Array:
         """Map rows to weighted Fourier features.
@@ -364,15 +377,42 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """The map for blocks of validated rows, for who sums over them instead of holding the features."""
         return BlockMap(self._frequencies, self.weights_, self.matrix_)
 
-    def _validate_training(self, X: Any, sample_weight: Any) -> tuple[Any, Floats | None]:
-        """Rows to learn from and their weights."""
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
-        return _weighted(X, sample_weight)
+    @property
+    def relevance_(self) -> Floats:
+        """One over the length scale of each column, the sum of all being 1."""
+        check_is_fitted(self)
+        inverse = 1.0 / np.broadcast_to(self.length_scale_, self.n_features_in_)
+        return np.asarray(inverse / inverse.sum())
 
-    def _random_streams(self) -> list[np.random.Generator]:
-        """For the length scale, the frequencies, the weights, their refinement and the size."""
+    def _validate_training(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Floats | None, LabelledRows | None]:
+        """Rows to fit on and their weights; and, where length scales are to be learned, rows with targets."""
+        options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+        if not self._learns():
+            X = validate_data(self, X, **options)
+            X, weights, _ = _counted(X, sample_weight, np.empty((X.shape[0], 0)))
+            return *_merged(X, weights), None
+        if y is None:
+            raise ValueError(
+                f"`length_scale`={self.length_scale!r} requires y to be passed, but the target y is None; give y, or a "
+                f"length scale that needs none, as 'median'."
+            )
+        X, y = validate_data(self, X, y, multi_output=True, **options)
+        X, weights, targets = _counted(X, sample_weight, _targets(y))
+        return *_merged(X, weights), LabelledRows(X, targets, weights)
+
+    def _measure(self, X: Any, y: Any, sample_weight: Any, verbose: int = 0) -> float | Floats:
+        """The length scale that `fit` would take."""
+        X, weights, labelled = self._validate_training(X, y, sample_weight)
+        return self._resolve_length_scale(X, weights, labelled, self._random_streams(), verbose)
+
+    def _learns(self) -> bool:
+        """Whether the length scale is learned from targets."""
+        given = self.length_scale
+        return given in LEARNERS if isinstance(given, str) else hasattr(given, "learn")
+
+    def _random_streams(self) -> "_Streams":
         seed = check_random_state(self.random_state).randint(2**31, size=4)
-        return np.random.default_rng(seed).spawn(5)
+        return _Streams(*np.random.default_rng(seed).spawn(len(_Streams._fields)))
 
     def _resolve_size(
         self, X: Any, weights: Floats | None, length_scale: float | Floats, rng: np.random.Generator
@@ -440,9 +480,30 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         size, error = search(partial(error_at, pool=None), largest=LARGEST_SIZE)
         return Suggestion(size, 2 * size if self._always_compresses() else None, error)
 
-    def _resolve_length_scale(self, X: Any, rng: np.random.Generator, weights: Floats | None) -> float | Floats:
-        if isinstance(self.length_scale, str):
-            return LENGTH_SCALES[self.length_scale](X, rng, weights)
+    def _resolve_length_scale(
+        self, X: Any, weights: Floats | None, labelled: LabelledRows | None, streams: "_Streams", verbose: int = 0
+    ) -> float | Floats:
+        if labelled is not None:
+            length_scale: float | Floats = self._learn(X, weights, labelled, streams, verbose)
+        elif isinstance(self.length_scale, str):
+            length_scale = LENGTH_SCALES[self.length_scale](X, streams.measuring, weights)
+        else:
+            length_scale = self._given_length_scale(X)
+        _check_resolution(X, length_scale)
+        return length_scale
+
+    def _learn(
+        self, X: Any, weights: Floats | None, labelled: LabelledRows, streams: "_Streams", verbose: int
+    ) -> Floats:
+        """One length scale a column, learned with the frequencies that are used later, unless they are many."""
+        learner: LearnedLengthScales = _part(self.length_scale, LEARNERS)
+        kernel, sampler = _part(self.kernel, KERNELS), _part(self.sampler, SAMPLERS)
+        wanted = TO_LEARN_WITH if isinstance(self.n_frequencies, str) else self.n_frequencies
+        rows = ScaledRows(X, median_distance(X, streams.measuring, weights), weights)
+        drawn = sampler.sample(kernel, min(wanted, MOST_TO_LEARN_WITH), rows, deepcopy(streams.drawing))
+        return learner.learn(labelled, np.asarray(drawn), streams.learning, verbose)
+
+    def _given_length_scale(self, X: Any) -> float | Floats:
         if isinstance(self.length_scale, Real):
             return float(self.length_scale)
         try:
@@ -452,7 +513,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if scales.shape != (X.shape[1],):
             raise ValueError(
                 f"`length_scale` has shape {scales.shape} and X has {X.shape[1]} columns; give one number, one a "
-                f"column, 'median' or 'scale'."
+                f"column, 'median', 'scale' or 'learn'."
             )
         if not np.isfinite(scales).all() or scales.min() <= 0.0:
             raise ValueError(f"`length_scale` must hold positive numbers only. Got {scales.tolist()} instead.")
@@ -472,7 +533,19 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.target_tags.required = self._learns()
         return tags
+
+
+class _Streams(NamedTuple):
+    """Random numbers for each step of a fit; no step moves what another one draws."""
+
+    measuring: np.random.Generator
+    drawing: np.random.Generator
+    weighing: np.random.Generator
+    moving: np.random.Generator
+    sizing: np.random.Generator
+    learning: np.random.Generator
 
 
 def _part(name_or_part: Any, table: dict[str, type]) -> Any:
@@ -499,17 +572,30 @@ def _division(n_rows: int) -> tuple[int, int]:
     return n_chosen - n_held, n_held
 
 
-def _weighted(X: Any, sample_weight: Any) -> tuple[Any, Floats | None]:
-    """The rows that count and their weights; None when every row counts once.
+def _counted(X: Any, sample_weight: Any, targets: Floats) -> tuple[Any, Floats | None, Floats]:
+    """The rows that count, their weights and targets; the weights are None when every row counts once."""
+    if sample_weight is None:
+        return X, None, targets
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    return (
+        (X, weights, targets) if weights.all() else (X[weights > 0.0], weights[weights > 0.0], targets[weights > 0.0])
+    )
 
-    Of few rows equal ones are merged, so that whatever is drawn from them cannot tell weights from repetitions.
-    """
-    weights = None
-    if sample_weight is not None:
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if not weights.all():
-            X, weights = X[weights > 0.0], weights[weights > 0.0]
+
+def _merged(X: Any, weights: Floats | None) -> tuple[Any, Floats | None]:
+    """Of few rows equal ones merged, so that whatever is drawn from them cannot tell weights from repetitions."""
     return distinct_rows(X, weights) if X.shape[0] <= FEW_ROWS else (X, weights)
+
+
+def _targets(y: Any) -> Floats:
+    """Columns to regress on: numbers as they are; of classes, 1 and -1, one column a class, or one for two."""
+    y = np.asarray(y)
+    if y.ndim == 1:
+        whole = y.dtype.kind not in "iufc" or bool((y == np.rint(y)).all())
+        classes = np.unique(y) if whole else y
+        if whole and (y.dtype.kind not in "iufc" or len(classes) <= MOST_CLASSES):
+            return np.where(y[:, None] == classes[1 if len(classes) == 2 else 0 :], 1.0, -1.0)
+    return np.asarray(y.reshape(len(y), -1), dtype=np.float64)
 
 
 def _check_resolution(X: Any, length_scale: float | Floats) -> None:

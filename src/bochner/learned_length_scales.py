@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: BSD-3-Clause
+r"""Length scales learned from targets: one a column, by the error that ridge regression makes with them.
+
+With frequencies W at unit length scale, row x has the phases :math:`W (x / \ell)`. An objective (see
+`bochner.objectives`) is a function of the features' second moments; the chain rule leads back from there through
+cosines and sines to the phases :math:`\phi`, and :math:`\partial / \partial \log \ell_j = -\sum_{im} (x_{ij} / \ell_j)
+W_{mj} \, \partial / \partial \phi_{im}`. Two passes over a sample of rows make a value and its gradient, for L-BFGS.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import minimize
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.sparsefuncs import min_max_axis
+
+from bochner.blocks import (
+    Floats,
+    Indices,
+    ScaledRows,
+    in_threads,
+    is_sparse,
+    max_abs,
+    row_spans,
+    shuffled_sample,
+    sum_over_spans,
+)
+from bochner.features import GRAM_ROWS, BlockMap, add_moments
+from bochner.length_scales import median_distance
+from bochner.objectives import OBJECTIVES, Objective, Slope, held_out_error
+from bochner.progress import stepping
+from bochner.ridge import cross_validated_errors
+
+__all__ = ["LabelledRows", "LearnedLengthScales", "LearningProblem"]
+
+FEWEST_ROWS = 20  # of fewer rows nothing is learned
+HELD_OUT = 5  # one row in so many judges what the others have learned
+LARGEST_PART = 4  # of the sample's size: of fewer rows several trials are made, each with other rows held out
+LEAST_GAIN = 0.99  # of the start's squared error there: less is taken for chance
+PATIENCE = 15  # iterations without a gain on the rows held out
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # isotropic starts, in units of the median distance
+ALPHAS = np.logspace(-8, 1, 10)
+ALPHA_BOUNDS = (np.log(1e-9), np.log(1e2))
+REACH = np.log(1e3)  # a length scale moves by a factor of up to a thousand
+IGNORED = 1e3  # times the longest length scale, for a column that never varies
+UNEVEN = 2.0  # times the smallest spread of a column: then the spreads are tried as a start
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows with their targets (n_samples, n_targets) and how many times each counts, None meaning once.
+
+    Read like any rows, they have the targets as further columns.
+    """
+
+    X: Any
+    targets: Floats
+    weights: Floats | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.X.shape[0], self.X.shape[1] + self.targets.shape[1])
+
+    def __getitem__(self, rows: slice | Indices) -> Any:
+        if is_sparse(self.X):
+            return sparse.hstack([self.X[rows], sparse.csr_array(self.targets[rows])], format="csr", dtype=np.float64)
+        return np.hstack([self.X[rows], self.targets[rows]], dtype=np.float64)
+
+    def sample(self, size: int, rng: np.random.Generator) -> "LabelledRows":
+        """So many rows in random order, every different one once, in float64; targets that vary, in their own units.
+
+        A target's units are its mean and standard deviation.
+        """
+        joined, counts = shuffled_sample(self, size, rng)
+        n_features = self.X.shape[1]
+        X, targets = joined[:, :n_features], joined[:, n_features:]
+        targets = targets.toarray() if is_sparse(targets) else targets
+        # In units of the largest the squares neither overflow nor vanish.
+        targets = targets / np.maximum(np.abs(targets).max(axis=0), np.finfo(float).tiny)
+        targets = targets - np.average(targets, axis=0, weights=counts)
+        spreads = np.sqrt(np.average(np.square(targets), axis=0, weights=counts))
+        varying = spreads > 1e-10
+        X = sparse.csr_array(X) if is_sparse(X) else np.ascontiguousarray(X)
+        return LabelledRows(X, targets[:, varying] / spreads[varying], counts)
+
+    def rolled(self, n_rows: int) -> "LabelledRows":
+        """The rows in another order: the first `n_rows` come last."""
+        order = np.roll(np.arange(self.shape[0]), -n_rows)
+        weights = None if self.weights is None else self.weights[order]
+        return LabelledRows(self.X[order], self.targets[order], weights)
+
+
+@dataclass(frozen=True)
+class LearningProblem:
+    """Sampled rows in folds, and what their features' moments have to do with length scales.
+
+    Attributes
+    ----------
+    rows : LabelledRows
+        The sample.
+    folds : ndarray of shape (n_samples,)
+        The fold of each row, in order; the last one is held out.
+    frequencies : ndarray of shape (n_frequencies, n_features)
+        Frequencies at unit length scale, of equal weights.
+    """
+
+    rows: LabelledRows
+    folds: Indices
+    frequencies: Floats
+
+    @classmethod
+    def of(cls, rows: LabelledRows, n_folds: int, n_held_out: int, frequencies: Floats) -> "LearningProblem":
+        """The first rows in folds of equal size, the last ones held out."""
+        n_seen = rows.shape[0] - n_held_out
+        folds = np.minimum(np.arange(rows.shape[0]) * n_folds // n_seen, n_folds)
+        return cls(rows, folds, frequencies)
+
+    @property
+    def n_targets(self) -> int:
+        return int(self.rows.targets.shape[1])
+
+    def moments(self, length_scales: Floats) -> Floats:
+        """Second moments of [z, 1, y] for each fold, those of the rows held out last."""
+        block_map = self._block_map()
+        width = block_map.width + 1 + self.n_targets
+        totals = np.zeros((int(self.folds.max()) + 1, width, width))
+        scaled = ScaledRows(self.rows.X, length_scales)
+        add_moments(totals, block_map, scaled, self.rows.targets, self.rows.weights, self.folds)
+        return totals
+
+    def gradient(self, length_scales: Floats, slope: Slope) -> Floats:
+        """Derivatives of the objective with that slope in the logarithms of the length scales."""
+        scaled, block_map = ScaledRows(self.rows.X, length_scales), self._block_map()
+        n_rows, n_frequencies = self.rows.X.shape[0], len(self.frequencies)
+        n_seen = int(np.searchsorted(self.folds, len(slope.left)))
+        in_phases = np.zeros((n_rows, n_frequencies))
+
+        def work(span: slice) -> None:
+            features = block_map.new(scaled[span])
+            rows = np.column_stack([features, np.ones(len(features)), self.rows.targets[span]])
+            if self.rows.weights is not None:
+                rows *= self.rows.weights[span, None]
+            for fold in np.unique(self.folds[span]).tolist():
+                own = self.folds[span] == fold
+                in_features = rows[own] @ slope.left[fold] @ slope.right[fold, : block_map.width].T
+                cosines, sines = np.hsplit(features[own], 2)
+                in_cosines, in_sines = np.hsplit(in_features, 2)
+                in_phases[span][own] = in_sines * cosines - in_cosines * sines
+
+        list(in_threads(work, row_spans(n_seen, GRAM_ROWS // 4)))
+        columns = scaled[:].T
+
+        def part(span: slice) -> Floats:
+            return np.asarray(-((columns @ in_phases[:, span]) * self.frequencies[span].T).sum(axis=1))
+
+        return sum_over_spans(part, n_frequencies, 32)
+
+    def _block_map(self) -> BlockMap:
+        return BlockMap(self.frequencies, np.full(len(self.frequencies), 1.0 / len(self.frequencies)))
+
+
+class LearnedLengthScales(BaseEstimator):
+    r"""One length scale a column, learned from the targets.
+
+    Starts at the best of a few isotropic length scales (and, where the columns' spreads are uneven, of a few that are
+    proportional to them) and goes on by L-BFGS in the logarithms of the length scales and of the ridge penalty. A
+    fifth of the sampled rows is held out: the iterate with the smallest error there is kept, so that it is the start
+    where learning does not help. Few rows are divided several times, and the outcomes are averaged.
+
+    Parameters
+    ----------
+    n_rows : int, default=10000
+        Rows to learn from, at most.
+    n_iterations : int, default=40
+        Iterations at most.
+    folds : int, default=3
+        Folds of the validation loss.
+    penalty : float, default=1.0
+        Pull towards the start's proportions: a normal prior of standard deviation :math:`1 / \sqrt{\mathrm{penalty}}`
+        for the logarithms of the length scales. 0 means none.
+    objective : str or Objective, default="validation"
+        What to minimise: "validation", the mean squared error of each fold when the others teach ridge regression;
+        "likelihood", minus the evidence of a Bayesian linear model; or a part.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import FourierFeatures, FourierRidge, LearnedLengthScales
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> y = np.sin(2 * X[:, 0])  # the other columns have no say
+    >>> features = FourierFeatures(length_scale=LearnedLengthScales(n_iterations=20), n_frequencies=32)
+    >>> model = FourierRidge(features, random_state=0).fit(X, y)
+    >>> int(model.features_.relevance_.argmax())
+    0
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_rows": [Interval(Integral, FEWEST_ROWS, None, closed="left")],
+        "n_iterations": [Interval(Integral, 0, None, closed="left")],
+        "folds": [Interval(Integral, 2, None, closed="left")],
+        "penalty": [Interval(Real, 0, None, closed="left")],
+        "objective": [StrOptions(set(OBJECTIVES)), HasMethods(["slope"])],
+    }
+
+    def __init__(
+        self,
+        n_rows: int = 10_000,
+        n_iterations: int = 40,
+        folds: int = 3,
+        penalty: float = 1.0,
+        objective: str | Objective = "validation",
+    ) -> None:
+        self.n_rows = n_rows
+        self.n_iterations = n_iterations
+        self.folds = folds
+        self.penalty = penalty
+        self.objective = objective
+
+    def learn(self, rows: LabelledRows, frequencies: Floats, rng: np.random.Generator, verbose: int = 0) -> Floats:
+        """Learn the length scales.
+
+        Parameters
+        ----------
+        rows : LabelledRows
+            What to learn from.
+        frequencies : ndarray of shape (n_frequencies, n_features)
+            Frequencies at unit length scale.
+        rng : numpy.random.Generator
+            Chooses rows.
+        verbose : int, default=0
+            Whether to show a progress bar in a terminal.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            One length scale a column.
+        """
+        sample = rows.sample(self.n_rows, rng)
+        n_rows, n_features = sample.X.shape
+        start = np.full(n_features, median_distance(sample.X, rng, sample.weights))
+        if n_rows < max(FEWEST_ROWS, 2 * self.folds) or not sample.targets.shape[1]:
+            return start
+        n_held_out = n_rows // HELD_OUT
+        whole = LearningProblem.of(sample, self.folds, 0, frequencies)
+        start, alpha = self._start(whole, self._shapes(sample, start, rng))
+        n_trials = int(np.clip(self.n_rows // (LARGEST_PART * n_rows), 1, HELD_OUT - 1))
+        moves = []
+        with stepping(n_trials * self.n_iterations, "learning length scales", verbose) as step:
+            for trial in range(n_trials):
+                problem = LearningProblem.of(sample.rolled(trial * n_held_out), self.folds, n_held_out, frequencies)
+                moves.append(self._descend(problem, start, alpha, step))
+        return _ignoring_constants(rows.X, start * np.exp(np.mean(moves, axis=0)))
+
+    def _shapes(self, sample: LabelledRows, isotropic: Floats, rng: np.random.Generator) -> list[Floats]:
+        """Length scales to start from, up to a factor: one for all columns, and perhaps their spreads."""
+        spreads = _spreads(sample)
+        varying = spreads > 0.0
+        if not varying.any() or spreads.max() < UNEVEN * spreads[varying].min():
+            return [isotropic]
+        spreads = np.where(varying, spreads, 1.0)
+        return [isotropic, spreads * median_distance(ScaledRows(sample.X, spreads)[:], rng, sample.weights)]
+
+    def _start(self, problem: LearningProblem, shapes: list[Floats]) -> tuple[Floats, float]:
+        """The best start of a few and the best penalty there, by the mean squared error over the folds."""
+        found = []
+        for length_scales in [factor * shape for shape in shapes for factor in FACTORS]:
+            moments = problem.moments(length_scales)
+            n_trained = float(moments[:, -1 - problem.n_targets, -1 - problem.n_targets].sum()) * (1 - 1 / self.folds)
+            folds = np.concatenate([moments, np.zeros_like(moments[:1])])
+            errors = cross_validated_errors(folds, problem.n_targets, ALPHAS * n_trained).mean(axis=(1, 2))
+            found.append((float(errors.min()), length_scales, float(ALPHAS[errors.argmin()])))
+        _, length_scales, alpha = min(found, key=lambda one: one[0])
+        return length_scales, alpha
+
+    def _descend(self, problem: LearningProblem, start: Floats, alpha: float, step: Callable[[], None]) -> Floats:
+        """How far the logarithms of the length scales are to move, judged by the rows held out."""
+        objective = OBJECTIVES[self.objective]() if isinstance(self.objective, str) else clone(self.objective)
+        pull = self.penalty / problem.rows.shape[0]
+        best = last = np.zeros(len(start))
+        least = risk = np.inf
+        since = 0
+
+        def loss(flat: Floats) -> tuple[float, Floats]:
+            nonlocal last, risk, least
+            last, current = flat[:-1], float(np.exp(flat[-1]))
+            length_scales = start * np.exp(last)
+            moments = problem.moments(length_scales)
+            slope = objective.slope(moments[:-1], problem.n_targets, current)
+            risk = held_out_error(moments[:-1].sum(axis=0), moments[-1], problem.n_targets, current)
+            if least == np.inf:
+                least = LEAST_GAIN * risk
+            uneven = last - last.mean()
+            gradient = problem.gradient(length_scales, slope) + 2.0 * pull * uneven
+            value = slope.value + pull * float(np.square(uneven).sum())
+            return value, np.append(gradient, slope.in_log_alpha)
+
+        def judge(flat: Floats) -> None:
+            nonlocal best, least, since
+            step()
+            since += 1
+            if risk < least:  # of the last evaluation, which was the one of this iterate
+                best, least, since = last.copy(), risk, 0
+            if since >= PATIENCE:
+                raise StopIteration
+
+        bounds = [(-REACH, REACH)] * len(start) + [ALPHA_BOUNDS]
+        options: Any = {"maxiter": self.n_iterations, "maxcor": 20, "ftol": 1e-7, "gtol": 0.0}
+        callback: Any = judge
+        begin = np.append(best, np.log(alpha))
+        minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, callback=callback, options=options)
+        return best
+
+
+def _spreads(sample: LabelledRows) -> Floats:
+    """Standard deviations of the columns; 0 where rounding cannot tell them from 0."""
+    tops = np.maximum(max_abs(sample.X), np.finfo(float).tiny)
+    X = ScaledRows(sample.X, tops)[:]  # the squares neither overflow nor vanish
+    counts = np.ones(X.shape[0]) if sample.weights is None else sample.weights
+    shares = counts / counts.sum()
+    mean = X.T @ shares
+    mean_squares = (X.multiply(X) if is_sparse(X) else np.square(X)).T @ shares
+    variances = mean_squares - np.square(mean)
+    return np.asarray(tops * np.sqrt(np.where(variances > 1e-12 * mean_squares, variances, 0.0)))
+
+
+def _ignoring_constants(X: Any, length_scales: Floats) -> Floats:
+    """Length scales so long that columns which never vary have no say, whatever values they take one day."""
+    low, high = min_max_axis(X, axis=0) if is_sparse(X) else (X.min(axis=0), X.max(axis=0))
+    varying = low < high
+    if varying.all() or not varying.any():
+        return length_scales
+    return np.where(varying, length_scales, IGNORED * length_scales[varying].max())

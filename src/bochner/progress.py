@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Progress bars, in a terminal and only for who asks for them."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+__all__ = ["stepping", "tracked"]
+
+Item = TypeVar("Item")
+
+
+def tracked(items: Iterable[Item], description: str, verbose: int, total: int | None = None) -> Iterable[Item]:
+    """The items, with a progress bar in a terminal when there is something to be said."""
+    if not verbose:
+        return items
+    try:
+        from rich.console import Console
+        from rich.progress import track
+    except ImportError:
+        raise ValueError("`verbose` draws its progress bar with rich: pip install rich.") from None
+    console = Console(stderr=True)
+    return track(items, description, total=total, transient=True, console=console, disable=not console.is_terminal)
+
+
+@contextmanager
+def stepping(n_steps: int, description: str, verbose: int) -> Iterator[Callable[[], None]]:
+    """A function to call after each step of what calls back instead of being iterated over."""
+    steps = (step for step in tracked(range(n_steps), description, verbose))
+
+    def step() -> None:
+        next(steps, None)
+
+    try:
+        yield step
+    finally:
+        steps.close()
