@@ -125,11 +125,12 @@ def add_moments(
     targets: Floats,
     row_weights: Floats | None = None,
     folds: Indices | None = None,
+    span_rows: int = SPAN_ROWS,
 ) -> None:
     r"""Add to `totals[fold]` the second moments :math:`\sum_i w_i a_i a_i^T` of the rows of that fold.
 
     :math:`a = [z, 1, y]` holds a row's features, a one and its targets. Everything that least squares needs is in
-    these sums. Rows are summed in spans of `SPAN_ROWS`, in threads, the spans in order: a sum that is continued after
+    these sums. Rows are summed in spans of `span_rows`, in threads, the spans in order: a sum that is continued after
     a whole number of spans has the bits of one that was never interrupted.
 
     Parameters
@@ -146,6 +147,8 @@ def add_moments(
         How many times each row counts; None means once.
     folds : ndarray of shape (n_samples,), default=None
         The fold of each row; None means that all are in the first.
+    span_rows : int, default=8192
+        Rows that one thread sums before its part joins the total; few rows need shorter spans to occupy all threads.
     """
 
     fold_of = np.zeros(X.shape[0], dtype=np.intp) if folds is None else folds
@@ -159,7 +162,7 @@ def add_moments(
             for fold, rows in zip(present, own, strict=True)
         ]
 
-    for parts in in_threads(part, row_spans(X.shape[0], SPAN_ROWS)):
+    for parts in in_threads(part, row_spans(X.shape[0], span_rows)):
         for fold, moments in parts:
             totals[fold] += moments
 

@@ -10,11 +10,11 @@ W_{mj} \, \partial / \partial \phi_{im}`. Two passes over a sample of rows make 
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.sparsefuncs import min_max_axis
@@ -22,6 +22,7 @@ from sklearn.utils.sparsefuncs import min_max_axis
 from bochner.blocks import (
     Floats,
     Indices,
+    Mask,
     ScaledRows,
     in_threads,
     is_sparse,
@@ -36,7 +37,7 @@ from bochner.objectives import OBJECTIVES, Objective, Slope, held_out_error
 from bochner.progress import stepping
 from bochner.ridge import cross_validated_errors
 
-__all__ = ["LabelledRows", "LearnedLengthScales", "LearningProblem"]
+__all__ = ["Evaluation", "LabelledRows", "LearnedLengthScales", "LearningProblem"]
 
 FEWEST_ROWS = 20  # of fewer rows nothing is learned
 HELD_OUT = 5  # one row in so many judges what the others have learned
@@ -48,7 +49,7 @@ ALPHAS = np.logspace(-8, 1, 10)
 ALPHA_BOUNDS = (np.log(1e-9), np.log(1e2))
 REACH = np.log(1e3)  # a length scale moves by a factor of up to a thousand
 IGNORED = 1e3  # times the longest length scale, for a column that never varies
-UNEVEN = 2.0  # times the smallest spread of a column: then the spreads are tried as a start
+UNEVEN = 2.0  # times the smallest unit of a column: then the units are tried as a start
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,27 @@ class LabelledRows:
         return LabelledRows(self.X[order], self.targets[order], weights)
 
 
+class Evaluation(NamedTuple):
+    """An objective at some length scales and penalty.
+
+    Attributes
+    ----------
+    value : float
+        The objective.
+    gradient : ndarray of shape (n_features,)
+        Its derivatives in the logarithms of the length scales.
+    in_log_alpha : float
+        Its derivative in the logarithm of the penalty.
+    risk : float
+        Mean squared error on the rows held out of ridge regression on the others; NaN when none are.
+    """
+
+    value: float
+    gradient: Floats
+    in_log_alpha: float
+    risk: float
+
+
 @dataclass(frozen=True)
 class LearningProblem:
     """Sampled rows in folds, and what their features' moments have to do with length scales.
@@ -104,13 +126,16 @@ class LearningProblem:
     rows : LabelledRows
         The sample.
     folds : ndarray of shape (n_samples,)
-        The fold of each row, in order; the last one is held out.
+        The fold of each row, in order; rows of fold `n_folds` are held out.
+    n_folds : int
+        Number of folds.
     frequencies : ndarray of shape (n_frequencies, n_features)
         Frequencies at unit length scale, of equal weights.
     """
 
     rows: LabelledRows
     folds: Indices
+    n_folds: int
     frequencies: Floats
 
     @classmethod
@@ -118,22 +143,30 @@ class LearningProblem:
         """The first rows in folds of equal size, the last ones held out."""
         n_seen = rows.shape[0] - n_held_out
         folds = np.minimum(np.arange(rows.shape[0]) * n_folds // n_seen, n_folds)
-        return cls(rows, folds, frequencies)
+        return cls(rows, folds, n_folds, frequencies)
 
     @property
     def n_targets(self) -> int:
         return int(self.rows.targets.shape[1])
 
     def moments(self, length_scales: Floats) -> Floats:
-        """Second moments of [z, 1, y] for each fold, those of the rows held out last."""
+        """Second moments of [z, 1, y] for each fold, those of the rows held out last, if there are any."""
         block_map = self._block_map()
         width = block_map.width + 1 + self.n_targets
         totals = np.zeros((int(self.folds.max()) + 1, width, width))
         scaled = ScaledRows(self.rows.X, length_scales)
-        add_moments(totals, block_map, scaled, self.rows.targets, self.rows.weights, self.folds)
+        add_moments(totals, block_map, scaled, self.rows.targets, self.rows.weights, self.folds, GRAM_ROWS)
         return totals
 
-    def gradient(self, length_scales: Floats, slope: Slope) -> Floats:
+    def evaluate(self, objective: Objective, length_scales: Floats, alpha: float) -> Evaluation:
+        """The objective with its derivatives, and the error on the rows held out."""
+        moments = self.moments(length_scales)
+        seen, held_out = moments[: self.n_folds], moments[self.n_folds :].sum(axis=0)
+        slope = objective.slope(seen, self.n_targets, alpha)
+        risk = held_out_error(seen.sum(axis=0), held_out, self.n_targets, alpha) if held_out.any() else np.nan
+        return Evaluation(slope.value, self._gradient(length_scales, slope), slope.in_log_alpha, risk)
+
+    def _gradient(self, length_scales: Floats, slope: Slope) -> Floats:
         """Derivatives of the objective with that slope in the logarithms of the length scales."""
         scaled, block_map = ScaledRows(self.rows.X, length_scales), self._block_map()
         n_rows, n_frequencies = self.rows.X.shape[0], len(self.frequencies)
@@ -167,20 +200,20 @@ class LearningProblem:
 class LearnedLengthScales(BaseEstimator):
     r"""One length scale a column, learned from the targets.
 
-    Starts at the best of a few isotropic length scales (and, where the columns' spreads are uneven, of a few that are
-    proportional to them) and goes on by L-BFGS in the logarithms of the length scales and of the ridge penalty. A
+    Starts at the best of a few isotropic length scales (and, where the columns have uneven units, of a few that are
+    proportional to these) and goes on by L-BFGS in the logarithms of the length scales and of the ridge penalty. A
     fifth of the sampled rows is held out: the iterate with the smallest error there is kept, so that it is the start
     where learning does not help. Few rows are divided several times, and the outcomes are averaged.
 
     Parameters
     ----------
-    n_rows : int, default=10000
+    n_rows : int, default=8000
         Rows to learn from, at most.
     n_iterations : int, default=40
         Iterations at most.
     folds : int, default=3
         Folds of the validation loss.
-    penalty : float, default=1.0
+    penalty : float, default=10.0
         Pull towards the start's proportions: a normal prior of standard deviation :math:`1 / \sqrt{\mathrm{penalty}}`
         for the logarithms of the length scales. 0 means none.
     objective : str or Objective, default="validation"
@@ -209,10 +242,10 @@ class LearnedLengthScales(BaseEstimator):
 
     def __init__(
         self,
-        n_rows: int = 10_000,
+        n_rows: int = 8000,
         n_iterations: int = 40,
         folds: int = 3,
-        penalty: float = 1.0,
+        penalty: float = 10.0,
         objective: str | Objective = "validation",
     ) -> None:
         self.n_rows = n_rows
@@ -242,12 +275,11 @@ class LearnedLengthScales(BaseEstimator):
         """
         sample = rows.sample(self.n_rows, rng)
         n_rows, n_features = sample.X.shape
-        start = np.full(n_features, median_distance(sample.X, rng, sample.weights))
         if n_rows < max(FEWEST_ROWS, 2 * self.folds) or not sample.targets.shape[1]:
-            return start
+            return np.full(n_features, median_distance(rows.X, rng, rows.weights))
         n_held_out = n_rows // HELD_OUT
         whole = LearningProblem.of(sample, self.folds, 0, frequencies)
-        start, alpha = self._start(whole, self._shapes(sample, start, rng))
+        start, alpha = self._start(whole, self._shapes(sample, rng))
         n_trials = int(np.clip(self.n_rows // (LARGEST_PART * n_rows), 1, HELD_OUT - 1))
         moves = []
         with stepping(n_trials * self.n_iterations, "learning length scales", verbose) as step:
@@ -256,14 +288,14 @@ class LearnedLengthScales(BaseEstimator):
                 moves.append(self._descend(problem, start, alpha, step))
         return _ignoring_constants(rows.X, start * np.exp(np.mean(moves, axis=0)))
 
-    def _shapes(self, sample: LabelledRows, isotropic: Floats, rng: np.random.Generator) -> list[Floats]:
-        """Length scales to start from, up to a factor: one for all columns, and perhaps their spreads."""
-        spreads = _spreads(sample)
-        varying = spreads > 0.0
-        if not varying.any() or spreads.max() < UNEVEN * spreads[varying].min():
-            return [isotropic]
-        spreads = np.where(varying, spreads, 1.0)
-        return [isotropic, spreads * median_distance(ScaledRows(sample.X, spreads)[:], rng, sample.weights)]
+    def _shapes(self, sample: LabelledRows, rng: np.random.Generator) -> list[Floats]:
+        """Length scales to start from, up to a factor: one for all columns, and their units if those are uneven."""
+        units = _units(sample)
+        varying = units > 0.0
+        shapes = [np.ones(len(units))]
+        if varying.any() and units.max() > UNEVEN * units[varying].min():
+            shapes.append(np.where(varying, units, 1.0))
+        return [shape * median_distance(ScaledRows(sample.X, shape)[:], rng, sample.weights) for shape in shapes]
 
     def _start(self, problem: LearningProblem, shapes: list[Floats]) -> tuple[Floats, float]:
         """The best start of a few and the best penalty there, by the mean squared error over the folds."""
@@ -281,57 +313,63 @@ class LearnedLengthScales(BaseEstimator):
         """How far the logarithms of the length scales are to move, judged by the rows held out."""
         objective = OBJECTIVES[self.objective]() if isinstance(self.objective, str) else clone(self.objective)
         pull = self.penalty / problem.rows.shape[0]
-        best = last = np.zeros(len(start))
-        least = risk = np.inf
-        since = 0
+        best, least, since = np.zeros(len(start)), np.inf, 0
+        risk = np.inf  # of the last evaluation, which is that of the iterate when L-BFGS calls back
 
         def loss(flat: Floats) -> tuple[float, Floats]:
-            nonlocal last, risk, least
-            last, current = flat[:-1], float(np.exp(flat[-1]))
-            length_scales = start * np.exp(last)
-            moments = problem.moments(length_scales)
-            slope = objective.slope(moments[:-1], problem.n_targets, current)
-            risk = held_out_error(moments[:-1].sum(axis=0), moments[-1], problem.n_targets, current)
-            if least == np.inf:
-                least = LEAST_GAIN * risk
-            uneven = last - last.mean()
-            gradient = problem.gradient(length_scales, slope) + 2.0 * pull * uneven
-            value = slope.value + pull * float(np.square(uneven).sum())
-            return value, np.append(gradient, slope.in_log_alpha)
+            nonlocal risk, least
+            found = problem.evaluate(objective, start * np.exp(flat[:-1]), float(np.exp(flat[-1])))
+            risk = found.risk
+            least = LEAST_GAIN * risk if least == np.inf else least  # at the start
+            uneven = flat[:-1] - flat[:-1].mean()
+            value = found.value + pull * float(np.square(uneven).sum())
+            return value, np.append(found.gradient + 2.0 * pull * uneven, found.in_log_alpha)
 
         def judge(flat: Floats) -> None:
             nonlocal best, least, since
             step()
             since += 1
-            if risk < least:  # of the last evaluation, which was the one of this iterate
-                best, least, since = last.copy(), risk, 0
+            if risk < least:
+                best, least, since = flat[:-1].copy(), risk, 0
             if since >= PATIENCE:
                 raise StopIteration
 
-        bounds = [(-REACH, REACH)] * len(start) + [ALPHA_BOUNDS]
+        reach = np.full(len(start), REACH)
+        bounds = Bounds(np.append(-reach, ALPHA_BOUNDS[0]), np.append(reach, ALPHA_BOUNDS[1]))
         options: Any = {"maxiter": self.n_iterations, "maxcor": 20, "ftol": 1e-7, "gtol": 0.0}
+        options["maxfun"] = 1 + 5 * self.n_iterations // 4  # most iterations need one evaluation
         callback: Any = judge
         begin = np.append(best, np.log(alpha))
         minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, callback=callback, options=options)
         return best
 
 
-def _spreads(sample: LabelledRows) -> Floats:
-    """Standard deviations of the columns; 0 where rounding cannot tell them from 0."""
-    tops = np.maximum(max_abs(sample.X), np.finfo(float).tiny)
+def _units(sample: LabelledRows) -> Floats:
+    """The spread of each column among the rows off its commonest value; 0 for a column that does not vary.
+
+    It is the standard deviation over the root of the share of those rows: that of a column that has no commonest
+    value, and for a rare category the difference that it makes, which its standard deviation is not.
+    """
+    tops = np.maximum(max_abs(sample.X), np.finfo(np.float64).tiny)
     X = ScaledRows(sample.X, tops)[:]  # the squares neither overflow nor vanish
     counts = np.ones(X.shape[0]) if sample.weights is None else sample.weights
     shares = counts / counts.sum()
-    mean = X.T @ shares
-    mean_squares = (X.multiply(X) if is_sparse(X) else np.square(X)).T @ shares
-    variances = mean_squares - np.square(mean)
-    return np.asarray(tops * np.sqrt(np.where(variances > 1e-12 * mean_squares, variances, 0.0)))
+    mean, mean_squares = X.T @ shares, (X.multiply(X) if is_sparse(X) else np.square(X)).T @ shares
+    variances = np.where(_varying(sample.X), np.maximum(mean_squares - np.square(mean), 0.0), 0.0)
+    # A value that more than half of the rows have is the median.
+    off = (X != 0).T @ shares if is_sparse(X) else (np.median(X, axis=0) != X).T @ shares
+    return np.asarray(tops * np.sqrt(variances / np.maximum(off, np.finfo(np.float64).tiny)))
+
+
+def _varying(X: Any) -> Mask:
+    """Which columns have more than one value."""
+    low, high = min_max_axis(X, axis=0) if is_sparse(X) else (X.min(axis=0), X.max(axis=0))
+    return np.asarray(low < high)
 
 
 def _ignoring_constants(X: Any, length_scales: Floats) -> Floats:
     """Length scales so long that columns which never vary have no say, whatever values they take one day."""
-    low, high = min_max_axis(X, axis=0) if is_sparse(X) else (X.min(axis=0), X.max(axis=0))
-    varying = low < high
+    varying = _varying(X)
     if varying.all() or not varying.any():
         return length_scales
     return np.where(varying, length_scales, IGNORED * length_scales[varying].max())

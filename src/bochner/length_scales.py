@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.blocks import Floats, ScaledRows, draw_pairs, is_sparse, max_abs, pair_differences, row_blocks
+from bochner.blocks import Floats, ScaledRows, draw_pairs, is_sparse, max_abs, row_blocks
 
 __all__ = ["LENGTH_SCALES", "entry_scale", "median_distance"]
 
@@ -31,8 +31,12 @@ def median_distance(X: Any, rng: np.random.Generator, weights: Floats | None = N
     rows = ScaledRows(X, top, weights)  # in units of the largest entry the squares neither overflow nor vanish
     first, second, pair_weights = draw_pairs(rows, N_PAIRS, rng)
     distances = np.empty(len(first))
-    for pairs, differences in pair_differences(rows, first, second):
-        distances[pairs] = np.linalg.norm(differences, axis=1)
+    for pairs in row_blocks(len(first), 8 * X.shape[1], 1024 if is_sparse(X) else 16):
+        differences = rows[first[pairs]] - rows[second[pairs]]
+        if is_sparse(differences):  # most are zero, and stay unwritten
+            distances[pairs] = np.sqrt(differences.multiply(differences).sum(axis=1))
+        else:
+            distances[pairs] = np.linalg.norm(differences, axis=1)
     apart = distances > 0.0
     return top * _weighted_median(distances[apart], pair_weights[apart]) if apart.any() else 1.0
 

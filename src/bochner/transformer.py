@@ -500,7 +500,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         kernel, sampler = _part(self.kernel, KERNELS), _part(self.sampler, SAMPLERS)
         wanted = TO_LEARN_WITH if isinstance(self.n_frequencies, str) else self.n_frequencies
         rows = ScaledRows(X, median_distance(X, streams.measuring, weights), weights)
-        drawn = sampler.sample(kernel, min(wanted, MOST_TO_LEARN_WITH), rows, deepcopy(streams.drawing))
+        most = min(MOST_TO_LEARN_WITH, max(64, labelled.shape[0]))  # few rows cannot tell more of them apart
+        drawn = sampler.sample(kernel, min(wanted, most), rows, deepcopy(streams.drawing))
         return learner.learn(labelled, np.asarray(drawn), streams.learning, verbose)
 
     def _given_length_scale(self, X: Any) -> float | Floats:
