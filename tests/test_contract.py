@@ -24,11 +24,13 @@ from bochner import (
     FourierSVC,
     Gaussian,
     Halton,
+    LearnedLengthScales,
     Matern,
     Matrix,
     Sobol,
     Stein,
 )
+from bochner.kernels import KERNELS
 
 # scikit-learn runs these on its own estimators and leaves them out of check_estimator.
 OWN_CHECKS = [
@@ -62,6 +64,9 @@ HEADS = [
     FourierRidge(FourierFeatures(weighting="matrix", n_frequencies=24, n_components=24)),
     FourierSVC(FourierFeatures(weighting="matrix", n_frequencies=12, n_components=12, refine=3)),
     FourierSVC(FourierFeatures("laplacian", sampler="sobol", weighting="shrinkage", n_frequencies=6), Cs=[0.1, 10.0]),
+    FourierRidge(FourierFeatures(length_scale="learn", n_frequencies=6)),
+    FourierRidgeClassifier(FourierFeatures(length_scale="learn", n_frequencies=6), length_scales=[0.5, 1.0]),
+    FourierSVC(FourierFeatures("matern", length_scale="learn", n_frequencies=6), Cs=[1.0, 10.0]),
 ]
 
 ESTIMATORS = [build(*parts) for parts in COMBINATIONS] + [
@@ -73,6 +78,12 @@ ESTIMATORS = [build(*parts) for parts in COMBINATIONS] + [
     FourierFeatures("matern", weighting="matrix", n_frequencies=6, n_components=5, refine=5),
     FourierFeatures(n_frequencies="auto", tolerance=0.5),
     FourierFeatures(n_frequencies="auto", tolerance=0.5, weighting="matrix"),
+    FourierFeatures(length_scale="learn", n_frequencies=6),
+    *(
+        FourierFeatures(kernel, length_scale="learn", sampler="sobol", weighting="uniform", n_frequencies=6)
+        for kernel in KERNELS
+    ),
+    FourierFeatures(length_scale=LearnedLengthScales(objective="likelihood"), weighting="matrix", n_frequencies=6),
 ]
 
 
@@ -101,7 +112,9 @@ def test_scikit_learns_own_checks_of_heads(estimator, name):
 @pytest.mark.parametrize(
     "estimator",
     ESTIMATORS,
-    ids=lambda e: f"{e.kernel}-{e.sampler}-{e.weighting}-{e.n_frequencies}-{e.refine}-{e.n_components}",
+    ids=lambda e: (
+        f"{e.kernel}-{e.length_scale}-{e.sampler}-{e.weighting}-{e.n_frequencies}-{e.refine}-{e.n_components}"
+    ),
 )
 def test_scikit_learns_own_checks(estimator, name):
     getattr(estimator_checks, name)("FourierFeatures", clone(estimator))
@@ -148,7 +161,7 @@ def test_every_parameter_can_be_searched(rng):
     grids = {
         "kernel": ["gaussian", Matern(nu=0.5)],
         "kernel__nu": [0.5, 2.5],
-        "length_scale": [1.0, [1.0, 2.0, 3.0], "median", "scale"],
+        "length_scale": [1.0, [1.0, 2.0, 3.0], "median", "scale", "learn", LearnedLengthScales(n_iterations=2)],
         "n_frequencies": [2, 4, "auto"],
         "tolerance": [0.1, 0.2],
         "refine": [0, 3],

@@ -25,6 +25,7 @@ from bochner import models
 from bochner.experiments import datasets, formats
 from bochner.experiments.comparison import Comparison, check, measure
 from bochner.experiments.comparison_page import terminal_tables, write_comparison
+from bochner.experiments.model_page import figures, relevances, write_model_page
 from bochner.experiments.report import Summary, terminal_table, write_page
 from bochner.experiments.reproduction import PAGE, Reproduction
 from bochner.experiments.run import KernelRow, Plan, run_kernel_study
@@ -38,6 +39,7 @@ from bochner.weights import positive_values
 __all__ = ["app"]
 
 CHECKPOINT_SECONDS = 5.0
+MOST_LISTED = 8  # columns with their relevances in a report
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 Model = Annotated[Path, typer.Argument(help="A model file of `bochner fit`.")]
 DataFolder = Annotated[
@@ -203,10 +205,19 @@ def fit(
     kernel: Annotated[str, typer.Option(help=f"One of {', '.join(KERNELS)}.")] = "gaussian",
     n_frequencies: Annotated[int, typer.Option(min=1, help="Frequencies; each makes two features.")] = 256,
     length_scale: Annotated[
-        list[float] | None, typer.Option(help="In units of the median distance; several are chosen from. [default: 1]")
+        list[float] | None,
+        typer.Option(
+            help="In units of the median distance, or of the learned ones; several are chosen from. [default: 1]"
+        ),
     ] = None,
+    learn: Annotated[
+        bool, typer.Option("--learn", help="Learn a length scale for each column from the target: which ones matter.")
+    ] = False,
     drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the frequencies and of the sample of rows.")] = 0,
+    page: Annotated[
+        Path | None, typer.Option(help="An HTML page to write about the model, with --learn's plot.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -216,11 +227,16 @@ def fit(
         _check_output(output, data)
         if output.suffix != ".skops":
             raise ValueError(f"--output {output} must end in .skops.")
+        if page is not None:
+            _check_plots()
+            _check_output(page, data, option="--page")
+            if page.suffix != ".html":
+                raise ValueError(f"--page {page} must end in .html.")
         if kernel not in KERNELS:
             raise ValueError(f"--kernel {kernel} is not one of {', '.join(KERNELS)}.")
         table = Table(data, target, drop or ())
         scales = positive_values("--length-scale", length_scale or [1.0]).tolist()
-        settings = models.Settings(head, task, kernel, n_frequencies, scales, seed)
+        settings = models.Settings(head, task, kernel, n_frequencies, scales, seed, learn)
         partial = output.with_name(output.name + ".partial")
         training = _resumed(partial, table, settings, say) if resume else models.Training.of(table, settings)
         begin = monotonic()
@@ -230,6 +246,8 @@ def fit(
         models.save(model, output)
         partial.unlink(missing_ok=True)
         report = _report(model, training, monotonic() - begin, output)
+        if page is not None:
+            write_model_page(model, report, page, learned=learn)
     _answer(report, as_json)
 
 
@@ -270,6 +288,7 @@ def _report(model: models.TableModel, training: models.Training, seconds: float,
     head = model.head
     chosen = {"C": head.C_} if isinstance(head, FourierSVC) else {"alpha": head.alpha_}
     measure = "accuracy" if isinstance(head, FourierSVC) else "r2"
+    measured = {} if training.settings.learn else {"length_scale": float(head.features_.length_scale_)}
     kernel_error = head.features_.kernel_error(training.sample, random_state=0)
     return {
         "task": model.task,
@@ -277,7 +296,7 @@ def _report(model: models.TableModel, training: models.Training, seconds: float,
         "rows": model.n_rows,
         "columns": len(model.encoding.names),
         **chosen,
-        "length_scale": float(head.features_.length_scale_),
+        **({"length_scale": "learned", "relevance": relevances(model)} if training.settings.learn else measured),
         f"cross_validated_{measure}": head.best_score_,
         "kernel_error": kernel_error.error,
         "seconds": round(seconds, 2),
@@ -339,8 +358,12 @@ def _answer(report: dict[str, Any], as_json: bool) -> None:
         }
         typer.echo(json.dumps(finite))
         return
-    for name, value in report.items():
-        typer.echo(f"{name.replace('_', ' ')}: {f'{value:.4g}' if isinstance(value, float) else value}")
+    for name, value in figures(report).items():
+        typer.echo(f"{name}: {value}")
+    if "relevance" in report:
+        listed = [f"{name} {100 * share:.3g} %" for name, share in list(report["relevance"].items())[:MOST_LISTED]]
+        more = f", {len(report['relevance']) - len(listed)} more" if len(listed) < len(report["relevance"]) else ""
+        typer.echo(f"relevance of columns: {', '.join(listed)}{more}")
 
 
 def _check_plots() -> None:
@@ -349,12 +372,12 @@ def _check_plots() -> None:
         raise ValueError("The page has plots, which need matplotlib: pip install 'bochner[all]'.")
 
 
-def _check_output(output: Path, *inputs: Path) -> None:
+def _check_output(output: Path, *inputs: Path, option: str = "--output") -> None:
     if output.is_dir() or not output.parent.is_dir():
         wrong = "is a folder" if output.is_dir() else "is in a folder that does not exist"
-        raise ValueError(f"--output {output} {wrong}; give the name of a file to write.")
+        raise ValueError(f"{option} {output} {wrong}; give the name of a file to write.")
     if any(output.exists() and path.exists() and output.samefile(path) for path in inputs):
-        raise ValueError(f"--output {output} would overwrite what is read; give another name.")
+        raise ValueError(f"{option} {output} would overwrite what is read; give another name.")
 
 
 @contextmanager

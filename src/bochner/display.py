@@ -304,6 +304,7 @@ class RelevanceDisplay:
         self.ax_.set_yticks(np.arange(len(shown)), labels=labels)
         self.ax_.invert_yaxis()
         self.ax_.axvline(1.0 / n_all, color="#7a1f5c", linestyle="--", label=f"equal for all {n_all} columns")
+        self.ax_.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
         self.ax_.set(xlabel="relevance: share of 1 / length scale")
         if len(shown) < n_all:
             self.ax_.set_title(f"the {len(shown)} most relevant of {n_all} columns", fontsize="medium")

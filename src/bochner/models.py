@@ -44,6 +44,7 @@ class Settings:
     n_frequencies: int
     length_scales: list[float]
     seed: int
+    learn: bool = False
 
     def new_head(self, task: str) -> Head:
         """The estimator for a task, not yet fitted."""
@@ -51,6 +52,7 @@ class Settings:
             raise ValueError("A support vector machine classifies; for regression give --head ridge.")
         features = FourierFeatures(
             self.kernel,
+            length_scale="learn" if self.learn else "median",
             n_frequencies=self.n_frequencies,
             sampler="orthogonal" if issubclass(KERNELS[self.kernel], IsotropicKernel) else "halton",
         )
@@ -136,7 +138,8 @@ class Training:
             self.head = self.settings.new_head(self.task)
             self.next_group = 0
             if not isinstance(self.head, FourierSVC):
-                self.head.fit_features(self.sample, self.survey.sample.targets)
+                self.head.set_params(verbose=1).fit_features(self.sample, self.survey.sample.targets)
+                self.head.set_params(verbose=0)
         classes = self.survey.classes(table) if self.task == "classification" else None
         if isinstance(self.head, FourierSVC):
             self.head.set_params(verbose=1)._learn(
