@@ -346,3 +346,63 @@ class TestBadInput:
             "predict", model, tmp_path / "new.csv", "--output", output
         )
         assert not list(tmp_path.glob("out*"))
+
+
+@pytest.mark.parametrize("head", ["ridge", "svm"])
+def test_learned_length_scales_tell_which_columns_matter(tmp_path, rng, head):
+    frame = pd.DataFrame(rng.normal(size=(400, 4)), columns=["sun & rain", "b", "c", "d"])
+    frame["harvest"] = np.where(np.sin(2 * frame["sun & rain"]) > 0, "good", "bad")
+    frame.to_parquet(tmp_path / "train.parquet")
+    fit = ["fit", tmp_path / "train.parquet", "--target", "harvest", "--head", head, "--learn", "--n-frequencies", 32]
+    files = ["--output", tmp_path / "m.skops", "--page", tmp_path / "m.html"]
+    report = answer(*fit, *files)
+    assert report["length_scale"] == "learned"
+    assert next(iter(report["relevance"])) == "sun & rain"
+    assert sum(report["relevance"].values()) == pytest.approx(1.0)
+    page = (tmp_path / "m.html").read_text()
+    assert "The most relevant columns are sun &amp; rain, " in page
+    assert "<svg" in page
+    assert answer("error", tmp_path / "m.skops", tmp_path / "train.parquet")["error"] < 0.15
+    result = run(*fit, *files)
+    assert "relevance of columns: sun & rain " in result.stdout
+
+
+def test_the_page_of_a_model_without_learned_length_scales(regression, tmp_path):
+    train, *_ = regression
+    assert "relevance" not in answer(
+        "fit", train, "--target", "price", "--output", tmp_path / "m.skops", "--page", tmp_path / "m.html"
+    )
+    page = (tmp_path / "m.html").read_text()
+    assert "bochner fit --learn" in page
+    assert "<svg" not in page
+
+
+def test_the_page_says_when_learning_did_not_help(tmp_path, rng):
+    frame = pd.DataFrame(rng.normal(size=(200, 3)), columns=["a", "b", "y"])
+    frame.to_csv(tmp_path / "noise.csv", index=False)
+    answer(
+        *("fit", tmp_path / "noise.csv", "--target", "y", "--learn", "--n-frequencies", 16),
+        *("--output", tmp_path / "m.skops", "--page", tmp_path / "m.html"),
+    )
+    assert "none was better than one for all columns" in (tmp_path / "m.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("page", "sentence"),
+    [("m.htm", "--page m.htm must end in .html."), ("none/m.html", "--page none/m.html is in a folder that does not")],
+)
+def test_a_page_that_cannot_be_written_is_refused_before_the_work(regression, tmp_path, monkeypatch, page, sentence):
+    train, *_ = regression
+    monkeypatch.chdir(tmp_path)
+    result = run("fit", train, "--target", "price", "--page", page)
+    assert result.exit_code == 2
+    assert sentence in result.output
+    assert not (tmp_path / "model.skops").exists()
+
+
+def test_an_estimator_learns_length_scales_from_a_file(regression):
+    train, test, _ = regression
+    model = bochner.FourierRidge(bochner.FourierFeatures(length_scale="learn", n_frequencies=32), random_state=0)
+    model.fit(str(train), "price")
+    assert model.features_.length_scale_.shape == (5,)
+    assert model.predict(str(test)).shape == (200,)
