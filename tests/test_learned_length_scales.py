@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from conftest import KERNEL_SAMPLER_PAIRS
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import make_friedman1
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -130,11 +131,53 @@ def test_the_transformer_tells_classes_from_quantities(rng):
     assert not np.allclose(as_number, scales[0], rtol=0.01)
 
 
+def test_the_gain_is_told():
+    X, y = friedman()
+    model = FourierRidge(learned(random_state=0), length_scales=[1.0, 2.0]).fit(X, y)
+    assert 0.3 < model.features_.learning_gain_ < 1.0
+    features = learned(random_state=0).fit(X, y)
+    assert features.learning_gain_ == model.features_.learning_gain_
+    assert not hasattr(features.set_params(length_scale=1.0).fit(X), "learning_gain_")
+
+
 def test_noise_leaves_the_columns_equal(rng):
     X, y = rng.normal(size=(500, 5)), rng.normal(size=500)
-    scales = learned(random_state=0).fit(X, y).length_scale_
-    assert scales.shape == (5,)
-    assert scales.max() < 1.5 * scales.min()
+    features = learned(random_state=0).fit(X, y)
+    assert features.length_scale_.shape == (5,)
+    assert features.length_scale_.max() < 1.5 * features.length_scale_.min()
+
+
+def test_no_iterations_are_the_start():
+    X, y = friedman(100)
+    features = FourierFeatures(length_scale=LearnedLengthScales(n_iterations=0), random_state=0).fit(X, y)
+    np.testing.assert_allclose(features.length_scale_, features.length_scale_[0])
+    assert features.learning_gain_ == 0.0
+
+
+@pytest.mark.parametrize("kind", ["object", "sparse", "column"])
+def test_numbers_in_any_container_are_numbers(rng, kind):
+    X = rng.normal(size=(100, 2))
+    y = np.sin(2 * X[:, 0])
+    given = {"object": y.astype(object), "sparse": sparse.csr_array(y[:, None]), "column": y[:, None]}[kind]
+    expected = learned(random_state=0).fit(X, y).length_scale_
+    np.testing.assert_array_equal(learned(random_state=0).fit(X, given).length_scale_, expected)
+
+
+def test_what_is_no_target_gets_a_sentence(rng):
+    X = rng.normal(size=(30, 2))
+    for y in (np.arange(30).astype("datetime64[D]"), np.full((30, 2), "a")):
+        with pytest.raises(ValueError, match=r"y must hold numbers or, in one column, labels of classes"):
+            learned().fit(X, y)
+    with pytest.raises(ValueError, match="NaN"):
+        FourierRidgeClassifier(learned()).fit_features(X, np.where(X[:, 0] > 0, np.nan, 1.0))
+    with pytest.raises(ValueError, match=r"y must hold numbers for a regression"):
+        FourierRidge(learned()).fit_features(X, np.full(30, "a"))
+
+
+def test_many_classes_cost_what_few_do(rng):
+    X = rng.normal(size=(800, 3))
+    y = np.digitize(X[:, 1], np.linspace(-2, 2, 99)).astype(str)
+    assert learned(random_state=0).fit(X, y).relevance_.argmax() == 1
 
 
 @pytest.mark.parametrize("y", [np.ones(50), np.full(50, "a"), np.arange(50) == 60])
@@ -228,8 +271,9 @@ def test_weights_are_repetitions(rng, n_rows):
     X, y = friedman(n_rows)
     counts = rng.integers(0, 3, size=n_rows)
     order = rng.permutation(counts.sum())
-    weighted = learned(random_state=0).fit(X, y, sample_weight=counts)
-    repeated = learned(random_state=0).fit(np.repeat(X, counts, axis=0)[order], np.repeat(y, counts)[order])
+    features = learned(random_state=0).set_params(n_frequencies=128)
+    weighted = clone(features).fit(X, y, sample_weight=counts)
+    repeated = clone(features).fit(np.repeat(X, counts, axis=0)[order], np.repeat(y, counts)[order])
     if n_rows == 60:
         np.testing.assert_array_equal(weighted.length_scale_, repeated.length_scale_)
     else:

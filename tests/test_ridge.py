@@ -85,3 +85,14 @@ def test_a_singular_problem_without_a_penalty_worth_the_name(problem):
 def test_spread_of_a_constant_is_zero():
     Y = np.column_stack([np.full(10, 1 / 3), np.arange(10.0)])
     np.testing.assert_allclose(spread(moments(np.zeros((10, 2)), Y), 2), [0, np.arange(10).var()])
+
+
+def test_many_more_targets_than_features(rng):
+    """LAPACK's workspace grows with penalties times targets; one too small is refused, which must not pass unseen."""
+    Z, Y = rng.normal(size=(60, 4)), rng.normal(size=(60, 40))
+    folds = np.stack([moments(Z[::2], Y[::2]), moments(Z[1::2], Y[1::2]), np.zeros((45, 45))])
+    penalties = np.logspace(-3, 1, 10)
+    errors = cross_validated_errors(folds, 40, penalties)
+    for i, penalty in enumerate(penalties):
+        residuals = Y[::2] - Ridge(penalty).fit(Z[1::2], Y[1::2]).predict(Z[::2])
+        np.testing.assert_allclose(errors[i, 0], np.square(residuals).mean(axis=0), rtol=1e-9)

@@ -288,7 +288,11 @@ def _report(model: models.TableModel, training: models.Training, seconds: float,
     head = model.head
     chosen = {"C": head.C_} if isinstance(head, FourierSVC) else {"alpha": head.alpha_}
     measure = "accuracy" if isinstance(head, FourierSVC) else "r2"
-    measured = {} if training.settings.learn else {"length_scale": float(head.features_.length_scale_)}
+    if training.settings.learn:
+        gain = head.features_.learning_gain_
+        scale = {"length_scale": "learned", "learning_gain": gain, "relevance": relevances(model)}
+    else:
+        scale = {"length_scale": float(head.features_.length_scale_)}
     kernel_error = head.features_.kernel_error(training.sample, random_state=0)
     return {
         "task": model.task,
@@ -296,7 +300,7 @@ def _report(model: models.TableModel, training: models.Training, seconds: float,
         "rows": model.n_rows,
         "columns": len(model.encoding.names),
         **chosen,
-        **({"length_scale": "learned", "relevance": relevances(model)} if training.settings.learn else measured),
+        **scale,
         f"cross_validated_{measure}": head.best_score_,
         "kernel_error": kernel_error.error,
         "seconds": round(seconds, 2),

@@ -313,7 +313,8 @@ class RelevanceDisplay:
 
 
 def _shortened(name: str) -> str:
-    return name if len(name) <= 28 else f"{name[:27]}…"
+    """A label of bounded length; matplotlib would read what stands between dollars as a formula."""
+    return (name if len(name) <= 28 else f"{name[:27]}…").replace("$", r"\$")
 
 
 def _axes(ax: "Axes | None") -> "Axes":

@@ -6,7 +6,7 @@ None of the models holds the features of all rows of a large data set.
 
 import reprlib
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -50,23 +50,27 @@ class Head(BaseEstimator):
     features_: Any  # FourierFeatures; an attribute here, computed there
     _dtype: str
 
-    def _fit_features(self, X: Any, targets: Any, weights: Floats | None) -> list[FourierFeatures]:
-        """The features, fitted for each of the length scales."""
+    def _fit_features(self, X: Any, targets: Callable[[], Any], weights: Floats | None) -> list[FourierFeatures]:
+        """The features, fitted for each of the length scales; `targets` are asked for if they learn from them."""
         factors = positive_values("length_scales", self.length_scales)
         features = FourierFeatures() if self.features is None else clone(self.features)
         features.set_params(random_state=self._seeded(features.random_state))
         features._validate_params()
+        y = targets() if features._learns() else None
         if factors.tolist() == [1.0]:
-            return [features._fit(X, targets, weights, self.verbose)]
-        measured = features._measure(X, targets, weights, self.verbose)
+            return [features._fit(X, y, weights, self.verbose)]
+        measured = features._measure(X, y, weights, self.verbose)
         if features.n_frequencies == "auto":  # all have as many as the shortest length scale needs
             shortest = clone(features).set_params(length_scale=measured * factors.min()).fit(X, sample_weight=weights)
             n_components = None if shortest.matrix_ is None else shortest.matrix_.shape[1]
             features.set_params(n_frequencies=len(shortest.weights_), n_components=n_components)
-        return [
+        candidates = [
             clone(features).set_params(length_scale=measured * factor).fit(X, sample_weight=weights)
             for factor in factors.tolist()
         ]
+        for candidate in candidates if features._learns() else []:
+            candidate.learning_gain_ = features.learning_gain_
+        return candidates
 
     def _seeded(self, own: Any) -> int:
         """The seed of the features: the model's, else their own; one that is drawn is drawn once a fit."""

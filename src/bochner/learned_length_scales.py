@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import Bounds, minimize
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.sparsefuncs import min_max_axis
 
 from bochner.blocks import (
@@ -37,12 +37,13 @@ from bochner.objectives import OBJECTIVES, Objective, Slope, held_out_error
 from bochner.progress import stepping
 from bochner.ridge import cross_validated_errors
 
-__all__ = ["Evaluation", "LabelledRows", "LearnedLengthScales", "LearningProblem"]
+__all__ = ["Evaluation", "LabelledRows", "Learned", "LearnedLengthScales", "LearningProblem"]
 
 FEWEST_ROWS = 20  # of fewer rows nothing is learned
 HELD_OUT = 5  # one row in so many judges what the others have learned
 LARGEST_PART = 4  # of the sample's size: of fewer rows several trials are made, each with other rows held out
-LEAST_GAIN = 0.99  # of the start's squared error there: less is taken for chance
+LEAST_GAIN = 0.01  # of the start's squared error there, or one row's share: less is taken for chance
+MOST_TARGETS = 32  # more, say of many classes, are projected on so many random directions
 PATIENCE = 15  # iterations without a gain on the rows held out
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # isotropic starts, in units of the median distance
 ALPHAS = np.logspace(-8, 1, 10)
@@ -86,14 +87,32 @@ class LabelledRows:
         targets = targets - np.average(targets, axis=0, weights=counts)
         spreads = np.sqrt(np.average(np.square(targets), axis=0, weights=counts))
         varying = spreads > 1e-10
-        X = sparse.csr_array(X) if is_sparse(X) else np.ascontiguousarray(X)
-        return LabelledRows(X, targets[:, varying] / spreads[varying], counts)
+        targets = targets[:, varying] / spreads[varying]
+        if targets.shape[1] > MOST_TARGETS:  # random directions keep squared errors, but for a constant
+            directions = rng.normal(size=(targets.shape[1], MOST_TARGETS))
+            targets = targets @ (directions / np.linalg.norm(directions, axis=0))
+        return LabelledRows(sparse.csr_array(X) if is_sparse(X) else np.ascontiguousarray(X), targets, counts)
 
     def rolled(self, n_rows: int) -> "LabelledRows":
         """The rows in another order: the first `n_rows` come last."""
         order = np.roll(np.arange(self.shape[0]), -n_rows)
         weights = None if self.weights is None else self.weights[order]
         return LabelledRows(self.X[order], self.targets[order], weights)
+
+
+class Learned(NamedTuple):
+    """What was learned.
+
+    Attributes
+    ----------
+    length_scales : ndarray of shape (n_features,)
+        One length scale a column.
+    gain : float
+        The share by which the squared error on rows held out fell below the start's; 0 where the start was kept.
+    """
+
+    length_scales: Floats
+    gain: float
 
 
 class Evaluation(NamedTuple):
@@ -237,7 +256,7 @@ class LearnedLengthScales(BaseEstimator):
         "n_iterations": [Interval(Integral, 0, None, closed="left")],
         "folds": [Interval(Integral, 2, None, closed="left")],
         "penalty": [Interval(Real, 0, None, closed="left")],
-        "objective": [StrOptions(set(OBJECTIVES)), HasMethods(["slope"])],
+        "objective": [StrOptions(set(OBJECTIVES)), Objective],
     }
 
     def __init__(
@@ -254,7 +273,7 @@ class LearnedLengthScales(BaseEstimator):
         self.penalty = penalty
         self.objective = objective
 
-    def learn(self, rows: LabelledRows, frequencies: Floats, rng: np.random.Generator, verbose: int = 0) -> Floats:
+    def learn(self, rows: LabelledRows, frequencies: Floats, rng: np.random.Generator, verbose: int = 0) -> Learned:
         """Learn the length scales.
 
         Parameters
@@ -270,23 +289,25 @@ class LearnedLengthScales(BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n_features,)
-            One length scale a column.
+        Learned
+            ``(length_scales, gain)``.
         """
         sample = rows.sample(self.n_rows, rng)
         n_rows, n_features = sample.X.shape
         if n_rows < max(FEWEST_ROWS, 2 * self.folds) or not sample.targets.shape[1]:
-            return np.full(n_features, median_distance(rows.X, rng, rows.weights))
+            return Learned(np.full(n_features, median_distance(rows.X, rng, rows.weights)), 0.0)
         n_held_out = n_rows // HELD_OUT
         whole = LearningProblem.of(sample, self.folds, 0, frequencies)
         start, alpha = self._start(whole, self._shapes(sample, rng))
         n_trials = int(np.clip(self.n_rows // (LARGEST_PART * n_rows), 1, HELD_OUT - 1))
-        moves = []
+        moves, gains = [], []
         with stepping(n_trials * self.n_iterations, "learning length scales", verbose) as step:
             for trial in range(n_trials):
                 problem = LearningProblem.of(sample.rolled(trial * n_held_out), self.folds, n_held_out, frequencies)
-                moves.append(self._descend(problem, start, alpha, step))
-        return _ignoring_constants(rows.X, start * np.exp(np.mean(moves, axis=0)))
+                move, gain = self._descend(problem, start, alpha, step)
+                moves.append(move)
+                gains.append(gain)
+        return Learned(_ignoring_constants(rows.X, start * np.exp(np.mean(moves, axis=0))), float(np.mean(gains)))
 
     def _shapes(self, sample: LabelledRows, rng: np.random.Generator) -> list[Floats]:
         """Length scales to start from, up to a factor: one for all columns, and their units if those are uneven."""
@@ -309,18 +330,22 @@ class LearnedLengthScales(BaseEstimator):
         _, length_scales, alpha = min(found, key=lambda one: one[0])
         return length_scales, alpha
 
-    def _descend(self, problem: LearningProblem, start: Floats, alpha: float, step: Callable[[], None]) -> Floats:
-        """How far the logarithms of the length scales are to move, judged by the rows held out."""
+    def _descend(
+        self, problem: LearningProblem, start: Floats, alpha: float, step: Callable[[], None]
+    ) -> tuple[Floats, float]:
+        """How far the logarithms of the length scales are to move, judged by the rows held out, and the gain there."""
         objective = OBJECTIVES[self.objective]() if isinstance(self.objective, str) else clone(self.objective)
         pull = self.penalty / problem.rows.shape[0]
         best, least, since = np.zeros(len(start)), np.inf, 0
-        risk = np.inf  # of the last evaluation, which is that of the iterate when L-BFGS calls back
+        worst = 1.0 - max(LEAST_GAIN, 1.0 / np.count_nonzero(problem.folds == problem.n_folds))
+        first = risk = np.nan  # the latter of the last evaluation, that of the iterate when L-BFGS calls back
 
         def loss(flat: Floats) -> tuple[float, Floats]:
-            nonlocal risk, least
+            nonlocal first, risk, least
             found = problem.evaluate(objective, start * np.exp(flat[:-1]), float(np.exp(flat[-1])))
             risk = found.risk
-            least = LEAST_GAIN * risk if least == np.inf else least  # at the start
+            if least == np.inf:  # at the start
+                first, least = risk, worst * risk
             uneven = flat[:-1] - flat[:-1].mean()
             value = found.value + pull * float(np.square(uneven).sum())
             return value, np.append(found.gradient + 2.0 * pull * uneven, found.in_log_alpha)
@@ -340,8 +365,9 @@ class LearnedLengthScales(BaseEstimator):
         options["maxfun"] = 1 + 5 * self.n_iterations // 4  # most iterations need one evaluation
         callback: Any = judge
         begin = np.append(best, np.log(alpha))
-        minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, callback=callback, options=options)
-        return best
+        if self.n_iterations:
+            minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, callback=callback, options=options)
+        return best, 1.0 - least / first if best.any() else 0.0
 
 
 def _units(sample: LabelledRows) -> Floats:

@@ -128,13 +128,15 @@ def _shrunk_solutions(gram: Floats, right: Floats, penalties: Floats) -> Floats:
     """
     if len(gram) < 2:
         return right[:, None, :] / (gram + penalties)[:, :, None]
-    reflectors, diagonal, beside, tau, _ = lapack.dsytrd(gram, lower=1, lwork=64 * len(gram))
+    # LAPACK's room to work in: a line of 64 for the wider of its operands.
+    room = 64 * max(len(gram), len(penalties) * right.shape[1])
+    reflectors, diagonal, beside, tau, _ = lapack.dsytrd(gram, lower=1, lwork=room)
     below = reflectors[1:, :-1]  # the first row takes part in no reflection
     turned = np.array(right, order="F")
-    turned[1:] = lapack.dormqr("L", "T", below, tau, turned[1:], 64 * len(gram))[0]
+    turned[1:] = lapack.dormqr("L", "T", below, tau, turned[1:], room)[0]
     solved = [lapack.dgtsv(beside, diagonal + penalty, beside, turned)[3] for penalty in penalties.tolist()]
     solutions = np.stack(solved, axis=1).reshape(len(gram), -1)
-    solutions[1:] = lapack.dormqr("L", "N", below, tau, solutions[1:], 64 * len(gram))[0]
+    solutions[1:] = lapack.dormqr("L", "N", below, tau, solutions[1:], room)[0]
     return solutions.reshape(len(gram), len(penalties), -1)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.blocks import Array, Floats, Indices, is_sparse, row_spans
@@ -145,9 +146,13 @@ class _RidgeHead(Head):
             With fitted features and nothing learned on them yet.
         """
         self._forget()
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+        if y is None:
+            X = validate_data(self, X, **options)
+        else:
+            X, y = validate_data(self, X, y, multi_output=True, **options)
         self._dtype = X.dtype.name
-        self._prepared = self._fit_features(X, None if y is None else self._sample_targets(y), sample_weight)
+        self._prepared = self._fit_features(X, lambda: None if y is None else self._sample_targets(y), sample_weight)
         return self
 
     @abstractmethod
@@ -158,7 +163,7 @@ class _RidgeHead(Head):
         """Learn from validated rows; `folds` has -1 for rows that are always trained on."""
         positive_values("alphas", self.alphas)
         self._sums = _Sums(n_folds, targets.shape[1])
-        self._sums.begin(self._fit_features(X, targets, weights))
+        self._sums.begin(self._fit_features(X, lambda: targets, weights))
         for rows in tracked(row_spans(X.shape[0], 32 * SPAN_ROWS), "summing", self.verbose):
             self._sums.add(X[rows], targets[rows], None if weights is None else weights[rows], folds[rows])
         self._choice: _Choice | None = self._choose(self._sums)
@@ -198,7 +203,7 @@ class _RidgeHead(Head):
 
     def _add(self, sums: _Sums, X: Any, targets: Floats, weights: Floats) -> None:
         if not sums.candidates:
-            sums.begin(self._fit_features(X[:SPAN_ROWS], targets[:SPAN_ROWS], weights[:SPAN_ROWS]))
+            sums.begin(self._fit_features(X[:SPAN_ROWS], lambda: targets[:SPAN_ROWS], weights[:SPAN_ROWS]))
         sums.add(X, targets, weights)
 
     def _solved(self) -> _Choice:
@@ -422,7 +427,10 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, _RidgeHead):
         return X, targets.reshape(X.shape[0], -1), weights
 
     def _sample_targets(self, y: Any) -> Floats:
-        targets = np.asarray(y, dtype=np.float64)
+        try:
+            targets = np.asarray(y, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"y must hold numbers for a regression. Got {reprlib.repr(y)} instead.") from None
         return targets.reshape(len(targets), -1)
 
 
@@ -543,7 +551,9 @@ class FourierRidgeClassifier(LabelMixin, _RidgeHead):
         return self._partial_fit(X, self._indicators(y), np.ones(X.shape[0]) if weights is None else weights)
 
     def _sample_targets(self, y: Any) -> Floats:
-        classes, labels = np.unique(column_or_1d(y), return_inverse=True)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        classes, labels = np.unique(y, return_inverse=True)
         return indicators(labels, len(classes))
 
 

@@ -147,7 +147,7 @@ class FourierSVC(LabelMixin, Head):
         if not (of_class >= 0.0).all():
             raise ValueError(f"`class_weight` must not be negative. Got {self.class_weight!r} instead.")
         labels = self._labels(y)
-        candidates = self._fit_features(X, self._indicators(y), weights)
+        candidates = self._fit_features(X, partial(self._indicators, y), weights)
         self._choose(candidates, _Rows(X, labels, counts, of_class[labels], folds), n_folds)
         if self.probability:
             self._calibrate(X, y, weights, folds, n_folds)
@@ -193,7 +193,7 @@ class FourierSVC(LabelMixin, Head):
         n_folds = int(self.cv)
         if len(sample) < n_folds:
             raise ValueError(f"{source.table.path} has {len(sample)} rows, too few for {n_folds} folds.")
-        candidates = self._fit_features(sample, self._indicators(targets), None)
+        candidates = self._fit_features(sample, partial(self._indicators, targets), None)
         self._choose(candidates, _FileRows(source, self._labels, n_folds), n_folds)
 
     def _choose(self, candidates: list[FourierFeatures], rows: "_Rows | _FileRows", n_folds: int) -> None:

@@ -14,7 +14,6 @@ from bochner.experiments.run import versions
 __all__ = ["figures", "relevances", "write_model_page"]
 
 MOST_BARS = 25
-EQUAL = 1.001  # times the smallest relevance: less is rounding
 LEARNED = (
     "Distances have a length scale a column, learned from the target. A column's relevance is its share of one over "
     "the length scale: a short length scale means that small changes matter. What depends on a column in a straight "
@@ -22,15 +21,18 @@ LEARNED = (
     "of the rows that the cross-validation judges by, which makes that a little optimistic."
 )
 KEPT = (
-    "Length scales were to be learned from the target, and on rows held out none was better than one for all columns."
+    "Length scales were to be learned from the target, and on rows held out nothing was better than what learning "
+    "starts from: the columns keep their proportions."
 )
 GIVEN = "All columns share one length scale; <code>bochner fit --learn</code> learns one a column from the target."
 
 
 def relevances(model: Any) -> dict[str, float]:
-    """Relevances of the columns of a fitted `TableModel`, the largest first."""
-    shares = dict(zip(model.encoding.names, model.head.features_.relevance_.tolist(), strict=True))
-    return dict(sorted(shares.items(), key=lambda item: -item[1]))
+    """Relevances of the columns of a fitted `TableModel`, the largest first; a name that repeats has its number."""
+    names, found = model.encoding.names, model.head.features_.relevance_.tolist()
+    repeated = {name for name in names if names.count(name) > 1}
+    unique = [f"{name} (column {j})" if name in repeated else name for j, name in enumerate(names)]
+    return dict(sorted(zip(unique, found, strict=True), key=lambda item: -item[1]))
 
 
 def figures(report: Mapping[str, Any]) -> dict[str, str]:
@@ -45,7 +47,7 @@ def figures(report: Mapping[str, Any]) -> dict[str, str]:
 def write_model_page(model: Any, report: Mapping[str, Any], path: Path, *, learned: bool) -> None:
     """Write one HTML file about a fitted `TableModel`, with nothing outside itself."""
     shares = relevances(model)
-    differ = max(shares.values()) > EQUAL * min(shares.values())
+    differ = report.get("learning_gain", 0.0) > 0.0
     measure = next(name for name in report if name.startswith("cross_validated"))
     kind = "accuracy" if measure.endswith("accuracy") else "R<sup>2</sup>"
     answer = f"By cross-validation its {kind} is {report[measure]:.3f}."
