@@ -361,7 +361,7 @@ class LearnedLengthScales(BaseEstimator):
 
         reach = np.full(len(start), REACH)
         bounds = Bounds(np.append(-reach, ALPHA_BOUNDS[0]), np.append(reach, ALPHA_BOUNDS[1]))
-        options: Any = {"maxiter": self.n_iterations, "maxcor": 20, "ftol": 1e-7, "gtol": 0.0}
+        options: Any = {"maxiter": self.n_iterations, "maxcor": 20, "ftol": 1e-4, "gtol": 0.0}
         options["maxfun"] = 1 + 5 * self.n_iterations // 4  # most iterations need one evaluation
         callback: Any = judge
         begin = np.append(best, np.log(alpha))
