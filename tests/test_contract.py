@@ -69,6 +69,8 @@ HEADS = [
     FourierSVC(FourierFeatures("matern", length_scale="learn", n_frequencies=6), Cs=[1.0, 10.0]),
 ]
 
+SHORT = LearnedLengthScales(n_iterations=3)
+
 ESTIMATORS = [build(*parts) for parts in COMBINATIONS] + [
     FourierFeatures(Matern(nu=2.2), sampler=Halton(rotate=True), weighting=Stein(sketch="pairs"), n_frequencies=6),
     FourierFeatures(length_scale="scale", weighting=Stein(sketch="pairs", sampling="row-norm"), n_frequencies=6),
@@ -80,7 +82,7 @@ ESTIMATORS = [build(*parts) for parts in COMBINATIONS] + [
     FourierFeatures(n_frequencies="auto", tolerance=0.5, weighting="matrix"),
     FourierFeatures(length_scale="learn", n_frequencies=6),
     *(
-        FourierFeatures(kernel, length_scale="learn", sampler="sobol", weighting="uniform", n_frequencies=6)
+        FourierFeatures(kernel, length_scale=SHORT, sampler="sobol", weighting="uniform", n_frequencies=6)
         for kernel in KERNELS
     ),
     FourierFeatures(length_scale=LearnedLengthScales(objective="likelihood"), weighting="matrix", n_frequencies=6),
