@@ -28,6 +28,7 @@ from bochner.blocks import (
     is_sparse,
     max_abs,
     row_spans,
+    serial_blas,
     shuffled_sample,
     sum_over_spans,
 )
@@ -41,7 +42,7 @@ __all__ = ["Evaluation", "LabelledRows", "Learned", "LearnedLengthScales", "Lear
 
 FEWEST_ROWS = 20  # of fewer rows nothing is learned
 HELD_OUT = 5  # one row in so many judges what the others have learned
-LARGEST_PART = 4  # of the sample's size: of fewer rows several trials are made, each with other rows held out
+FEW = 4  # times as many rows fit into `n_rows`: a further trial is made, with other rows held out
 LEAST_GAIN = 0.01  # of the start's squared error there, or one row's share: less is taken for chance
 MOST_TARGETS = 32  # more, say of many classes, are projected on so many random directions
 PATIENCE = 15  # iterations without a gain on the rows held out
@@ -73,6 +74,7 @@ class LabelledRows:
             return sparse.hstack([self.X[rows], sparse.csr_array(self.targets[rows])], format="csr", dtype=np.float64)
         return np.hstack([self.X[rows], self.targets[rows]], dtype=np.float64)
 
+    @serial_blas()
     def sample(self, size: int, rng: np.random.Generator) -> "LabelledRows":
         """So many rows in random order, every different one once, in float64; targets that vary, in their own units.
 
@@ -299,7 +301,7 @@ class LearnedLengthScales(BaseEstimator):
         n_held_out = n_rows // HELD_OUT
         whole = LearningProblem.of(sample, self.folds, 0, frequencies)
         start, alpha = self._start(whole, self._shapes(sample, rng))
-        n_trials = int(np.clip(self.n_rows // (LARGEST_PART * n_rows), 1, HELD_OUT - 1))
+        n_trials = int(np.clip(self.n_rows // (FEW * n_rows), 1, HELD_OUT - 1))
         moves, gains = [], []
         with stepping(n_trials * self.n_iterations, "learning length scales", verbose) as step:
             for trial in range(n_trials):
@@ -370,6 +372,7 @@ class LearnedLengthScales(BaseEstimator):
         return best, 1.0 - least / first if best.any() else 0.0
 
 
+@serial_blas()  # no bit depends on the number of threads
 def _units(sample: LabelledRows) -> Floats:
     """The spread of each column among the rows off its commonest value; 0 for a column that does not vary.
 
