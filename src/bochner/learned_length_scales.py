@@ -7,6 +7,7 @@ cosines and sines to the phases :math:`\phi`, and :math:`\partial / \partial \lo
 W_{mj} \, \partial / \partial \phi_{im}`. Two passes over a sample of rows make a value and its gradient, for L-BFGS.
 """
 
+import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -38,12 +39,13 @@ from bochner.objectives import OBJECTIVES, Objective, Slope, held_out_error
 from bochner.progress import stepping
 from bochner.ridge import cross_validated_errors
 
-__all__ = ["Evaluation", "LabelledRows", "Learned", "LearnedLengthScales", "LearningProblem"]
+__all__ = ["Evaluation", "LabelledRows", "Learned", "LearnedLengthScales", "LearningProblem", "regression_targets"]
 
 FEWEST_ROWS = 20  # of fewer rows nothing is learned
 HELD_OUT = 5  # one row in so many judges what the others have learned
 FEW = 4  # times as many rows fit into `n_rows`: a further trial is made, with other rows held out
 LEAST_GAIN = 0.01  # of the start's squared error there, or one row's share: less is taken for chance
+MOST_CLASSES = 20  # a target of more different whole numbers is a quantity
 MOST_TARGETS = 32  # more, say of many classes, are projected on so many random directions
 PATIENCE = 15  # iterations without a gain on the rows held out
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # isotropic starts, in units of the median distance
@@ -100,6 +102,24 @@ class LabelledRows:
         order = np.roll(np.arange(self.shape[0]), -n_rows)
         weights = None if self.weights is None else self.weights[order]
         return LabelledRows(self.X[order], self.targets[order], weights)
+
+
+def regression_targets(y: Any) -> Floats:
+    """Columns to regress on: numbers as they are; of classes, 1 and -1, one column a class, or one for two."""
+    y = y.toarray() if is_sparse(y) else np.asarray(y)
+    if y.dtype.kind == "O":
+        y = np.array(y.tolist())  # numbers in a column of objects are numbers
+    if y.dtype.kind not in "biufUS" or (y.ndim > 1 and y.dtype.kind in "US"):
+        raise ValueError(
+            f"y must hold numbers or, in one column, labels of classes to learn length scales from. Got "
+            f"{reprlib.repr(y.tolist())} instead."
+        )
+    if y.ndim == 1:
+        numbers = y.dtype.kind in "iuf"
+        classes = np.unique(y) if not numbers or (y == np.rint(y)).all() else y  # a fraction: as many as there are rows
+        if not numbers or len(classes) <= MOST_CLASSES < len(y):
+            return np.where(y[:, None] == classes[1 if len(classes) == 2 else 0 :], 1.0, -1.0)
+    return np.asarray(y.reshape(len(y), -1), dtype=np.float64)
 
 
 class Learned(NamedTuple):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`FourierFeatures`, the scikit-learn transformer: sample frequencies, weigh them, map rows."""
 
-import reprlib
 from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
@@ -21,12 +20,12 @@ from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bochner.blocks import Array, Floats, ScaledRows, distinct_rows, is_sparse, max_abs, norm
+from bochner.blocks import Array, Floats, ScaledRows, distinct_rows, max_abs, norm
 from bochner.features import BlockMap, fourier_map
 from bochner.frequencies import SAMPLERS, Sampler
 from bochner.kernel_error import KernelError, estimate_kernel_error, sampled_error
 from bochner.kernels import KERNELS, Kernel
-from bochner.learned_length_scales import LabelledRows, Learned, LearnedLengthScales
+from bochner.learned_length_scales import LabelledRows, Learned, LearnedLengthScales, regression_targets
 from bochner.length_scales import LENGTH_SCALES, median_distance
 from bochner.refinement import refine
 from bochner.sizes import OutOfReachError, Suggestion, smallest_size
@@ -41,7 +40,6 @@ LARGEST_SIZE = 16384  # frequencies that `suggest` tries
 LEARNERS: dict[str, type] = {"learn": LearnedLengthScales}
 MOST_TO_LEARN_WITH = 512  # frequencies: length scales learned with so many are good for more
 TO_LEARN_WITH = 256  # frequencies, where their number is to be found afterwards
-MOST_CLASSES = 20  # a target of more different whole numbers is a quantity
 
 
 class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -403,7 +401,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 f"length scale that needs none, as 'median'."
             )
         X, y = validate_data(self, X, y, multi_output=True, **options)
-        X, weights, targets = _counted(X, sample_weight, _targets(y))
+        X, weights, targets = _counted(X, sample_weight, regression_targets(y))
         return *_merged(X, weights), LabelledRows(X, targets, weights)
 
     def _measure(self, X: Any, y: Any, sample_weight: Any, verbose: int = 0) -> float | Floats:
@@ -593,24 +591,6 @@ def _counted(X: Any, sample_weight: Any, targets: Floats) -> tuple[Any, Floats |
 def _merged(X: Any, weights: Floats | None) -> tuple[Any, Floats | None]:
     """Of few rows equal ones merged, so that whatever is drawn from them cannot tell weights from repetitions."""
     return distinct_rows(X, weights) if X.shape[0] <= FEW_ROWS else (X, weights)
-
-
-def _targets(y: Any) -> Floats:
-    """Columns to regress on: numbers as they are; of classes, 1 and -1, one column a class, or one for two."""
-    y = y.toarray() if is_sparse(y) else np.asarray(y)
-    if y.dtype.kind == "O":
-        y = np.array(y.tolist())  # numbers in a column of objects are numbers
-    if y.dtype.kind not in "biufUS" or (y.ndim > 1 and y.dtype.kind in "US"):
-        raise ValueError(
-            f"y must hold numbers or, in one column, labels of classes to learn length scales from. Got "
-            f"{reprlib.repr(y.tolist())} instead."
-        )
-    if y.ndim == 1:
-        numbers = y.dtype.kind in "iuf"
-        classes = np.unique(y) if not numbers or (y == np.rint(y)).all() else y  # a fraction: as many as there are rows
-        if not numbers or len(classes) <= MOST_CLASSES < len(y):
-            return np.where(y[:, None] == classes[1 if len(classes) == 2 else 0 :], 1.0, -1.0)
-    return np.asarray(y.reshape(len(y), -1), dtype=np.float64)
 
 
 def _check_resolution(X: Any, length_scale: float | Floats) -> None:
