@@ -5,14 +5,15 @@ Work on rows is spread over as many threads as BLAS may use, with BLAS itself he
 `threadpoolctl.threadpool_limits`, `OPENBLAS_NUM_THREADS` and joblib's workers control it.
 
 A *row source* is anything with a `shape` that gives rows for an index or a slice: an array, a memory map, a CSR
-matrix, or `ScaledRows` around one of them. Every other module reads data through the functions of this one.
+matrix, `PiecedRows` that lie on a cluster, or `ScaledRows` around one of them. Every other module reads data through
+the functions of this one, and no other tells arrays from collections.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
 from itertools import pairwise
 from threading import Lock
 from typing import Any, Protocol, TypeVar
@@ -20,27 +21,39 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils import check_array
 from sklearn.utils.sparsefuncs import min_max_axis
 from threadpoolctl import ThreadpoolController
 
+from bochner.engines import DaskPieces, Pieces, is_collection, map_lazily
+
 __all__ = [
+    "PiecedRows",
     "Rows",
     "ScaledRows",
+    "Sums",
+    "added",
     "distinct_rows",
     "draw_pairs",
     "for_each_span",
+    "in_pieces",
     "in_threads",
     "is_sparse",
+    "map_rows",
     "max_abs",
     "norm",
+    "pair_blocks",
     "pair_differences",
     "row_blocks",
     "row_spans",
     "row_weights",
     "sample_pairs",
     "sample_rows",
+    "scattered_runs",
     "serial_blas",
     "shuffled_sample",
+    "stacked",
+    "sum_over_rows",
     "sum_over_spans",
     "to_dense",
 ]
@@ -49,10 +62,12 @@ Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
+Sums = dict[Any, Array]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 BLOCK_BYTES = 1 << 20  # one block and its phases stay in the second-level cache
+GATHERED_BYTES = 1 << 27  # rows that are fetched from a cluster at a time
 
 
 class Rows(Protocol):
@@ -87,6 +102,174 @@ class ScaledRows:
             scaled.indices, scaled.indptr = sparse.safely_cast_index_arrays(scaled, np.int32)
             return scaled
         return np.divide(block, self.scale, out=block)
+
+
+@dataclass(frozen=True)
+class PiecedRows:
+    """Rows in pieces that lie elsewhere; those that are asked for by number are gathered, all others stay there.
+
+    Parameters
+    ----------
+    pieces : Pieces
+        Where the rows lie.
+    dtype : dtype
+        What they are converted to.
+    places : ndarray of int, default=None
+        The numbers of the rows that there are; None means all.
+    """
+
+    pieces: Pieces
+    dtype: Any
+    places: Indices | None = None
+    _last: dict[bytes, dict[str, Any]] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        n_rows = int(self.pieces.lengths.sum()) if self.places is None else len(self.places)
+        return (n_rows, self.pieces.templates["X"].shape[1])
+
+    def __getitem__(self, rows: Any) -> Any:
+        return self.take(rows, "X")["X"]
+
+    def restricted(self, chosen: Mask) -> "PiecedRows":
+        """The chosen ones of the rows, still where they lie."""
+        places = np.flatnonzero(chosen) if self.places is None else self.places[chosen]
+        return replace(self, places=places, _last={})
+
+    def take(self, rows: Any, *names: str) -> dict[str, Any]:
+        """Rows, and what else there is of them, by slice or index; one pass over the pieces that have any of them."""
+        numbers = np.arange(self.shape[0])[rows] if isinstance(rows, slice) else np.asarray(rows, dtype=np.intp)
+        numbers = numbers if self.places is None else self.places[numbers]
+        key = "".join(names).encode() + numbers.tobytes()
+        if key not in self._last:  # the next candidate for a parameter asks for the rows of the one before
+            self._last.clear()
+            self._last[key] = self._gathered(numbers, names)
+        return self._last[key]
+
+    def _gathered(self, numbers: Indices, names: Sequence[str]) -> dict[str, Any]:
+        wanted, back = np.unique(numbers, return_inverse=True)
+        if not len(wanted):
+            return {name: _plain(name, self.pieces.templates[name], self.dtype)[:0] for name in names}
+        ends = np.cumsum(self.pieces.lengths)
+        owners = np.searchsorted(ends, wanted, side="right")
+        local = wanted - (ends - self.pieces.lengths)[owners]
+        arguments = {int(piece): local[owners == piece] for piece in np.unique(owners)}
+        parts = self.pieces.reduce(partial(_taken, tuple(names), self.dtype), _joined, names, arguments)
+        columns = zip(*parts, strict=True)
+        return {name: stacked(column)[back] for name, column in zip(names, columns, strict=True)}
+
+    @cached_property
+    def extent(self) -> Sums:
+        """The largest magnitude in each column and the sum of all squares, of rows that count; all are checked."""
+        names = [name for name in ("X", "weights") if name in self.pieces.templates]
+        return self.pieces.reduce(partial(_extent, self.dtype), _wider, names, self.everywhere(None))
+
+    def everywhere(self, argument: Any) -> dict[int, Any]:
+        """The argument for every piece that has rows."""
+        return dict.fromkeys(np.flatnonzero(self.pieces.lengths).tolist(), argument)
+
+
+def _taken(names: tuple[str, ...], dtype: Any, rows: Indices, *blocks: Any) -> list[tuple[Any, ...]]:
+    return [tuple(_plain(name, block[rows], dtype) for name, block in zip(names, blocks, strict=True))]
+
+
+def _joined(left: list[Any], right: list[Any]) -> list[Any]:
+    return left + right
+
+
+def _plain(name: str, block: Any, dtype: Any) -> Any:
+    """Rows of a block as an array or CSR matrix of finite numbers; targets as they are."""
+    if name == "X":
+        return check_array(block, accept_sparse="csr", dtype=dtype, ensure_min_samples=0, input_name="X")
+    return np.asarray(block, dtype=np.float64 if name == "weights" else None)
+
+
+def _extent(dtype: Any, argument: None, block: Any, weights: Any = None) -> Sums:
+    del argument
+    X = _plain("X", block, dtype)
+    X = X if weights is None else X[np.asarray(weights) > 0.0]
+    if not X.shape[0]:
+        return {"max_abs": np.zeros(X.shape[1]), "squares": np.zeros(())}
+    return {"max_abs": max_abs(X), "squares": np.array(norm(X) ** 2)}
+
+
+def _wider(left: Sums, right: Sums) -> Sums:
+    return {
+        "max_abs": np.maximum(left["max_abs"], right["max_abs"]),
+        "squares": left["squares"] + right["squares"],
+    }
+
+
+def in_pieces(X: Any, y: Any = None, weights: Any = None) -> Pieces | None:
+    """Rows, targets and weights that lie in pieces; None when all of them are in memory."""
+    if isinstance(X, Pieces):
+        return X
+    return DaskPieces(X, y, weights) if is_collection(X, y, weights) else None
+
+
+def map_rows(function: Callable[[Any], Array], X: Any, prepare: Callable[[Any], Any]) -> Any:
+    """The function of rows in memory; of a Dask collection a lazy array, `prepare` being applied to its chunks first.
+
+    The function maps rows one by one: of none it makes an array without rows.
+    """
+    if not is_collection(X):
+        return function(X)
+    pieces = in_pieces(X)
+    assert pieces is not None
+    template = function(prepare(np.zeros(pieces.templates["X"].shape)))
+    return map_lazily(partial(_applied, function, prepare), X, template)
+
+
+def _applied(function: Callable[[Any], Array], prepare: Callable[[Any], Any], block: Any) -> Array:
+    return function(prepare(block))
+
+
+def added(left: Sums, right: Sums) -> Sums:
+    """Sums of both, key by key.
+
+    Examples
+    --------
+    >>> from bochner.blocks import added
+    >>> added({"a": 1, "b": 2}, {"b": 3})
+    {'a': 1, 'b': 5}
+    """
+    return left | {key: left[key] + value if key in left else value for key, value in right.items()}
+
+
+def sum_over_rows(part: Callable[[Any, Floats | None], float], X: Any, weights: Floats | None) -> float:
+    """`part` of rows and weights, summed over the pieces that the rows lie in, if they do."""
+    if not isinstance(X, PiecedRows):
+        return part(X, weights)
+    names = [name for name in ("X", "weights") if name in X.pieces.templates]
+    sums = X.pieces.reduce(partial(_part_of_rows, part, X.dtype), added, names, X.everywhere(None))
+    return float(sums["total"])
+
+
+def _part_of_rows(
+    part: Callable[[Any, Floats | None], float], dtype: Any, argument: None, block: Any, weights: Any = None
+) -> Sums:
+    del argument
+    return {"total": np.array(part(_plain("X", block, dtype), None if weights is None else np.asarray(weights)))}
+
+
+def stacked(pieces: Sequence[Any]) -> Any:
+    """Arrays, or CSR matrices, one below the other."""
+    return sparse.vstack(pieces, format="csr") if any(map(is_sparse, pieces)) else np.concatenate(pieces)
+
+
+def scattered_runs(n_rows: int, n_runs: int, run_rows: int, rng: np.random.Generator) -> Indices:
+    """The numbers of rows in `n_runs` runs of consecutive ones, one in a random place of each equal part of all rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.blocks import scattered_runs
+    >>> scattered_runs(100, 2, 3, np.random.default_rng(0))
+    array([30, 31, 32, 62, 63, 64])
+    """
+    bounds = np.linspace(0, n_rows, n_runs + 1).astype(np.intp)
+    starts = bounds[:-1] + (rng.random(n_runs) * (np.diff(bounds) - run_rows + 1)).astype(np.intp)
+    return np.concatenate([np.arange(start, start + run_rows) for start in starts])
 
 
 def row_blocks(n_rows: int, row_bytes: int, least: int = 16) -> Iterator[slice]:
@@ -298,16 +481,34 @@ def sample_pairs(n_rows: int, size: int, rng: np.random.Generator) -> tuple[Indi
 
 
 def pair_differences(X: Rows, first: Indices, second: Indices, width: int = 1) -> Iterator[tuple[slice, Floats]]:
-    """Blocks of x_i - x_j, dense, with the slice of the pairs they belong to.
+    """Blocks of x_i - x_j, dense, with the slice of the pairs they belong to; `width` as of `pair_blocks`."""
+    for pairs, x, y in pair_blocks(X, first, second, width):
+        yield pairs, to_dense(x) - to_dense(y)
 
-    `width` is the number of columns that the caller will make of a row, so that those fit into a block too.
+
+def pair_blocks(
+    X: Rows, first: Indices, second: Indices, width: int = 1, least: int = 16
+) -> Iterator[tuple[slice, Any, Any]]:
+    """Blocks of the first and of the second rows of pairs, with the slice of the pairs they belong to.
+
+    `width` is the number of columns that the caller will make of a row, so that those fit into a block too, which has
+    at least `least` rows. Rows that lie in pieces are fetched many at a time.
     """
-    for pairs in row_blocks(len(first), 8 * max(X.shape[1], width)):
-        yield pairs, to_dense(X[first[pairs]]) - to_dense(X[second[pairs]])
+    far = isinstance(getattr(X, "source", X), PiecedRows)
+    for group in row_spans(len(first), max(1024, GATHERED_BYTES // (16 * X.shape[1])) if far else len(first)):
+        rows, here, there = X, first[group], second[group]
+        if far:
+            wanted, places = np.unique(np.concatenate([here, there]), return_inverse=True)
+            rows, (here, there) = X[wanted], np.split(places, 2)
+        for pairs in row_blocks(len(here), 8 * max(X.shape[1], width), least):
+            own = slice(group.start + pairs.start, group.start + pairs.stop)
+            yield own, rows[here[pairs]], rows[there[pairs]]
 
 
 def max_abs(X: Any) -> Floats:
-    """The largest magnitude in each column of an array or CSR matrix, without a temporary of its size."""
+    """The largest magnitude in each column, without a temporary of the rows' size."""
+    if isinstance(X, PiecedRows):
+        return X.extent["max_abs"]
     if is_sparse(X):
         low, high = min_max_axis(X, axis=0)
     else:
@@ -316,7 +517,9 @@ def max_abs(X: Any) -> Floats:
 
 
 def norm(X: Any) -> float:
-    """The Frobenius norm of an array or CSR matrix, in one pass and in threads; infinity or NaN where it overflows."""
+    """The Frobenius norm of the rows, in one pass and in threads; infinity or NaN where it overflows."""
+    if isinstance(X, PiecedRows):
+        return float(np.sqrt(X.extent["squares"]))
     values = X.data if is_sparse(X) else X
     if not values.size:
         return 0.0

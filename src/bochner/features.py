@@ -119,7 +119,7 @@ def map_features(block_map: "BlockMap", X: Any, n_columns: int, function: Callab
 
 
 def add_moments(
-    totals: Floats,
+    totals: Any,
     block_map: "BlockMap",
     X: Any,
     targets: Floats,
@@ -135,7 +135,7 @@ def add_moments(
 
     Parameters
     ----------
-    totals : ndarray of shape (n_folds, width, width)
+    totals : ndarray of shape (n_folds, width, width) or mapping of int to ndarray of shape (width, width)
         The sums, in float64; width = that of the features + 1 + n_targets.
     block_map : BlockMap
         The map to features.

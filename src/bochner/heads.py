@@ -7,24 +7,27 @@ None of the models holds the features of all rows of a large data set.
 import reprlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from numbers import Integral
 from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
-from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bochner.blocks import Array, Floats, Indices
+from bochner.blocks import Array, Floats, Indices, PiecedRows, Sums, in_pieces, map_rows
+from bochner.engines import Pieces
 from bochner.features import map_features
+from bochner.folds import ClassCounts, InTurn, StratifiedFolds, fold_numbers, n_folds_of
 from bochner.tables import EncodedTable, Encoding, Table, survey
+from bochner.training_sets import Batch, MemorySet, PiecedSet, TrainingSet, class_counts
 from bochner.transformer import FourierFeatures
 from bochner.weights import positive_values
 
-__all__ = ["Head", "LabelMixin", "check_folds", "counted", "fold_numbers", "indicators", "is_path"]
+__all__ = ["Head", "LabelMixin", "class_labels", "indicators", "is_path"]
 
 # What a fit leaves behind, beside what scikit-learn's validation does.
 FITTED = (
@@ -50,16 +53,17 @@ class Head(BaseEstimator):
     features_: Any  # FourierFeatures; an attribute here, computed there
     _dtype: str
 
-    def _fit_features(self, X: Any, targets: Callable[[], Any], weights: Floats | None) -> list[FourierFeatures]:
-        """The features, fitted for each of the length scales; `targets` are asked for if they learn from them."""
+    def _fit_features(
+        self, X: Any, y: Any, weights: Floats | None, encode: Callable[[Any], Floats]
+    ) -> list[FourierFeatures]:
+        """The features, fitted for each of the length scales; `encode` makes targets of y if they learn from them."""
         factors = positive_values("length_scales", self.length_scales)
         features = FourierFeatures() if self.features is None else clone(self.features)
         features.set_params(random_state=self._seeded(features.random_state))
         features._validate_params()
-        y = targets() if features._learns() else None
         if factors.tolist() == [1.0]:
-            return [features._fit(X, y, weights, self.verbose)]
-        measured = features._measure(X, y, weights, self.verbose)
+            return [features._fit(X, y, weights, encode, self.verbose)]
+        measured = features._measure(X, y, weights, encode, self.verbose)
         if features.n_frequencies == "auto":  # all have as many as the shortest length scale needs
             shortest = clone(features).set_params(length_scale=measured * factors.min()).fit(X, sample_weight=weights)
             n_components = None if shortest.matrix_ is None else shortest.matrix_.shape[1]
@@ -87,26 +91,51 @@ class Head(BaseEstimator):
             self.__dict__.pop(name, None)
 
     def _validate_rows(self, X: Any) -> Any:
-        """New rows, fit for the features."""
+        """New rows, fit for the features; of a Dask collection only what can be checked without a look."""
         check_is_fitted(self)
         features = self.features_
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=features.frequencies_.dtype, reset=False, ensure_all_finite=False
-        )
-        return features._validate(X)
+        options: Any = {"accept_sparse": "csr", "dtype": features.frequencies_.dtype, "reset": False}
+        pieces = in_pieces(X)
+        if pieces is not None:
+            validate_data(self, pieces.templates["X"], ensure_min_samples=0, **options)
+            return X
+        return features._validate(validate_data(self, X, ensure_all_finite=False, **options))
 
-    def _scores(self, X: Any) -> Floats:
-        """z(x) . c + b for every column of coefficients: shape (n_samples, n_columns)."""
+    def _map_scores(self, X: Any, finish: Callable[[Floats], Any] | None = None) -> Any:
+        """`finish` of the scores z(x) . c + b, of shape (n_samples, n_columns); lazily of a Dask collection."""
         if is_path(X):
-            pieces = [self._scores(rows) for _, rows in self._encoded(X).batches()]
+            pieces = [self._map_scores(rows, finish) for _, rows in self._encoded(X).batches()]
             if not pieces:
                 raise ValueError(f"{X} has no rows to predict.")
             return np.concatenate(pieces)
         X = self._validate_rows(X)
-        coef, intercept = self._coefficients()
-        scores = map_features(self.features_._block_map(), X, coef.shape[1], lambda features: features @ coef)
-        scores += intercept
-        return scores.astype(X.dtype, copy=False)
+        return map_rows(self._scoring(finish), X, self.features_._prepared)
+
+    def _scoring(self, finish: Callable[[Floats], Any] | None = None) -> Callable[[Any], Any]:
+        """What `_map_scores` does with validated rows, to be sent to where they lie."""
+        return partial(_finished_scores, self.features_, *self._coefficients(), finish)
+
+    def _pieced_rows(self, pieces: Pieces) -> PiecedRows:
+        """Rows to learn from that lie in pieces; what can be checked without a look at them is."""
+        if "y" not in pieces.templates:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None; give y."
+            )
+        options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+        template = validate_data(self, pieces.templates["X"], ensure_min_samples=0, **options)
+        self._dtype = template.dtype.name
+        rows = PiecedRows(pieces, template.dtype)
+        if not rows.shape[0]:
+            raise ValueError(f"Found array with 0 sample(s) (shape={rows.shape}) while a minimum of 1 is required.")
+        return rows
+
+    def _score_pieces(self, pieces: Pieces, check: Callable[[Any], Array], part: Callable[[Any, Batch], Sums]) -> Sums:
+        """Sums that `part` makes of predictions and batches of rows, which stay where they lie."""
+        self._validate_rows(pieces)
+        rows = PiecedRows(pieces, self.features_.frequencies_.dtype)
+        predict = self._scoring()
+        scored = PiecedSet(rows, check, InTurn(0), rows.everywhere(0))
+        return scored.accumulate(partial(_scored, part, predict, self.features_._prepared))
 
     def _encoded(self, path: Any) -> EncodedTable:
         encoding: Encoding | None = getattr(self, "_encoding", None)
@@ -147,6 +176,8 @@ class Head(BaseEstimator):
         """Rows, targets and weights to learn from; all but the first rows have the width and dtype of those before."""
         if is_path(X):
             raise ValueError(f"Rows that come in pieces are arrays; `fit` reads a file such as {X} whole.")
+        if in_pieces(X, y, sample_weight) is not None:
+            raise ValueError("Rows that come in pieces are arrays; `fit` takes a Dask collection whole.")
         dtype = [np.float64, np.float32] if first else self._dtype
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtype, reset=first, **options)
         self._dtype = X.dtype.name
@@ -169,38 +200,59 @@ class LabelMixin(ClassifierMixin):
 
     classes_: Array
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Predict classes.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or path
-            Rows, or a file when the model was fitted on one.
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
+            Rows, or a file when the model was fitted on one. What is returned of a Dask collection is a Dask array.
 
         Returns
         -------
         ndarray of shape (n_samples,)
             The class with the largest score.
         """
-        scores = self.decision_function(X)
-        labels = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[labels])
+        check_is_fitted(self)
+        return self._map_scores(X, partial(_best_classes, self.classes_))
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: Any) -> Any:
         """Scores of the classes.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or path
-            Rows, or a file when the model was fitted on one.
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
+            Rows, or a file when the model was fitted on one. What is returned of a Dask collection is a Dask array.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             For two classes the second one's score, else one column a class.
         """
-        scores = self._scores(X)
-        return np.asarray(scores[:, 0] if scores.shape[1] == 1 else scores)
+        return self._map_scores(X, _unless_single)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose class is predicted.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Their classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How many times each row counts.
+
+        Returns
+        -------
+        float
+            The accuracy.
+        """
+        pieces = in_pieces(X, y, sample_weight)
+        if pieces is None:
+            return float(super().score(X, y, sample_weight))
+        sums = self._score_pieces(pieces, class_column, partial(_hits, self.classes_))
+        return float(sums["hits"] / sums["weight"])
 
     @property
     def coef_(self) -> Floats:
@@ -215,9 +267,7 @@ class LabelMixin(ClassifierMixin):
     def _validate(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> tuple[Any, Array, Floats | None]:
         """Rows, labels as given, weights."""
         X, y, weights = self._validate_learning(X, y, sample_weight, first)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        return X, y, weights
+        return X, class_column(y), weights
 
     def _set_classes(self, classes: Array) -> None:
         if len(classes) < 2:
@@ -231,19 +281,52 @@ class LabelMixin(ClassifierMixin):
         """Problems to solve: one for two classes, the second against the first; else one a class, against the rest."""
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
-    def _labels(self, y: Array) -> Indices:
-        """Positions in `classes_`."""
-        labels = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
-        unknown = self.classes_[labels] != y
-        if unknown.any():
-            raise ValueError(
-                f"y has the label {y[unknown].tolist()[0]!r}, which is not among {self.classes_.tolist()}."
-            )
-        return labels
+    def _training_set(self, X: Any, y: Any, sample_weight: Any) -> tuple[TrainingSet, Floats]:
+        """Rows to learn from and the weights of the classes, which are now known."""
+        self._forget()
+        pieces = in_pieces(X, y, sample_weight)
+        if pieces is None:
+            X, y, weights = self._validate(X, y, sample_weight, first=True)
+            rows = MemorySet(X, y, weights, *fold_numbers(self.cv, X, y, classifier=True))
+            total = ClassCounts.of(rows.counted.y, rows.counted.weights)
+            training: TrainingSet = rows
+        else:
+            training, total = self._pieced_set(pieces)
+        order = np.argsort(total.classes)
+        order = order[total.weights[order] > 0.0]
+        self._set_classes(total.classes[order])
+        return training, total.weights[order]
 
-    def _indicators(self, y: Array) -> Floats:
-        """1 for a class, -1 for the rest: one column for two classes, else one a class."""
-        return indicators(self._labels(y), len(self.classes_))
+    def _pieced_set(self, pieces: Pieces) -> tuple[PiecedSet, ClassCounts]:
+        n_folds = n_folds_of(self.cv)
+        rows = self._pieced_rows(pieces)
+        counts = class_counts(rows, class_column)
+        if not n_folds:
+            return PiecedSet(rows, class_column, InTurn(0), rows.everywhere(0)), ClassCounts.total([*counts.values()])
+        dealing, starts = StratifiedFolds.of(n_folds, [*counts.values()])
+        training = PiecedSet(rows, class_column, dealing, dict(zip(counts, starts, strict=True)))
+        return training, ClassCounts.total([*counts.values()])
+
+
+def class_column(y: Any) -> Array:
+    """Labels of classes, one a row."""
+    labels: Array = column_or_1d(y, warn=True)
+    check_classification_targets(labels)
+    return labels
+
+
+def class_labels(classes: Array, y: Array) -> Indices:
+    """Positions in `classes`, which are sorted."""
+    labels = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    unknown = classes[labels] != y
+    if unknown.any():
+        raise ValueError(f"y has the label {y[unknown].tolist()[0]!r}, which is not among {classes.tolist()}.")
+    return labels
+
+
+def class_indicators(classes: Array, y: Array) -> Floats:
+    """1 for a class, -1 for the rest: one column for two classes, else one a class."""
+    return indicators(class_labels(classes, y), len(classes))
 
 
 def indicators(labels: Indices, n_classes: int) -> Floats:
@@ -252,41 +335,34 @@ def indicators(labels: Indices, n_classes: int) -> Floats:
     return np.where(labels[:, None] == positive, 1.0, -1.0)
 
 
-def fold_numbers(cv: Any, X: Any, y: Array, *, classifier: bool) -> tuple[Indices, int]:
-    """The fold that tests each row, -1 for a row that is always trained on, and the number of folds."""
-    folds, n_folds = np.full(X.shape[0], -1), 0
-    if cv is None:
-        return folds, n_folds
-    for fold, (train, test) in enumerate(check_cv(cv, y, classifier=classifier).split(X, y)):
-        trained = np.zeros(len(folds), dtype=bool)
-        trained[train] = True
-        if trained[test].any() or np.count_nonzero(trained) + len(test) < len(folds) or (folds[test] != -1).any():
-            raise ValueError(
-                f"`cv` must test every row at most once and train on all others, as KFold does. Got "
-                f"{reprlib.repr(cv)} instead."
-            )
-        folds[test] = fold
-        n_folds = fold + 1
-    if not n_folds:
-        raise ValueError(f"`cv` gives no folds; give a number of folds, or None. Got {reprlib.repr(cv)}.")
-    return folds, n_folds
+def _finished_scores(
+    features: FourierFeatures, coef: Floats, intercept: Floats, finish: Callable[[Floats], Any] | None, X: Any
+) -> Any:
+    scores = map_features(features._block_map(), X, coef.shape[1], lambda columns: columns @ coef)
+    scores += intercept
+    scores = scores.astype(X.dtype, copy=False)
+    return scores if finish is None else finish(scores)
 
 
-def check_folds(cv: Any, fold_weights: Floats, weight: float) -> None:
-    """Refuse folds without a row that counts, or with all of them."""
-    if not (fold_weights > 0.0).all() or not (fold_weights < weight).all():
-        raise ValueError(
-            f"A fold of `cv`={reprlib.repr(cv)} has no rows to train or to test on (of positive weight); give fewer "
-            f"folds or more rows."
-        )
+def _unless_single(scores: Floats) -> Floats:
+    return scores[:, 0] if scores.shape[1] == 1 else scores
 
 
-def counted(X: Any, y: Array, weights: Floats | None, folds: Indices) -> tuple[Any, Array, Floats | None, Indices]:
-    """The rows that count: those with a positive weight."""
-    if weights is None or weights.all():
-        return X, y, weights, folds
-    chosen = weights > 0.0
-    return X[chosen], y[chosen], weights[chosen], folds[chosen]
+def _best_classes(classes: Array, scores: Floats) -> Array:
+    labels = (scores[:, 0] > 0.0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
+    return np.asarray(classes[labels])
+
+
+def _scored(
+    part: Callable[[Any, Batch], Sums], predict: Callable[[Any], Any], prepare: Callable[[Any], Any], batch: Batch
+) -> Sums:
+    return part(predict(prepare(batch.X)), batch)
+
+
+def _hits(classes: Array, scores: Floats, batch: Batch) -> Sums:
+    counts = np.ones(len(batch.y)) if batch.weights is None else batch.weights
+    right = _best_classes(classes, scores) == batch.y
+    return {"hits": np.array(counts @ right), "weight": np.array(counts.sum())}
 
 
 def is_path(X: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from bochner.blocks import Floats, Indices, Rows, row_blocks, sample_pairs, to_dense
+from bochner.blocks import Floats, Indices, Rows, pair_blocks, sample_pairs, to_dense
 from bochner.kernels import Kernel
 
 __all__ = ["KernelError", "estimate_kernel_error", "sampled_error"]
@@ -86,8 +86,8 @@ def estimate_kernel_error(
     n_rows = X.shape[0]
     first, second = sample_pairs(n_rows, n_pairs, rng) if n_rows > 1 else (np.zeros(1, dtype=np.intp),) * 2
     exact, approximate = np.empty((2, len(first)))
-    for pairs in row_blocks(len(first), 8 * max(X.shape[1], width)):
-        x, y = to_dense(X[first[pairs]]), to_dense(X[second[pairs]])
+    for pairs, *both in pair_blocks(X, first, second, width):
+        x, y = map(to_dense, both)
         exact[pairs] = kernel.at(x - y)
         approximate[pairs] = similarity(x, y)
     squared_errors, squared_values = np.square(exact - approximate), np.square(exact)
@@ -109,8 +109,8 @@ def estimate_kernel_error(
 def _diagonal_error(similarity: Callable[[Floats, Floats], Floats], X: Rows, rows: Indices, width: int) -> float:
     """Mean squared error of the approximate kernel of a row with itself, which is exactly 1."""
     total = 0.0
-    for span in row_blocks(len(rows), 8 * max(X.shape[1], width)):
-        x = to_dense(X[rows[span]])
+    for _, some, _ in pair_blocks(X, rows, rows, width):
+        x = to_dense(some)
         total += float(np.square(1.0 - similarity(x, x)).sum())
     return total / len(rows)
 

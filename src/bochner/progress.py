@@ -3,9 +3,9 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
-__all__ = ["stepping", "tracked"]
+__all__ = ["cluster_bar", "stepping", "tracked"]
 
 Item = TypeVar("Item")
 
@@ -35,3 +35,28 @@ def stepping(n_steps: int, description: str, verbose: int) -> Iterator[Callable[
         yield step
     finally:
         steps.close()
+
+
+def cluster_bar(future: Any, description: str, verbose: int) -> None:
+    """Distributed's bar of the tasks behind a future, drawn by rich, in a terminal and for who asks for it."""
+    if not verbose:
+        return
+    from distributed.diagnostics.progressbar import TextProgressBar
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task(description, total=None)
+
+        class RichBar(TextProgressBar):
+            def _draw_bar(self, remaining: int, all: int, **_: Any) -> None:
+                progress.update(task, total=all, completed=all - remaining)
+
+            def _draw_stop(self, **_: Any) -> None:
+                pass
+
+        draw: Any = RichBar
+        draw([future], interval="200ms")

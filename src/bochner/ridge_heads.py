@@ -7,25 +7,27 @@ What is learned are sums over rows, so that a model can be continued with more r
 import reprlib
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from numbers import Integral
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
-from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bochner.blocks import Array, Floats, Indices, is_sparse, row_spans
+from bochner.blocks import Array, Floats, Sums, in_pieces, map_rows, row_spans, stacked
+from bochner.engines import Pieces
 from bochner.features import SPAN_ROWS, add_moments, map_features
-from bochner.heads import Head, LabelMixin, check_folds, counted, fold_numbers, indicators, is_path
+from bochner.folds import InTurn, KFolds, check_folds, fold_numbers, n_folds_of
+from bochner.heads import Head, LabelMixin, class_column, class_indicators, is_path
 from bochner.progress import tracked
 from bochner.ridge import RidgeSolution, cross_validated_errors, generalised_errors, ridge_solution, spread
 from bochner.tables import EncodedTable
+from bochner.training_sets import Batch, MemorySet, PiecedSet, TrainingSet, first_rows
 from bochner.transformer import FourierFeatures
 from bochner.weights import positive_values
 
@@ -58,15 +60,31 @@ class _Sums:
         self.candidates = candidates
         self.totals = [np.zeros((self.n_folds + 1, width, width)) for _ in candidates]
 
-    def add(self, X: Any, targets: Floats, weights: Floats | None, folds: Indices | None = None) -> None:
-        """Add rows; their folds are dealt out in turn unless given."""
-        if folds is None:
-            folds = (self.n_rows + np.arange(X.shape[0])) % self.n_folds if self.n_folds else np.full(X.shape[0], -1)
+    def add(self, X: Any, targets: Floats, weights: Floats) -> None:
+        """Add rows; their folds are dealt out in turn."""
         if not len(self.origin):
             self.origin = np.median(targets[:SPAN_ROWS], axis=0)
+        folds = InTurn(self.n_folds).folds(self.n_rows, targets)
         for features, totals in zip(self.candidates, self.totals, strict=True):
             add_moments(totals, features._block_map(), X, targets - self.origin, weights, folds)
         self.n_rows += X.shape[0]
+
+    def take(self, sums: Sums) -> None:
+        """Add sums of `_moments`."""
+        for (candidate, fold), moments in sums.items():
+            self.totals[candidate][fold] += moments
+
+
+def _moments(candidates: list[FourierFeatures], encode: Callable[[Any], Floats], origin: Floats, batch: Batch) -> Sums:
+    """Second moments of a batch of rows, by the numbers of the candidate and of the fold."""
+    shortest = min(candidates, key=lambda features: float(np.min(features.length_scale_)))
+    X, targets = shortest._prepared(batch.X), encode(batch.y) - origin
+    sums: Sums = {}
+    for number, features in enumerate(candidates):
+        totals: dict[int, Any] = defaultdict(float)
+        add_moments(totals, features._block_map(), X, targets, batch.weights, batch.folds)
+        sums |= {(number, fold): moments for fold, moments in totals.items()}
+    return sums
 
 
 @dataclass(frozen=True)
@@ -152,21 +170,24 @@ class _RidgeHead(Head):
         else:
             X, y = validate_data(self, X, y, multi_output=True, **options)
         self._dtype = X.dtype.name
-        self._prepared = self._fit_features(X, lambda: None if y is None else self._sample_targets(y), sample_weight)
+        self._prepared = self._fit_features(X, y, sample_weight, self._sample_targets)
         return self
 
     @abstractmethod
     def _sample_targets(self, y: Any) -> Floats:
         """Targets (n_samples, n_targets) of a sample of rows."""
 
-    def _fit(self, X: Any, targets: Floats, weights: Floats | None, folds: Indices, n_folds: int) -> Self:
-        """Learn from validated rows; `folds` has -1 for rows that are always trained on."""
+    def _fit(self, training: TrainingSet, n_targets: int, encode: Callable[[Any], Floats]) -> Self:
+        """Learn from rows whose targets `encode` makes."""
         positive_values("alphas", self.alphas)
-        self._sums = _Sums(n_folds, targets.shape[1])
-        self._sums.begin(self._fit_features(X, lambda: targets, weights))
-        for rows in tracked(row_spans(X.shape[0], 32 * SPAN_ROWS), "summing", self.verbose):
-            self._sums.add(X[rows], targets[rows], None if weights is None else weights[rows], folds[rows])
-        self._choice: _Choice | None = self._choose(self._sums)
+        sums = _Sums(training.n_folds, n_targets)
+        sums.begin(self._fit_features(*training.for_features, encode))
+        sums.origin = np.median(encode(training.first_targets(SPAN_ROWS)), axis=0)
+        sums.n_rows = training.n_rows
+        moments = partial(_moments, sums.candidates, encode, sums.origin)
+        sums.take(training.accumulate(moments, "summing", self.verbose))
+        self._sums = sums
+        self._choice: _Choice | None = self._choose(sums)
         return self
 
     def _learn(self, source: EncodedTable, sample: Array, targets: Array, classes: list[Any] | None) -> None:
@@ -180,12 +201,7 @@ class _RidgeHead(Head):
         """Learn from more rows. Whole spans are summed and the rest waits, so that cuts between calls do not matter."""
         if not hasattr(self, "_sums"):
             positive_values("alphas", self.alphas)
-            if self.cv is not None and not isinstance(self.cv, Integral):
-                raise ValueError(
-                    f"`cv` must be a number of folds or None where rows come in pieces. Got {reprlib.repr(self.cv)} "
-                    f"instead."
-                )
-            self._sums = _Sums(int(self.cv or 0), targets.shape[1])
+            self._sums = _Sums(n_folds_of(self.cv), targets.shape[1])
             if hasattr(self, "_prepared"):
                 self._sums.begin(self._prepared)
         self._choice = None
@@ -194,7 +210,7 @@ class _RidgeHead(Head):
             sums.waiting.append((X[rows].copy(), targets[rows], weights[rows]))
             sums.n_waiting += X[rows].shape[0]
             if sums.n_waiting >= SPAN_ROWS:
-                seen, y, w = _stacked(sums.waiting)
+                seen, y, w = map(stacked, zip(*sums.waiting, strict=True))
                 n_whole = sums.n_waiting // SPAN_ROWS * SPAN_ROWS
                 self._add(sums, seen[:n_whole], y[:n_whole], w[:n_whole])
                 sums.n_waiting -= n_whole
@@ -203,7 +219,8 @@ class _RidgeHead(Head):
 
     def _add(self, sums: _Sums, X: Any, targets: Floats, weights: Floats) -> None:
         if not sums.candidates:
-            sums.begin(self._fit_features(X[:SPAN_ROWS], lambda: targets[:SPAN_ROWS], weights[:SPAN_ROWS]))
+            some = slice(0, SPAN_ROWS)
+            sums.begin(self._fit_features(X[some], targets[some], weights[some], target_columns))
         sums.add(X, targets, weights)
 
     def _solved(self) -> _Choice:
@@ -213,7 +230,7 @@ class _RidgeHead(Head):
             sums = self._sums
             if sums.waiting:
                 sums = deepcopy(sums)
-                self._add(sums, *_stacked(sums.waiting))
+                self._add(sums, *map(stacked, zip(*sums.waiting, strict=True)))
             self._choice = self._choose(sums)
         return self._choice
 
@@ -325,7 +342,7 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, _RidgeHead):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or path
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
             Training rows, or the name of a Parquet or CSV file, which is read in pieces.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or str
             Targets; of a file, the name of the column.
@@ -340,9 +357,21 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, _RidgeHead):
         if is_path(X):
             return self._fit_file(X, y, sample_weight)
         self._forget()
+        pieces = in_pieces(X, y, sample_weight)
+        if pieces is not None:
+            return self._fit(*self._pieced_set(pieces), target_columns)
         X, targets, weights = self._validate(X, y, sample_weight, first=True)
         folds, n_folds = fold_numbers(self.cv, X, targets, classifier=False)
-        return self._fit(*counted(X, targets, weights, folds), n_folds)
+        return self._fit(MemorySet(X, targets, weights, folds, n_folds), targets.shape[1], target_columns)
+
+    def _pieced_set(self, pieces: Pieces) -> tuple[PiecedSet, int]:
+        """Rows in pieces and the number of targets."""
+        n_folds = n_folds_of(self.cv)
+        rows = self._pieced_rows(pieces)
+        template = pieces.templates["y"]
+        self._is_flat = template.ndim == 1
+        dealing = KFolds(n_folds, rows.shape[0]) if n_folds else InTurn(0)
+        return PiecedSet(rows, target_columns, dealing, first_rows(rows)), 1 if self._is_flat else template.shape[1]
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -386,20 +415,45 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, _RidgeHead):
         std : ndarray of the same shape
             Standard deviations, if asked for.
         """
+        check_is_fitted(self)
         if not return_std:
-            predictions = self._scores(X)
-            return predictions[:, 0] if self._is_flat else predictions
+            return self._map_scores(X, _first_column if self._is_flat else None)
         if is_path(X):
             raise ValueError(f"Standard deviations are for arrays; read {X} in pieces and predict them one by one.")
         X = self._validate_rows(X)
         solution = self._solved().solution
-
-        def both(features: Floats) -> Floats:
-            return np.hstack([features @ solution.coef + solution.intercept, np.sqrt(solution.variance(features))])
-
-        found = map_features(self.features_._block_map(), X, 2 * len(solution.intercept), both)
-        predictions, deviations = np.hsplit(found.astype(X.dtype, copy=False), 2)
+        found = map_rows(partial(_with_deviations, self.features_, solution), X, self.features_._prepared)
+        n_targets = len(solution.intercept)
+        predictions, deviations = found[:, :n_targets], found[:, n_targets:]
         return (predictions[:, 0], deviations[:, 0]) if self._is_flat else (predictions, deviations)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R2 of the predictions, the mean over targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How many times each row counts.
+
+        Returns
+        -------
+        float
+            The coefficient of determination.
+        """
+        pieces = in_pieces(X, y, sample_weight)
+        if pieces is None:
+            return float(super().score(X, y, sample_weight))
+        check_is_fitted(self)
+        origin = self._coefficients()[1]
+        sums = self._score_pieces(pieces, target_columns, partial(_residuals, origin))
+        mean = sums["targets"] / sums["weight"]
+        variances = sums["squares"] / sums["weight"] - np.square(mean)
+        errors = sums["errors"] / sums["weight"]
+        return float(_determination(errors[None, None], variances[None], variances).mean())
 
     @property
     def coef_(self) -> Floats:
@@ -417,9 +471,7 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, _RidgeHead):
         """Rows, targets (n_samples, n_targets), weights."""
         X, y, weights = self._validate_learning(X, y, sample_weight, first, multi_output=True, y_numeric=True)
         targets = np.asarray(y, dtype=np.float64)
-        largest = float(np.abs(targets).max())
-        if largest > LARGEST or 0.0 < largest < 1.0 / LARGEST:
-            raise ValueError(f"y holds values of up to {largest:.3g}, whose squares no number holds; rescale it.")
+        _check_magnitude(targets)
         if not hasattr(self, "_sums") or first:
             self._is_flat = targets.ndim == 1
         elif targets.reshape(X.shape[0], -1).shape[1] != self._sums.n_targets:
@@ -427,11 +479,7 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, _RidgeHead):
         return X, targets.reshape(X.shape[0], -1), weights
 
     def _sample_targets(self, y: Any) -> Floats:
-        try:
-            targets = np.asarray(y, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"y must hold numbers for a regression. Got {reprlib.repr(y)} instead.") from None
-        return targets.reshape(len(targets), -1)
+        return target_columns(y)
 
 
 class FourierRidgeClassifier(LabelMixin, _RidgeHead):
@@ -494,7 +542,7 @@ class FourierRidgeClassifier(LabelMixin, _RidgeHead):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or path
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
             Training rows, or the name of a Parquet or CSV file, which is read in pieces.
         y : array-like of shape (n_samples,), or str
             Classes; of a file, the name of the column.
@@ -508,12 +556,8 @@ class FourierRidgeClassifier(LabelMixin, _RidgeHead):
         """
         if is_path(X):
             return self._fit_file(X, y, sample_weight)
-        self._forget()
-        X, y, weights = self._validate(X, y, sample_weight, first=True)
-        folds, n_folds = fold_numbers(self.cv, X, y, classifier=True)
-        X, y, weights, folds = counted(X, y, weights, folds)
-        self._set_classes(np.unique(y))
-        return self._fit(X, self._indicators(y), weights, folds, n_folds)
+        training, _ = self._training_set(X, y, sample_weight)
+        return self._fit(training, self._n_targets, partial(class_indicators, self.classes_))
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -548,13 +592,54 @@ class FourierRidgeClassifier(LabelMixin, _RidgeHead):
                 f"`classes` must be the same in every call. Got {np.unique(classes).tolist()}, and "
                 f"{self.classes_.tolist()} before."
             )
-        return self._partial_fit(X, self._indicators(y), np.ones(X.shape[0]) if weights is None else weights)
+        targets = class_indicators(self.classes_, y)
+        return self._partial_fit(X, targets, np.ones(X.shape[0]) if weights is None else weights)
 
     def _sample_targets(self, y: Any) -> Floats:
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        classes, labels = np.unique(y, return_inverse=True)
-        return indicators(labels, len(classes))
+        y = class_column(y)
+        return class_indicators(np.unique(y), y)
+
+
+def target_columns(y: Any) -> Floats:
+    """Targets of a regression, finite numbers, one column each."""
+    try:
+        targets = check_array(y, ensure_2d=False, dtype=np.float64, ensure_min_samples=0, input_name="y")
+    except TypeError:
+        raise ValueError(f"y must hold numbers for a regression. Got {reprlib.repr(y)} instead.") from None
+    _check_magnitude(targets)
+    return np.asarray(targets.reshape(len(targets), -1))
+
+
+def _check_magnitude(targets: Floats) -> None:
+    largest = float(np.abs(targets).max(initial=0.0))
+    if largest > LARGEST or 0.0 < largest < 1.0 / LARGEST:
+        raise ValueError(f"y holds values of up to {largest:.3g}, whose squares no number holds; rescale it.")
+
+
+def _first_column(columns: Floats) -> Floats:
+    return columns[:, 0]
+
+
+def _with_deviations(features: FourierFeatures, solution: RidgeSolution, X: Any) -> Array:
+    """Predictions, then standard deviations, one column a target each."""
+
+    def both(columns: Floats) -> Floats:
+        return np.hstack([columns @ solution.coef + solution.intercept, np.sqrt(solution.variance(columns))])
+
+    found = map_features(features._block_map(), X, 2 * len(solution.intercept), both)
+    return found.astype(X.dtype, copy=False)
+
+
+def _residuals(origin: Floats, predictions: Floats, batch: Batch) -> Sums:
+    """Weighted sums over rows for R2; targets are counted from `origin`, so that their squares keep their digits."""
+    counts = np.ones(len(batch.y)) if batch.weights is None else batch.weights
+    targets = batch.y - origin
+    return {
+        "weight": np.array(counts.sum()),
+        "errors": counts @ np.square(batch.y - predictions),
+        "targets": counts @ targets,
+        "squares": counts @ np.square(targets),
+    }
 
 
 def _determination(errors: Floats, variances: Floats, overall: Floats) -> Floats:
@@ -566,10 +651,3 @@ def _determination(errors: Floats, variances: Floats, overall: Floats) -> Floats
     variances = np.where((variances > 0.0).all(axis=0), variances, overall)
     shares = np.divide(errors, variances, out=np.ones_like(errors), where=variances > 0.0)
     return 1.0 - np.where((variances == 0.0) & (errors == 0.0), 0.0, shares)
-
-
-def _stacked(pieces: list[tuple[Any, Floats, Floats]]) -> tuple[Any, Floats, Floats]:
-    """Pieces of rows, targets and weights as one."""
-    rows, targets, weights = zip(*pieces, strict=True)
-    X = sparse.vstack(rows, format="csr") if any(map(is_sparse, rows)) else np.concatenate(rows)
-    return X, np.concatenate(targets), np.concatenate(weights)

@@ -10,9 +10,9 @@ or inactive since the last pass alone; along a path of C that is about as much w
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from itertools import islice
 from typing import NamedTuple
 
@@ -20,9 +20,9 @@ import numpy as np
 from scipy.linalg import lapack
 from sklearn.exceptions import ConvergenceWarning
 
-from bochner.blocks import Array, Floats, Indices, Mask, in_threads, row_spans
+from bochner.blocks import Array, Floats, Indices, Mask, Sums, in_threads, row_spans, sum_over_spans
 
-__all__ = ["Batch", "Batches", "Path", "solve_one", "walk"]
+__all__ = ["Accumulate", "Batch", "Path", "solve_one", "walk"]
 
 HESSIAN_BYTES = 1 << 30  # that problems which are solved at a time hold at most
 MAX_STEPS = 100
@@ -45,7 +45,8 @@ class Batch(NamedTuple):
     folds: Indices
 
 
-Batches = Callable[[], Iterator[Batch]]
+# A pass over all rows: what a function makes of batches, added up key by key.
+Accumulate = Callable[[Callable[[Batch], Sums]], Sums]
 
 
 class Path(NamedTuple):
@@ -67,7 +68,7 @@ class Path(NamedTuple):
 
 
 def walk(
-    batches: Batches,
+    accumulate: Accumulate,
     n_folds: int,
     n_targets: int,
     Cs: Floats,
@@ -77,8 +78,8 @@ def walk(
 
     Parameters
     ----------
-    batches : callable
-        Gives an iterator over the same batches of rows each time it is called.
+    accumulate : callable
+        A pass over all rows: adds up the sums that a function makes of batches.
     n_folds : int
         Folds are numbered from 0; rows of fold -1 are always trained on.
     n_targets : int
@@ -88,7 +89,7 @@ def walk(
     progress : callable, default=identity
         Wraps the steps, a value of C each, for a progress bar.
     """
-    grams = _fold_grams(batches, n_folds)
+    grams = _fold_grams(accumulate, n_folds)
     total = grams.sum(axis=0)
     at_once = max(1, HESSIAN_BYTES // (n_targets * total.nbytes))
     errors, starts = np.zeros((len(Cs), n_folds)), np.zeros((len(Cs), len(total), n_targets))
@@ -96,7 +97,7 @@ def walk(
     steps = iter(progress([int(step) for _ in groups for step in np.argsort(Cs)]))
     for group in groups:
         folds = np.arange(n_folds)[group]
-        problems = Problems(batches, folds, n_targets, total - grams[folds])
+        problems = Problems(accumulate, folds, n_targets, total - grams[folds])
         for step in islice(steps, len(Cs)):
             weights = problems.solve(float(Cs[step]))
             errors[step, folds] = problems.errors
@@ -105,29 +106,30 @@ def walk(
     return Path(errors, starts, total)
 
 
-def solve_one(batches: Batches, n_targets: int, C: float, path: Path | None = None, place: int = 0) -> Floats:
+def solve_one(accumulate: Accumulate, n_targets: int, C: float, path: Path | None = None, place: int = 0) -> Floats:
     """The weights (width + 1, n_targets) for one C on all rows, from where a walk over folds ended if there was one."""
-    gram = _fold_grams(batches, 0)[0] if path is None else path.gram
-    problems = Problems(batches, np.array([NO_FOLD]), n_targets, gram[None])
+    gram = _fold_grams(accumulate, 0)[0] if path is None else path.gram
+    problems = Problems(accumulate, np.array([NO_FOLD]), n_targets, gram[None])
     return problems.solve(C, None if path is None else path.starts[place])
 
 
-def _fold_grams(batches: Batches, n_folds: int) -> Floats:
+def _fold_grams(accumulate: Accumulate, n_folds: int) -> Floats:
     """Sums of s a a' over the rows of each fold, and last over those that are always trained on."""
-    grams: Floats | None = None
-    for batch in batches():
-        if grams is None:
-            width = batch.features.shape[1] + 1
-            grams = np.zeros((n_folds + 1, width, width))
-        # Folds -1 and the last are one.
-        for fold in np.unique(batch.folds % (n_folds + 1)):
-            rows = np.flatnonzero(batch.folds % (n_folds + 1) == fold)
-            spans = [rows[span] for span in row_spans(len(rows), GATHERED_ROWS)]
-            for gram in in_threads(partial(_gram, batch), spans):
-                grams[fold] += gram
-    if grams is None:
+    sums = accumulate(partial(_grams, n_folds))
+    if not sums:
         raise ValueError("There are no rows to learn from.")
-    return grams
+    nothing = np.zeros_like(next(iter(sums.values())))
+    return np.array([sums.get(fold, nothing) for fold in range(n_folds + 1)])
+
+
+def _grams(n_folds: int, batch: Batch) -> Sums:
+    sums: Sums = {}
+    folds = batch.folds % (n_folds + 1)  # -1 and the last are one
+    for fold in np.unique(folds).tolist():
+        rows = np.flatnonzero(folds == fold)
+        spans = [rows[span] for span in row_spans(len(rows), GATHERED_ROWS)]
+        sums[fold] = reduce(np.add, in_threads(partial(_gram, batch), spans))
+    return sums
 
 
 def _gram(batch: Batch, rows: Indices) -> Floats:
@@ -154,8 +156,8 @@ class Problems:
 
     Parameters
     ----------
-    batches : callable
-        Gives an iterator over the same batches of rows each time it is called.
+    accumulate : callable
+        A pass over all rows: adds up the sums that a function makes of batches.
     held_out : ndarray of shape (n_folds,)
         The fold that each group of problems does not see; NO_FOLD means that it sees all rows.
     n_targets : int
@@ -164,12 +166,13 @@ class Problems:
         Sums of s a a' over the rows that each group of problems sees.
     """
 
-    batches: Batches
+    accumulate: Accumulate
     held_out: Indices
     n_targets: int
     grams: Floats
 
     def __post_init__(self) -> None:
+        self.layout = _Layout(self.held_out, self.n_targets)
         n_problems, width = len(self.held_out) * self.n_targets, self.grams.shape[1]
         self.weights = np.zeros((width, n_problems))
         # At w = 0 every row is active.
@@ -229,19 +232,7 @@ class Problems:
 
     def _best_lengths(self, C: float, origin: Floats, direction: Floats) -> Floats:
         """The best of the step lengths LENGTHS for every problem, all tried in one pass."""
-        both = np.hstack([origin, direction])
-        losses = np.zeros((len(LENGTHS), origin.shape[1]))
-
-        def part(batch: Batch, span: slice) -> Floats:
-            signs, seen = self._signs(batch, span)
-            start, slope = np.hsplit(_scores(batch, span, both), 2)
-            weights = batch.weights[span]
-            slack, slope = np.where(seen, 1.0 - signs * start, -np.inf), np.where(seen, signs * slope, 0.0)
-            return np.array([weights @ np.square(np.maximum(slack - t * slope, 0.0)) for t in LENGTHS.tolist()])
-
-        for batch in self.batches():
-            for losses_of_span in in_threads(partial(part, batch), row_spans(len(batch.labels), GATHERED_ROWS)):
-                losses += losses_of_span
+        losses = self.accumulate(partial(_losses_along, self.layout, np.hstack([origin, direction])))["losses"]
         norms = np.array([np.square(origin + t * direction).sum(axis=0) for t in LENGTHS.tolist()])
         return np.asarray(LENGTHS[(0.5 * norms + C * losses).argmin(axis=0)])
 
@@ -276,63 +267,99 @@ class Problems:
 
     def _pass(self, before: Floats) -> tuple[Floats, Floats]:
         """Losses and slopes at `weights`; Hessians follow from those at `before`; errors on the held-out rows."""
-        losses, slopes = np.zeros(self.weights.shape[1]), np.zeros_like(self.weights)
-        wrong, total = np.zeros(len(self.held_out)), np.zeros(len(self.held_out))
         moved = not np.array_equal(before, self.weights)
         both = np.hstack([self.weights, before]) if moved else self.weights
-        for batch in self.batches():
-            flips: list[Array] = []
-            spans = row_spans(len(batch.labels), GATHERED_ROWS)
-            for parts in in_threads(partial(self._evaluate, batch, both), spans):
-                losses += parts.losses
-                slopes += parts.slopes
-                wrong += parts.wrong
-                total += parts.total
-                flips.append(parts.flips)
-            if moved:
-                self._follow(batch, np.concatenate(flips))
+        sums = self.accumulate(partial(_evaluate, self.layout, both))
+        for problem, hessian in enumerate(self.hessians):
+            if problem in sums:
+                hessian += sums[problem]
+        wrong, total = sums["wrong"], sums["total"]
         self.errors = np.divide(wrong, total, out=np.zeros_like(wrong), where=total > 0.0)
-        return losses, slopes
+        return sums["losses"], sums["slopes"]
 
-    def _evaluate(self, batch: Batch, both: Floats, span: slice) -> "_Parts":
-        """What the rows of a span add to the sums, and which of them became active (1) or inactive (-1)."""
-        features = batch.features[span].astype(np.float64, copy=False)
-        labels, folds, weights = batch.labels[span], batch.folds[span], batch.weights[span]
-        n_problems = self.weights.shape[1]
-        signs, seen = self._signs(batch, span)
-        scores = _scores(batch, span, both)
-        slack = np.where(seen, 1.0 - signs * scores[:, :n_problems], 0.0)
-        np.maximum(slack, 0.0, out=slack)
-        pull = weights[:, None] * slack
-        losses = np.einsum("ij,ij->j", pull, slack)
-        pull *= signs
-        slopes = np.vstack([features.T @ pull, pull.sum(axis=0)])
-        flips = np.zeros((len(labels), 0), dtype=np.int8)
-        if both.shape[1] > n_problems:
-            was_active = seen & (signs * scores[:, n_problems:] < 1.0)
-            flips = (slack > 0.0).astype(np.int8) - was_active
-        by_fold = scores[:, :n_problems].reshape(len(labels), len(self.held_out), self.n_targets)
-        guesses = (by_fold[:, :, 0] > 0.0).astype(np.intp) if self.n_targets == 1 else by_fold.argmax(axis=2)
-        own = batch.counts[span, None] * (folds[:, None] == self.held_out)
-        return _Parts(losses, slopes, flips, (own * (guesses != labels[:, None])).sum(axis=0), own.sum(axis=0))
 
-    def _signs(self, batch: Batch, span: slice) -> tuple[Floats, Mask]:
+@dataclass(frozen=True)
+class _Layout:
+    """Which problems there are: one for each held-out fold and class."""
+
+    held_out: Indices
+    n_targets: int
+
+    def signs(self, batch: Batch, span: slice) -> tuple[Floats, Mask]:
         """1 or -1, and whether the problem sees the row, for each row and problem."""
         positive = np.arange(1, 2) if self.n_targets == 1 else np.arange(self.n_targets)
         signs = np.where(batch.labels[span, None] == positive, 1.0, -1.0)
         seen = batch.folds[span, None] != self.held_out
         return np.tile(signs, len(self.held_out)), np.repeat(seen, self.n_targets, axis=1)
 
-    def _follow(self, batch: Batch, flips: Array) -> None:
-        """Correct the Hessians by the rows that became active or inactive."""
 
-        def correct(problem: int) -> None:
-            for sign, change in ((1, np.add), (-1, np.subtract)):
-                rows = np.flatnonzero(flips[:, problem] == sign)
-                for some in row_spans(len(rows), GATHERED_ROWS):
-                    change(self.hessians[problem], _gram(batch, rows[some]), out=self.hessians[problem])
+def _losses_along(layout: _Layout, both: Floats, batch: Batch) -> Sums:
+    """Losses (n_lengths, n_problems) at the step lengths LENGTHS; `both` has the origins, then the directions."""
 
-        list(in_threads(correct, range(len(self.hessians))))
+    def part(span: slice) -> Floats:
+        signs, seen = layout.signs(batch, span)
+        start, slope = np.hsplit(_scores(batch, span, both), 2)
+        weights = batch.weights[span]
+        slack, slope = np.where(seen, 1.0 - signs * start, -np.inf), np.where(seen, signs * slope, 0.0)
+        return np.array([weights @ np.square(np.maximum(slack - t * slope, 0.0)) for t in LENGTHS.tolist()])
+
+    return {"losses": sum_over_spans(part, len(batch.labels), GATHERED_ROWS)}
+
+
+def _evaluate(layout: _Layout, both: Floats, batch: Batch) -> Sums:
+    """What a batch adds to losses, slopes and errors; and, under a problem's number, to its Hessian.
+
+    `both` has the weights of the problems and, if they have moved, those before, by which a Hessian is corrected.
+    """
+    losses = slopes = wrong = total = np.zeros(())
+    flips: list[Array] = []
+    spans = row_spans(len(batch.labels), GATHERED_ROWS)
+    for parts in in_threads(partial(_evaluate_span, layout, both, batch), spans):
+        losses = losses + parts.losses
+        slopes = slopes + parts.slopes
+        wrong = wrong + parts.wrong
+        total = total + parts.total
+        flips.append(parts.flips)
+    sums: Sums = {"losses": losses, "slopes": slopes, "wrong": wrong, "total": total}
+    return sums | _corrections(batch, np.concatenate(flips))
+
+
+def _evaluate_span(layout: _Layout, both: Floats, batch: Batch, span: slice) -> "_Parts":
+    """What the rows of a span add to the sums, and which of them became active (1) or inactive (-1)."""
+    features = batch.features[span].astype(np.float64, copy=False)
+    labels, folds, weights = batch.labels[span], batch.folds[span], batch.weights[span]
+    n_problems = len(layout.held_out) * layout.n_targets
+    signs, seen = layout.signs(batch, span)
+    scores = _scores(batch, span, both)
+    slack = np.where(seen, 1.0 - signs * scores[:, :n_problems], 0.0)
+    np.maximum(slack, 0.0, out=slack)
+    pull = weights[:, None] * slack
+    losses = np.einsum("ij,ij->j", pull, slack)
+    pull *= signs
+    slopes = np.vstack([features.T @ pull, pull.sum(axis=0)])
+    flips = np.zeros((len(labels), 0), dtype=np.int8)
+    if both.shape[1] > n_problems:
+        was_active = seen & (signs * scores[:, n_problems:] < 1.0)
+        flips = (slack > 0.0).astype(np.int8) - was_active
+    by_fold = scores[:, :n_problems].reshape(len(labels), len(layout.held_out), layout.n_targets)
+    guesses = (by_fold[:, :, 0] > 0.0).astype(np.intp) if layout.n_targets == 1 else by_fold.argmax(axis=2)
+    own = batch.counts[span, None] * (folds[:, None] == layout.held_out)
+    return _Parts(losses, slopes, flips, (own * (guesses != labels[:, None])).sum(axis=0), own.sum(axis=0))
+
+
+def _corrections(batch: Batch, flips: Array) -> Sums:
+    """What the rows that became active or inactive change in the Hessians, by the problems' numbers."""
+
+    def correction(problem: int) -> Floats:
+        total = np.zeros((batch.features.shape[1] + 1,) * 2)
+        for sign, change in ((1, np.add), (-1, np.subtract)):
+            rows = np.flatnonzero(flips[:, problem] == sign)
+            for some in row_spans(len(rows), GATHERED_ROWS):
+                change(total, _gram(batch, rows[some]), out=total)
+        return total
+
+    changed = np.flatnonzero(flips.any(axis=0)).tolist()
+    return dict(zip(changed, in_threads(correction, changed), strict=True))
 
 
 class _Parts(NamedTuple):

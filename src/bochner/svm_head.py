@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`FourierSVC`: the L2-loss support vector machine on Fourier features."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -14,11 +13,14 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bochner.blocks import Array, Floats, Indices, row_spans
-from bochner.heads import Head, LabelMixin, check_folds, counted, fold_numbers, is_path
+from bochner.blocks import Array, Floats, Sums, added, in_pieces, map_rows, row_spans
+from bochner.folds import check_folds
+from bochner.heads import Head, LabelMixin, class_indicators, class_labels, is_path
 from bochner.progress import tracked
-from bochner.squared_hinge import Batch, Batches, solve_one, walk
+from bochner.squared_hinge import Accumulate, solve_one, walk
+from bochner.squared_hinge import Batch as FeatureBatch
 from bochner.tables import EncodedTable
+from bochner.training_sets import Batch, FileSet, MemorySet, TrainingSet
 from bochner.transformer import FourierFeatures
 from bochner.weights import positive_values
 
@@ -122,8 +124,9 @@ class FourierSVC(LabelMixin, Head):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or path
-            Training rows, or the name of a Parquet or CSV file, which is read in pieces, several times.
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
+            Training rows, or the name of a Parquet or CSV file, which is read in pieces, several times. A Dask
+            collection is computed several times too: persist one that fits into the memory of the workers.
         y : array-like of shape (n_samples,), or str
             Classes; of a file, the name of the column.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -136,25 +139,24 @@ class FourierSVC(LabelMixin, Head):
         """
         if is_path(X):
             return self._fit_file(X, y, sample_weight)
-        self._forget()
-        X, y, weights = self._validate(X, y, sample_weight, first=True)
-        folds, n_folds = fold_numbers(self.cv, X, y, classifier=True)
-        X, y, weights, folds = counted(X, y, weights, folds)
-        self._set_classes(np.unique(y))
-        counts = np.ones(len(y)) if weights is None else weights
-        check_folds(self.cv, np.array([counts[folds == fold].sum() for fold in range(n_folds)]), counts.sum())
-        of_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=counts)
+        if self.probability and in_pieces(X, y, sample_weight) is not None:
+            raise ValueError("`probability`=True needs rows in memory; leave it False for a Dask collection.")
+        training, class_sums = self._training_set(X, y, sample_weight)
+        # Classes that stand once each for all their rows.
+        of_class = compute_class_weight(
+            self.class_weight, classes=self.classes_, y=self.classes_, sample_weight=class_sums
+        )
         if not (of_class >= 0.0).all():
             raise ValueError(f"`class_weight` must not be negative. Got {self.class_weight!r} instead.")
-        labels = self._labels(y)
-        candidates = self._fit_features(X, partial(self._indicators, y), weights)
-        self._choose(candidates, _Rows(X, labels, counts, of_class[labels], folds), n_folds)
-        if self.probability:
-            self._calibrate(X, y, weights, folds, n_folds)
+        encode = partial(class_indicators, self.classes_)
+        candidates = self._fit_features(*training.for_features, encode)
+        self._choose(candidates, training, of_class)
+        if isinstance(training, MemorySet) and self.probability:
+            self._calibrate(training.counted, training.n_folds)
         return self
 
     @available_if(lambda self: self.probability)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Any) -> Any:
         """Calibrated probabilities of the classes; only with ``probability=True``.
 
         Parameters
@@ -170,10 +172,12 @@ class FourierSVC(LabelMixin, Head):
         check_is_fitted(self)
         if not hasattr(self, "_calibrated"):
             raise ValueError("`probability` was False when the model was fitted; fit it again.")
-        return np.asarray(self._calibrated.predict_proba(self._validate_rows(X)))
+        probabilities = partial(_probabilities, self._calibrated, len(self.classes_))
+        return map_rows(probabilities, self._validate_rows(X), self.features_._prepared)
 
-    def _calibrate(self, X: Any, y: Array, weights: Floats | None, folds: Indices, n_folds: int) -> None:
+    def _calibrate(self, rows: Batch, n_folds: int) -> None:
         """Calibrate on the folds that C was chosen on, or on five without any."""
+        X, y, weights, folds = rows
         from sklearn.calibration import CalibratedClassifierCV  # a heavy import for those who do not ask for it
 
         if n_folds and (folds < 0).any():
@@ -193,15 +197,20 @@ class FourierSVC(LabelMixin, Head):
         n_folds = int(self.cv)
         if len(sample) < n_folds:
             raise ValueError(f"{source.table.path} has {len(sample)} rows, too few for {n_folds} folds.")
-        candidates = self._fit_features(sample, partial(self._indicators, targets), None)
-        self._choose(candidates, _FileRows(source, self._labels, n_folds), n_folds)
+        candidates = self._fit_features(sample, targets, None, partial(class_indicators, self.classes_))
+        self._choose(candidates, FileSet(source, n_folds), np.ones(len(self.classes_)))
 
-    def _choose(self, candidates: list[FourierFeatures], rows: "_Rows | _FileRows", n_folds: int) -> None:
+    def _choose(self, candidates: list[FourierFeatures], rows: "TrainingSet | FileSet", of_class: Floats) -> None:
         """Walk along C for every length scale, then solve on all rows."""
         Cs = positive_values("Cs", self.Cs)
+        n_folds = rows.n_folds
+        passes = partial(_passes, rows, self.classes_, of_class)
         if n_folds:
+            counts = rows.accumulate(_fold_counts)
+            of_folds = np.array([float(counts.get(fold, 0.0)) for fold in range(n_folds)])
+            check_folds(self.cv, of_folds, sum(map(float, counts.values())))
             bar = partial(tracked, description="choosing C", verbose=self.verbose)
-            paths = [walk(rows.batches(features), n_folds, self._n_targets, Cs, bar) for features in candidates]
+            paths = [walk(passes(features), n_folds, self._n_targets, Cs, bar) for features in candidates]
             scores = np.array([1.0 - np.average(path.errors, axis=1) for path in paths])
             best, place = (int(index) for index in np.unravel_index(scores.argmax(), scores.shape))
             self.cv_errors_ = paths[best].errors
@@ -213,54 +222,44 @@ class FourierSVC(LabelMixin, Head):
             paths, best, place = [], 0, 0
         self.features_, self.C_ = candidates[best], float(Cs[place])
         path = paths[best] if paths else None
-        self._weights = solve_one(rows.batches(self.features_), self._n_targets, self.C_, path, place)
+        self._weights = solve_one(passes(self.features_), self._n_targets, self.C_, path, place)
 
     def _coefficients(self) -> tuple[Floats, Floats]:
         check_is_fitted(self)
         return self._weights[:-1], self._weights[-1]
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Rows in memory with what a support vector machine needs of them."""
-
-    X: Any
-    labels: Indices
-    counts: Floats
-    class_weights: Floats
-    folds: Indices
-
-    def batches(self, features: FourierFeatures) -> Batches:
-        """Passes over the rows' features, which are held unless they are too many."""
-        width = features._n_features_out
-        if self.X.shape[0] * width * features.weights_.itemsize <= HELD_BYTES:
-            whole = [self._batch(features, slice(None))]
-            return lambda: iter(whole)
-        spans = row_spans(self.X.shape[0], BATCH_ROWS)
-        return lambda: (self._batch(features, span) for span in spans)
-
-    def _batch(self, features: FourierFeatures, rows: slice) -> Batch:
-        Z, counts = features.transform(self.X[rows]), self.counts[rows]
-        return Batch(Z, self.labels[rows], counts * self.class_weights[rows], counts, self.folds[rows])
+def _passes(rows: "TrainingSet | FileSet", classes: Array, of_class: Floats, features: FourierFeatures) -> Accumulate:
+    """Passes over the rows' features, which are held if they are in memory and not too many."""
+    prepared = partial(_feature_batch, features, classes, of_class)
+    row_bytes = features._n_features_out * features.weights_.itemsize
+    if isinstance(rows, MemorySet) and rows.n_rows * row_bytes <= HELD_BYTES:
+        whole = prepared(rows.counted)
+        return lambda part: part(whole)
+    return lambda part: rows.accumulate(partial(_sums_of_features, prepared, part))
 
 
-@dataclass(frozen=True)
-class _FileRows:
-    """Rows of a file, read again for every pass; their folds are dealt out in turn."""
+def _sums_of_features(
+    prepared: Callable[[Batch], FeatureBatch], part: Callable[[FeatureBatch], Sums], rows: Batch
+) -> Sums:
+    sums: Sums = {}
+    for span in row_spans(rows.X.shape[0], BATCH_ROWS):
+        sums = added(sums, part(prepared(rows.at(span))))
+    return sums
 
-    source: EncodedTable
-    labels: Callable[[Array], Indices]
-    n_folds: int
 
-    def batches(self, features: FourierFeatures) -> Batches:
-        """Passes over the rows' features."""
+def _feature_batch(features: FourierFeatures, classes: Array, of_class: Floats, rows: Batch) -> FeatureBatch:
+    labels = class_labels(classes, rows.y)
+    counts = np.ones(len(labels)) if rows.weights is None else rows.weights
+    Z = features._map(features._prepared(rows.X))
+    return FeatureBatch(Z, labels, counts * of_class[labels], counts, rows.folds)
 
-        def one_pass() -> Iterator[Batch]:
-            for chunk, X in self.source.batches():
-                labels = self.labels(self.source.table.target_values(chunk))
-                folds = (chunk.first_row + np.arange(len(X))) % self.n_folds
-                ones = np.ones(len(X))
-                for rows in row_spans(len(X), BATCH_ROWS):
-                    yield Batch(features.transform(X[rows]), labels[rows], ones[rows], ones[rows], folds[rows])
 
-        return one_pass
+def _fold_counts(rows: Batch) -> Sums:
+    """How much the rows of each fold count."""
+    counts = np.ones(len(rows.y)) if rows.weights is None else rows.weights
+    return {fold: counts[rows.folds == fold].sum() for fold in np.unique(rows.folds).tolist()}
+
+
+def _probabilities(calibrated: Any, n_classes: int, X: Any) -> Floats:
+    return np.asarray(calibrated.predict_proba(X)) if X.shape[0] else np.empty((0, n_classes))

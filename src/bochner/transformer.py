@@ -2,7 +2,7 @@
 """`FourierFeatures`, the scikit-learn transformer: sample frequencies, weigh them, map rows."""
 
 from collections.abc import Callable
-from copy import deepcopy
+from copy import copy, deepcopy
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -16,11 +16,25 @@ from sklearn.base import (
     _fit_context,
     clone,
 )
-from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils import assert_all_finite, check_array, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bochner.blocks import Array, Floats, ScaledRows, distinct_rows, max_abs, norm
+from bochner.blocks import (
+    Array,
+    Floats,
+    Indices,
+    Mask,
+    PiecedRows,
+    ScaledRows,
+    distinct_rows,
+    in_pieces,
+    map_rows,
+    max_abs,
+    norm,
+    scattered_runs,
+)
 from bochner.features import BlockMap, fourier_map
 from bochner.frequencies import SAMPLERS, Sampler
 from bochner.kernel_error import KernelError, estimate_kernel_error, sampled_error
@@ -35,6 +49,10 @@ __all__ = ["FourierFeatures"]
 
 POSITIVE = Interval(Real, 0, np.inf, closed="neither")
 FEW_ROWS = 2000  # as many as the weightings look at by default
+MANY_ROWS = 1 << 20  # of more, a sample chooses the features
+SAMPLE_RUNS = 32  # runs of rows in that sample: few enough that a cluster need not read all it has
+RUN_ROWS = 3125
+SAMPLE_BYTES = 1 << 28
 POOL = 12  # frequencies a column of a suggested matrix
 LARGEST_SIZE = 16384  # frequencies that `suggest` tries
 LEARNERS: dict[str, type] = {"learn": LearnedLengthScales}
@@ -171,8 +189,9 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training rows.
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
+            Training rows. Of more than 2**20 rows, 100,000 (or fewer wide ones) choose the features: 32 runs of
+            consecutive rows from all over X, so that of a Dask collection 32 chunks or a few more are computed.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             What to learn length scales from with ``length_scale="learn"``, else ignored. Text, true and false, and up
             to 20 different whole numbers are classes.
@@ -187,15 +206,23 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         return self._fit(X, y, sample_weight)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, verbose: int = 0) -> Self:
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        encode: Callable[[Any], Floats] = regression_targets,
+        verbose: int = 0,
+    ) -> Self:
         self.__dict__.pop("learning_gain_", None)  # of an earlier fit
-        X, weights, labelled = self._validate_training(X, y, sample_weight)
+        streams = self._random_streams()
+        training = self._validate_training(X, y, sample_weight, encode, streams)
+        X, weights = training.X, training.weights
         kernel: Kernel = _part(self.kernel, KERNELS)
         sampler: Sampler = _part(self.sampler, SAMPLERS)
         weighting: Weighting = _part(self.weighting, WEIGHTINGS)
-        streams = self._random_streams()
 
-        length_scale = self._resolve_length_scale(X, weights, labelled, streams, verbose)
+        length_scale = self._resolve_length_scale(training, streams, verbose)
         rows = ScaledRows(X, length_scale, weights)
         n_frequencies, n_components = self._resolve_size(X, weights, length_scale, streams.sizing)
         if n_components is not None and not hasattr(weighting, "compress"):
@@ -268,17 +295,17 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         _check_fraction("tolerance", tolerance)
         _check_fraction("confidence", confidence)
         features: FourierFeatures = clone(self)  # which stays unfitted
-        X, weights, labelled = features._validate_training(X, y, None)
         streams = features._random_streams()
-        length_scale = features._resolve_length_scale(X, weights, labelled, streams)
-        return features._suggestion(X, weights, length_scale, tolerance, confidence, streams.sizing)
+        training = features._validate_training(X, y, None, regression_targets, streams)
+        length_scale = features._resolve_length_scale(training, streams)
+        return features._suggestion(training.X, training.weights, length_scale, tolerance, confidence, streams.sizing)
 
-    def transform(self, X: Any, out: Array | None = None) -> Array:
+    def transform(self, X: Any, out: Array | None = None) -> Any:
         """Map rows to weighted Fourier features.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
             Rows.
         out : ndarray of shape (n_samples, n_features_out), default=None
             A C-contiguous array of the fitted dtype to write into, to spare its allocation; None makes a new one.
@@ -287,9 +314,11 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         -------
         ndarray of shape (n_samples, n_features_out)
             Cosine columns, then sine columns, each times the root of its frequency's weight; with a `matrix_`, their
-            product with it.
+            product with it. Of a Dask collection, a Dask array that nothing is computed of yet.
         """
-        return self._map(self._validate(X), out)
+        X = self._validate(X, lazy=True)
+        features = copy(self)  # what is computed later is of this fit, whatever happens to the original
+        return map_rows(partial(features._map, out=out), X, features._prepared)
 
     def exact_kernel(self, X: Any, Y: Any = None) -> Array:
         """The kernel matrix that the features approximate.
@@ -306,9 +335,9 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         ndarray of shape (n_samples_X, n_samples_Y)
             Kernel values.
         """
-        X = self._validate(X)
+        X = self._in_memory(X)
         scaled = ScaledRows(X, self.length_scale_)[:]
-        other = None if Y is None else ScaledRows(self._validate(Y), self.length_scale_)[:]
+        other = None if Y is None else ScaledRows(self._in_memory(Y), self.length_scale_)[:]
         return self.kernel_(scaled, other).astype(X.dtype, copy=False)
 
     def approximate_kernel(self, X: Any, Y: Any = None) -> Array:
@@ -326,8 +355,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         ndarray of shape (n_samples_X, n_samples_Y)
             Approximate kernel values.
         """
-        features = self._map(self._validate(X))
-        other = features if Y is None else self._map(self._validate(Y))
+        features = self._map(self._in_memory(X))
+        other = features if Y is None else self._map(self._in_memory(Y))
         return np.asarray(features @ other.T)
 
     def kernel_error(
@@ -388,26 +417,57 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         inverse = 1.0 / np.broadcast_to(self.length_scale_, self.n_features_in_)
         return np.asarray(inverse / inverse.sum())
 
-    def _validate_training(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Floats | None, LabelledRows | None]:
-        """Rows to fit on and their weights; and, where length scales are to be learned, rows with targets."""
-        options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-        if not self._learns():
-            X = validate_data(self, X, **options)
-            X, weights, _ = _counted(X, sample_weight, np.empty((X.shape[0], 0)))
-            return *_merged(X, weights), None
-        if y is None:
+    def _validate_training(
+        self, X: Any, y: Any, sample_weight: Any, encode: Callable[[Any], Floats], streams: "_Streams"
+    ) -> "_Training":
+        """Rows to fit on and their weights; and, where length scales are to be learned, with targets.
+
+        Of many rows they are a sample, the same one whether the rows are in memory or in pieces.
+        """
+        learns = self._learns()
+        every, y, weights = self._training_rows(X, y, sample_weight, learns)
+        chosen = _sampled_rows(every, streams.choosing) if every.shape[0] > MANY_ROWS else None
+        if isinstance(every, PiecedRows):
+            X, y, weights = _gathered(every, chosen, learns)
+        elif chosen is None:
+            X = every
+        else:
+            X, y, weights = (None if column is None else column[chosen] for column in (every, y, weights))
+        X, weights, y = _counted(X, weights, y if learns else None)
+        labelled = LabelledRows(X, encode(y), weights) if learns else None
+        return _Training(*_merged(X, weights), labelled, every)
+
+    def _training_rows(self, X: Any, y: Any, sample_weight: Any, learns: bool) -> tuple[Any, Any, Floats | None]:
+        """All rows with targets and weights, checked; of rows in pieces only what can be checked without a look."""
+        pieces = X.pieces if isinstance(X, PiecedRows) else in_pieces(X, y if learns else None, sample_weight)
+        if learns and y is None and (pieces is None or "y" not in pieces.templates):
             raise ValueError(
                 f"`length_scale`={self.length_scale!r} requires y to be passed, but the target y is None; give y, or a "
                 f"length scale that needs none, as 'median'."
             )
-        X, y = validate_data(self, X, y, multi_output=True, **options)
-        X, weights, targets = _counted(X, sample_weight, regression_targets(y))
-        return *_merged(X, weights), LabelledRows(X, targets, weights)
+        options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+        if pieces is not None:
+            template = validate_data(self, pieces.templates["X"], ensure_min_samples=0, **options)
+            return X if isinstance(X, PiecedRows) else PiecedRows(pieces, template.dtype), None, None
+        if learns:
+            X, y = validate_data(self, X, y, multi_output=True, **options)
+        else:
+            X = validate_data(self, X, **options)
+        return X, y, _checked_weights(sample_weight, X)
 
-    def _measure(self, X: Any, y: Any, sample_weight: Any, verbose: int = 0) -> float | Floats:
+    def _measure(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        encode: Callable[[Any], Floats] = regression_targets,
+        verbose: int = 0,
+    ) -> float | Floats:
         """The length scale that `fit` would take."""
-        X, weights, labelled = self._validate_training(X, y, sample_weight)
-        return self._resolve_length_scale(X, weights, labelled, self._random_streams(), verbose)
+        streams = self._random_streams()
+        return self._resolve_length_scale(
+            self._validate_training(X, y, sample_weight, encode, streams), streams, verbose
+        )
 
     def _learns(self) -> bool:
         """Whether the length scale is learned from targets."""
@@ -484,9 +544,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         size, error = search(partial(error_at, pool=None), largest=LARGEST_SIZE)
         return Suggestion(size, 2 * size if self._always_compresses() else None, error)
 
-    def _resolve_length_scale(
-        self, X: Any, weights: Floats | None, labelled: LabelledRows | None, streams: "_Streams", verbose: int = 0
-    ) -> float | Floats:
+    def _resolve_length_scale(self, training: "_Training", streams: "_Streams", verbose: int = 0) -> float | Floats:
+        X, weights, labelled, every = training
         if labelled is not None:
             length_scale: float | Floats
             length_scale, self.learning_gain_ = self._learn(X, weights, labelled, streams, verbose)
@@ -494,7 +553,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             length_scale = LENGTH_SCALES[self.length_scale](X, streams.measuring, weights)
         else:
             length_scale = self._given_length_scale(X)
-        _check_resolution(X, length_scale)
+        # Of many rows in pieces each is checked when it is read; that is often only once.
+        _check_resolution(X if isinstance(every, PiecedRows) else every, length_scale)
         return length_scale
 
     def _learn(
@@ -525,15 +585,51 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             raise ValueError(f"`length_scale` must hold positive numbers only. Got {scales.tolist()} instead.")
         return scales
 
-    def _validate(self, X: Any) -> Any:
-        """X with the width and dtype of the fitted arrays, or one sentence about what is wrong with it."""
+    def _validate(self, X: Any, *, lazy: bool = False) -> Any:
+        """X with the width and dtype of the fitted arrays, or one sentence about what is wrong with it.
+
+        A Dask collection is returned as it is if `lazy`, its chunks to be checked by `_prepared`; else as rows that are
+        gathered by their numbers.
+        """
         check_is_fitted(self)
-        # One pass over X instead of scikit-learn's and ours: _check_resolution finds NaN and infinity as well.
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=self.frequencies_.dtype, reset=False, ensure_all_finite=False
-        )
+        options: Any = {"accept_sparse": "csr", "dtype": self.frequencies_.dtype, "reset": False}
+        pieces = in_pieces(X)
+        if pieces is not None:
+            validate_data(self, pieces.templates["X"], ensure_min_samples=0, **options)
+            if lazy:
+                self._refuse_containers()
+                return X
+            X = PiecedRows(pieces, self.frequencies_.dtype)
+        else:
+            # One pass over X instead of scikit-learn's and ours: _check_resolution finds NaN and infinity as well.
+            X = validate_data(self, X, ensure_all_finite=False, **options)
         _check_resolution(X, self.length_scale_)
         return X
+
+    def _prepared(self, block: Any) -> Any:
+        """A chunk of a collection that has been validated, fit for the map."""
+        dtype = self.frequencies_.dtype
+        X = check_array(block, accept_sparse="csr", dtype=dtype, ensure_all_finite=False, ensure_min_samples=0)
+        _check_resolution(X, self.length_scale_)
+        return X
+
+    def _in_memory(self, X: Any) -> Any:
+        """Validated rows for what needs all of them at a time."""
+        if in_pieces(X) is not None:
+            raise ValueError(
+                "A kernel matrix of a Dask collection would be as large as its rows squared; give rows in memory, as "
+                "by `X[:1000].compute()`, or use `kernel_error`, which samples pairs."
+            )
+        return self._validate(X)
+
+    def _refuse_containers(self) -> None:
+        """Refuse to make pandas or polars frames of a Dask collection: that would compute all of it."""
+        wanted = _get_output_config("transform", self)["dense"]
+        if wanted != "default":
+            raise ValueError(
+                f"transform_output={wanted!r} is for rows in memory; call `set_output(transform='default')` for a Dask "
+                f"collection, which becomes a Dask array."
+            )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -552,6 +648,16 @@ class _Streams(NamedTuple):
     moving: np.random.Generator
     sizing: np.random.Generator
     learning: np.random.Generator
+    choosing: np.random.Generator
+
+
+class _Training(NamedTuple):
+    """Rows to choose features by, how many times each counts, the same with targets to learn from; and all rows."""
+
+    X: Any
+    weights: Floats | None
+    labelled: LabelledRows | None
+    every: Any
 
 
 def _part(name_or_part: Any, table: dict[str, type]) -> Any:
@@ -578,14 +684,39 @@ def _division(n_rows: int) -> tuple[int, int]:
     return n_chosen - n_held, n_held
 
 
-def _counted(X: Any, sample_weight: Any, targets: Floats) -> tuple[Any, Floats | None, Floats]:
-    """The rows that count, their weights and targets; the weights are None when every row counts once."""
+def _checked_weights(sample_weight: Any, X: Any) -> Floats | None:
     if sample_weight is None:
-        return X, None, targets
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    return (
-        (X, weights, targets) if weights.all() else (X[weights > 0.0], weights[weights > 0.0], targets[weights > 0.0])
+        return None
+    return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+
+
+def _counted(X: Any, weights: Floats | None, y: Any) -> tuple[Any, Floats | None, Any]:
+    """The rows that count, their weights and targets; the weights are None when every row counts once."""
+    if weights is None or weights.all():
+        return X, weights, y
+    count: Mask = weights > 0.0
+    if not count.any():
+        raise ValueError("No row has a positive `sample_weight`, of those that choose the features; shuffle the rows.")
+    X = X.restricted(count) if isinstance(X, PiecedRows) else X[count]
+    return X, weights[count], None if y is None else y[count]
+
+
+def _sampled_rows(X: Any, rng: np.random.Generator) -> Indices:
+    """The numbers of the rows that choose the features of many."""
+    row_bytes = X.shape[1] * X.dtype.itemsize
+    return scattered_runs(
+        X.shape[0], SAMPLE_RUNS, int(np.clip(SAMPLE_BYTES // (SAMPLE_RUNS * row_bytes), 64, RUN_ROWS)), rng
     )
+
+
+def _gathered(rows: PiecedRows, chosen: Indices | None, learns: bool) -> tuple[Any, Any, Floats | None]:
+    """Rows, targets and weights in memory; all but the rows themselves when none are chosen."""
+    names = [name for name in ("y", "weights") if name in rows.pieces.templates and (name != "y" or learns)]
+    if chosen is None:
+        found = {"X": rows} | (rows.take(slice(None), *names) if names else {})
+    else:
+        found = rows.take(chosen, "X", *names)
+    return found["X"], found.get("y"), _checked_weights(found.get("weights"), found["X"])
 
 
 def _merged(X: Any, weights: Floats | None) -> tuple[Any, Floats | None]:
@@ -597,9 +728,10 @@ def _check_resolution(X: Any, length_scale: float | Floats) -> None:
     """Refuse NaN, infinity, and values so large that rounding moves a row by a noticeable part of the length scale."""
     limit = 0.01 / float(np.finfo(X.dtype).eps)
     bound = limit * float(np.min(length_scale))
-    if bound > 1e-10 and norm(X) <= bound:  # no entry is larger than the norm; squares below 1e-20 may underflow
-        return
-    assert_all_finite(X, estimator_name="FourierFeatures", input_name="X")
+    if not X.shape[0] or (bound > 1e-10 and norm(X) <= bound):  # no entry is larger than the norm
+        return  # (squares below 1e-20 may underflow)
+    if not isinstance(X, PiecedRows):  # those are checked where they lie
+        assert_all_finite(X, estimator_name="FourierFeatures", input_name="X")
     magnitudes = max_abs(X)
     with np.errstate(over="ignore"):
         reach = float((magnitudes / length_scale).max())

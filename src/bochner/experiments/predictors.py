@@ -49,13 +49,13 @@ def classification_error(train: Floats, y_train: Array, test: Floats, y_test: Ar
     """L2-loss support vector machine: share of wrong labels, C with the lowest over the folds."""
     classes, labels = np.unique(y_train, return_inverse=True)
     ones = np.ones(len(labels))
-    batches = [Batch(train, labels, ones, ones, _folds(len(labels)))]
+    batch = Batch(train, labels, ones, ones, _folds(len(labels)))
     n_targets = 1 if len(classes) == 2 else len(classes)
     with catch_warnings(action="ignore", category=ConvergenceWarning):  # the chosen C has its own below
-        path = walk(lambda: iter(batches), N_FOLDS, n_targets, CS)
+        path = walk(lambda part: part(batch), N_FOLDS, n_targets, CS)
     errors = path.errors.mean(axis=1)
     chosen = int(errors.argmin())
-    weights = solve_one(lambda: iter(batches), n_targets, float(CS[chosen]), path, chosen)
+    weights = solve_one(lambda part: part(batch), n_targets, float(CS[chosen]), path, chosen)
     scores = test @ weights[:-1] + weights[-1]
     found = (scores[:, 0] > 0.0).astype(np.intp) if n_targets == 1 else scores.argmax(axis=1)
     return Prediction(float(errors[chosen]), float(np.mean(classes[found] != y_test)), float(CS[chosen]))

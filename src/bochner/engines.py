@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rows that lie elsewhere, in pieces, and who computes on them: Dask's collections, behind a seam for any engine.
+
+All that is ever asked of an engine is one thing, `Pieces.reduce`: call a function on every piece where it lies, and
+combine what comes back pairwise. What travels are the function and its results, never the rows.
+"""
+
+import sys
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bochner.progress import cluster_bar
+
+__all__ = ["ClusterError", "DaskPieces", "Pieces", "is_collection", "map_lazily"]
+
+Result = TypeVar("Result")
+
+
+class ClusterError(RuntimeError):
+    """A cluster has failed in a way that another attempt on it would not mend."""
+
+
+class Pieces(ABC):
+    """Rows in pieces: of every piece the block of `X` and, where there are any, those of `y` and of `weights`.
+
+    Attributes
+    ----------
+    templates : dict of str to ndarray, CSR matrix or DataFrame
+        For each of the names "X", "y", "weights" that there is, a block without rows: its width, dtype, column names.
+    n_pieces : int
+        Number of pieces.
+    lengths : ndarray of shape (n_pieces,)
+        Rows of each piece.
+    """
+
+    templates: dict[str, Any]
+    n_pieces: int
+
+    @abstractmethod
+    def reduce(
+        self,
+        part: Callable[..., Result],
+        combine: Callable[[Result, Result], Result],
+        names: Sequence[str],
+        arguments: Mapping[int, Any],
+        description: str = "",
+        verbose: int = 0,
+    ) -> Result:
+        """Combine `part(argument, *blocks)` over pieces, neighbours pairwise, so that few results are held at a time.
+
+        Parameters
+        ----------
+        part : callable
+            What to compute of a piece; it can be pickled, and changes nothing that it is given.
+        combine : callable
+            Makes one result of two neighbouring ones; associative, but for rounding errors.
+        names : sequence of str
+            Which blocks `part` wants; others are not computed.
+        arguments : mapping of int to object
+            The first argument of `part` for each of the pieces to visit, by their numbers, in order; not empty.
+        description : str, default=""
+            What is going on, for the progress bar.
+        verbose : int, default=0
+            Whether to show a progress bar in a terminal.
+        """
+
+    @cached_property
+    def lengths(self) -> NDArray[np.intp]:
+        name = "y" if "y" in self.templates else "X"  # the narrower one
+        lengths = self.reduce(_length, _joined, [name], dict.fromkeys(range(self.n_pieces)))
+        return np.array(lengths, dtype=np.intp)
+
+
+def _length(argument: None, block: Any) -> list[int]:
+    del argument
+    return [block.shape[0]]
+
+
+def _joined(left: list[Any], right: list[Any]) -> list[Any]:
+    return left + right
+
+
+def is_collection(*candidates: Any) -> bool:
+    """Whether one of them is a Dask collection; Dask is not imported to find out."""
+    dask = sys.modules.get("dask")
+    return dask is not None and any(map(dask.is_dask_collection, candidates))
+
+
+class DaskPieces(Pieces):
+    """The chunks of Dask arrays, or the partitions of Dask data frames.
+
+    Parameters
+    ----------
+    X : dask array of shape (n_samples, n_features) or dask data frame
+        Rows, whose columns are in one chunk.
+    y : dask array, series, data frame or ndarray, default=None
+        Targets, in chunks of the same rows.
+    weights : dask array, series or ndarray, default=None
+        Weights, in chunks of the same rows.
+    """
+
+    def __init__(self, X: Any, y: Any = None, weights: Any = None) -> None:
+        columns = {"X": X, "y": y, "weights": weights}
+        columns = {name: column for name, column in columns.items() if column is not None}
+        if not is_collection(X):
+            raise ValueError("y or `sample_weight` is a Dask collection and X is not; give X as one too.")
+        self.templates = {name: _template(column) for name, column in columns.items()}
+        rows = _array(X)
+        self._chunks = rows.chunks[0]
+        arrays = {name: rows if name == "X" else self._aligned(name, column) for name, column in columns.items()}
+        self.n_pieces = len(self._chunks)
+        self._graph, self._keys = _shared_graph(arrays)
+        if not np.isnan(self._chunks).any():
+            self.lengths = np.array(self._chunks, dtype=np.intp)  # nothing to count
+
+    def _aligned(self, name: str, column: Any) -> Any:
+        """Targets or weights in the chunks of the rows."""
+        unknown = bool(np.isnan(self._chunks).any())
+        given = {"weights": "`sample_weight`"}.get(name, name)
+        if not is_collection(column):
+            import dask.array as da
+
+            if unknown:
+                raise ValueError(
+                    f"{given} is an array in memory, and X has chunks of unknown sizes; give {given} as a Dask "
+                    f"collection too, or call `X.compute_chunk_sizes()` before."
+                )
+            column = da.from_array(np.asarray(column), chunks=-1)
+        array = _array(column, flat=True)
+        if array.chunks[0] == self._chunks:
+            return array
+        if not unknown and not np.isnan(array.chunks[0]).any():
+            if array.shape[0] != sum(self._chunks):
+                raise ValueError(
+                    f"Found input variables with inconsistent numbers of samples: X has {sum(self._chunks)} rows and "
+                    f"{given} has {array.shape[0]}."
+                )
+            return array.rechunk({0: self._chunks})
+        if len(array.chunks[0]) != len(self._chunks):
+            raise ValueError(
+                f"X has {len(self._chunks)} chunks of rows and {given} has {len(array.chunks[0])}, of unknown sizes; "
+                f"make both from the same data frame, or call `compute_chunk_sizes()` on both."
+            )
+        return array
+
+    def reduce(
+        self,
+        part: Callable[..., Result],
+        combine: Callable[[Result, Result], Result],
+        names: Sequence[str],
+        arguments: Mapping[int, Any],
+        description: str = "",
+        verbose: int = 0,
+    ) -> Result:
+        from dask.delayed import Delayed, delayed
+
+        # A node of its own: what is large in it goes to each worker once.
+        function = delayed(part, pure=False, traverse=False)
+        call = delayed(_call, pure=False, traverse=False)
+        join = delayed(combine, pure=False, traverse=False)
+        level = [
+            call(function, argument, *(Delayed(self._keys[name][piece], self._graph) for name in names))
+            for piece, argument in arguments.items()
+        ]
+        while len(level) > 1:
+            pairs = [join(*level[i : i + 2]) for i in range(0, len(level) - 1, 2)]
+            level = pairs + level[2 * len(pairs) :]
+        result: Result = _computed(level[0], description, verbose)
+        return result
+
+
+def _call(function: Callable[..., Result], argument: Any, *blocks: Any) -> Result:
+    return function(argument, *blocks)
+
+
+def _computed(result: Any, description: str, verbose: int) -> Any:
+    """Compute a delayed result on the cluster there is, or in this process; a cluster's failure makes one sentence."""
+    from dask.base import compute
+
+    client = _client()
+    if client is None:
+        return compute(result)[0]
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+    from distributed.comm.core import CommClosedError
+
+    try:
+        future = client.compute(result)
+        cluster_bar(future, description, verbose)
+        return future.result()
+    except KilledWorker as error:
+        raise ClusterError(
+            "A piece of the rows has brought down one worker after the other, most likely for want of memory; give "
+            "smaller chunks, as by `X.rechunk({0: 100_000})`, or workers with more memory."
+        ) from error
+    except (CommClosedError, CancelledError) as error:
+        _explain_loss(client, error)
+
+
+def _client() -> Any:
+    """The Dask client that computations go to, None where they stay in this process."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    import dask
+
+    if dask.config.get("scheduler", None) not in (None, "dask.distributed", "distributed"):
+        return None
+    try:
+        return distributed.get_client()
+    except ValueError:
+        return None
+
+
+def _explain_loss(client: Any, error: BaseException) -> NoReturn:
+    address = getattr(client.scheduler, "address", "its address") if client.scheduler else "its address"
+    raise ClusterError(
+        f"The connection to the Dask scheduler at {address} is lost and nothing was fitted; start the cluster again, "
+        f"connect to it, and fit again."
+    ) from error
+
+
+def map_lazily(function: Callable[[Any], Any], X: Any, template: Any) -> Any:
+    """A Dask array of the function of every chunk of rows; `template` is the function of no rows."""
+    rows = _array(X)
+    if template.ndim == 1:
+        return rows.map_blocks(function, dtype=template.dtype, drop_axis=1, meta=template)
+    chunks = (rows.chunks[0], (template.shape[1],))
+    return rows.map_blocks(function, dtype=template.dtype, chunks=chunks, meta=template)
+
+
+def _array(collection: Any, *, flat: bool = False) -> Any:
+    """A Dask array with its columns in one chunk; `flat` allows a single column without a second axis."""
+    if hasattr(collection, "to_dask_array"):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Dask currently has limited support", category=UserWarning)
+            collection = collection.to_dask_array()
+    if not hasattr(collection, "rechunk"):
+        raise ValueError(
+            f"A {type(collection).__module__}.{type(collection).__qualname__} has no rows of numbers; give a "
+            f"dask.array or a dask.dataframe."
+        )
+    if collection.ndim != 2 and not (flat and collection.ndim == 1):
+        raise ValueError(
+            f"Expected a Dask array with two axes, rows and columns. Got {collection.ndim} instead; reshape it, as by "
+            f"`X.reshape(-1, 1)` for a single column."
+        )
+    if collection.ndim == 2 and len(collection.chunks[1]) > 1:
+        warnings.warn(
+            f"The columns are in {len(collection.chunks[1])} chunks and were put into one, as by "
+            f"`X.rechunk({{1: -1}})`; that moves data between workers each time they are read: call it before, and "
+            f"persist the outcome.",
+            UserWarning,
+            stacklevel=2,
+        )
+        collection = collection.rechunk({1: -1})
+    return collection
+
+
+def _template(collection: Any) -> Any:
+    """A block without rows, of the collection's width and dtype, with its column names if it has any."""
+    if hasattr(collection, "to_dask_array"):
+        return collection._meta
+    shape = (0, *collection.shape[1:])
+    if sparse.issparse(getattr(collection, "_meta", None)):
+        return sparse.csr_array(shape, dtype=collection.dtype)
+    return np.empty(shape, dtype=collection.dtype)
+
+
+def _shared_graph(arrays: dict[str, Any]) -> tuple[Any, dict[str, list[Any]]]:
+    """One graph for all arrays, in which a block that several are made of is computed once; and their keys."""
+    import dask.array as da
+    from dask.core import flatten
+    from dask.highlevelgraph import HighLevelGraph
+
+    keys = {name: list(flatten(array.__dask_keys__())) for name, array in arrays.items()}
+    merged = HighLevelGraph.merge(*(array.__dask_graph__() for array in arrays.values()))
+    return da.optimize(merged, [key for some in keys.values() for key in some]), keys
