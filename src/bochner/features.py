@@ -173,7 +173,7 @@ def _moments(block_map: "BlockMap", X: Any, targets: Floats, row_weights: Floats
     gram, product = np.zeros((width, width)), np.empty((width, width))
     moments = np.zeros((width + 1 + targets.shape[1],) * 2)
     for rows in row_spans(X.shape[0], GRAM_ROWS):
-        features = block_map.new(X[rows]).astype(np.float64, copy=False)
+        features = block_map.wide(X[rows])
         rest = np.column_stack([np.ones(len(features)), targets[rows]])
         if row_weights is not None:
             roots = np.sqrt(row_weights[rows])[:, None]
@@ -214,6 +214,17 @@ class BlockMap:
         self.write(X, features)
         return features
 
+    def wide(self, X: Any) -> Floats:
+        """The features of up to GRAM_ROWS rows of X in float64, in an array that the next call in this thread takes."""
+        wide = self._buffer("wide", self.width, GRAM_ROWS, np.float64)[: X.shape[0]]
+        if self.turns.dtype == np.float64:
+            self.write(X, wide)
+        else:
+            narrow = self._buffer("narrow", self.width, GRAM_ROWS)[: X.shape[0]]
+            self.write(X, narrow)
+            wide[...] = narrow
+        return wide
+
     def write(self, X: Any, out: Array) -> None:
         """Write the features of the rows of X into `out`, a block at a time in this thread."""
         for start in range(0, X.shape[0], self.block_rows):
@@ -236,9 +247,9 @@ class BlockMap:
             np.matmul(block, self.turns, out=turns)
         self.sincos_rows(turns, self.amplitudes, out)
 
-    def _buffer(self, name: str, width: int) -> Array:
-        """This thread's array of a block's rows."""
+    def _buffer(self, name: str, width: int, n_rows: int | None = None, dtype: Any = None) -> Array:
+        """This thread's array of a block's rows, or of as many as given."""
         if not hasattr(self.local, name):
-            setattr(self.local, name, np.empty((self.block_rows, width), dtype=self.turns.dtype))
+            setattr(self.local, name, np.empty((n_rows or self.block_rows, width), dtype=dtype or self.turns.dtype))
         buffer: Array = getattr(self.local, name)
         return buffer

@@ -10,7 +10,8 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_non_negative
 
 from bochner.blocks import Array, Floats, Indices, Mask, PiecedRows, Sums, added, row_spans
 from bochner.features import SPAN_ROWS
@@ -183,9 +184,14 @@ def _joined(left: list[Any], right: list[Any]) -> list[Any]:
 
 
 def _checked_weights(weights: Any, rows: Any) -> Floats | None:
+    """The weights of a piece; other than those of all rows they may all be zero."""
     if weights is None:
         return None
-    return np.asarray(_check_sample_weight(weights, rows, dtype=np.float64, ensure_non_negative=True))
+    checked = check_array(weights, ensure_2d=False, dtype=np.float64, ensure_min_samples=0, input_name="sample_weight")
+    if checked.shape != rows.shape[:1]:
+        raise ValueError(f"`sample_weight` has shape {checked.shape} where there are {rows.shape[0]} rows.")
+    check_non_negative(checked, "`sample_weight`")
+    return np.asarray(checked)
 
 
 def _sums_of_piece(

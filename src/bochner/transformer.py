@@ -446,9 +446,12 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 f"length scale that needs none, as 'median'."
             )
         options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+        if isinstance(X, PiecedRows):  # of a model, which has seen to the names of columns
+            validate_data(self, np.empty((0, X.shape[1]), dtype=X.dtype), ensure_min_samples=0)
+            return X, None, None
         if pieces is not None:
             template = validate_data(self, pieces.templates["X"], ensure_min_samples=0, **options)
-            return X if isinstance(X, PiecedRows) else PiecedRows(pieces, template.dtype), None, None
+            return PiecedRows(pieces, template.dtype), None, None
         if learns:
             X, y = validate_data(self, X, y, multi_output=True, **options)
         else:
