@@ -138,7 +138,8 @@ class PiecedRows:
 
     def take(self, rows: Any, *names: str) -> dict[str, Any]:
         """Rows, and what else there is of them, by slice or index; one pass over the pieces that have any of them."""
-        numbers = np.arange(self.shape[0])[rows] if isinstance(rows, slice) else np.asarray(rows, dtype=np.intp)
+        in_slice = isinstance(rows, slice)
+        numbers = np.arange(*rows.indices(self.shape[0])) if in_slice else np.asarray(rows, dtype=np.intp)
         numbers = numbers if self.places is None else self.places[numbers]
         key = "".join(names).encode() + numbers.tobytes()
         if key not in self._last:  # the next candidate for a parameter asks for the rows of the one before
@@ -204,7 +205,7 @@ def in_pieces(X: Any, y: Any = None, weights: Any = None) -> Pieces | None:
     """Rows, targets and weights that lie in pieces; None when all of them are in memory."""
     if isinstance(X, Pieces):
         return X
-    return DaskPieces(X, y, weights) if is_collection(X, y, weights) else None
+    return DaskPieces.of_rows(X, y, weights) if is_collection(X, y, weights) else None
 
 
 def map_rows(function: Callable[[Any], Array], X: Any, prepare: Callable[[Any], Any]) -> Any:
@@ -214,9 +215,7 @@ def map_rows(function: Callable[[Any], Array], X: Any, prepare: Callable[[Any], 
     """
     if not is_collection(X):
         return function(X)
-    pieces = in_pieces(X)
-    assert pieces is not None
-    template = function(prepare(np.zeros(pieces.templates["X"].shape)))
+    template = function(prepare(np.zeros((0, X.shape[1]))))
     return map_lazily(partial(_applied, function, prepare), X, template)
 
 

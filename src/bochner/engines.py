@@ -73,7 +73,7 @@ class Pieces(ABC):
 
     @cached_property
     def lengths(self) -> NDArray[np.intp]:
-        name = "y" if "y" in self.templates else "X"  # the narrower one
+        name = "y" if "y" in self.templates else next(iter(self.templates))  # the narrowest one
         lengths = self.reduce(_length, _joined, [name], dict.fromkeys(range(self.n_pieces)))
         return np.array(lengths, dtype=np.intp)
 
@@ -94,61 +94,60 @@ def is_collection(*candidates: Any) -> bool:
 
 
 class DaskPieces(Pieces):
-    """The chunks of Dask arrays, or the partitions of Dask data frames.
+    """The chunks of Dask collections that have the same rows.
 
     Parameters
     ----------
-    X : dask array of shape (n_samples, n_features) or dask data frame
-        Rows, whose columns are in one chunk.
-    y : dask array, series, data frame or ndarray, default=None
-        Targets, in chunks of the same rows.
-    weights : dask array, series or ndarray, default=None
-        Weights, in chunks of the same rows.
+    templates : dict of str to ndarray, CSR matrix or DataFrame
+        A block without rows for each of the collections.
+    graph : mapping
+        Tasks that make the blocks.
+    keys : dict of str to list
+        For each of the collections the keys of its blocks.
+    lengths : sequence of float, default=None
+        Rows of each piece, if that is known, else NaN.
     """
 
-    def __init__(self, X: Any, y: Any = None, weights: Any = None) -> None:
-        columns = {"X": X, "y": y, "weights": weights}
-        columns = {name: column for name, column in columns.items() if column is not None}
+    def __init__(
+        self, templates: dict[str, Any], graph: Any, keys: dict[str, list[Any]], lengths: Sequence[float]
+    ) -> None:
+        self.templates = templates
+        self._graph = graph
+        self._keys = keys
+        self.n_pieces = len(lengths)
+        if not np.isnan(lengths).any():
+            self.lengths = np.array(lengths, dtype=np.intp)  # nothing to count
+
+    @classmethod
+    def of_rows(cls, X: Any, y: Any = None, weights: Any = None) -> "DaskPieces":
+        """The chunks of arrays, or the partitions of data frames with numbers.
+
+        Parameters
+        ----------
+        X : dask array of shape (n_samples, n_features) or dask data frame
+            Rows.
+        y : dask array, series, data frame or ndarray, default=None
+            Targets, in chunks of the same rows.
+        weights : dask array, series or ndarray, default=None
+            Weights, in chunks of the same rows.
+        """
         if not is_collection(X):
             raise ValueError("y or `sample_weight` is a Dask collection and X is not; give X as one too.")
-        self.templates = {name: _template(column) for name, column in columns.items()}
+        columns = {"X": X, "y": y, "weights": weights}
+        columns = {name: column for name, column in columns.items() if column is not None}
         rows = _array(X)
-        self._chunks = rows.chunks[0]
-        arrays = {name: rows if name == "X" else self._aligned(name, column) for name, column in columns.items()}
-        self.n_pieces = len(self._chunks)
-        self._graph, self._keys = _shared_graph(arrays)
-        if not np.isnan(self._chunks).any():
-            self.lengths = np.array(self._chunks, dtype=np.intp)  # nothing to count
+        chunks = rows.chunks[0]
+        arrays = {name: rows if name == "X" else _aligned(name, column, chunks) for name, column in columns.items()}
+        keys = {name: list(_flat(array.__dask_keys__())) for name, array in arrays.items()}
+        templates = {name: _template(column) for name, column in columns.items()}
+        return cls(templates, _shared_graph([*arrays.values()], [*_flat([*keys.values()])]), keys, chunks)
 
-    def _aligned(self, name: str, column: Any) -> Any:
-        """Targets or weights in the chunks of the rows."""
-        unknown = bool(np.isnan(self._chunks).any())
-        given = {"weights": "`sample_weight`"}.get(name, name)
-        if not is_collection(column):
-            import dask.array as da
-
-            if unknown:
-                raise ValueError(
-                    f"{given} is an array in memory, and X has chunks of unknown sizes; give {given} as a Dask "
-                    f"collection too, or call `X.compute_chunk_sizes()` before."
-                )
-            column = da.from_array(np.asarray(column), chunks=-1)
-        array = _array(column, flat=True)
-        if array.chunks[0] == self._chunks:
-            return array
-        if not unknown and not np.isnan(array.chunks[0]).any():
-            if array.shape[0] != sum(self._chunks):
-                raise ValueError(
-                    f"Found input variables with inconsistent numbers of samples: X has {sum(self._chunks)} rows and "
-                    f"{given} has {array.shape[0]}."
-                )
-            return array.rechunk({0: self._chunks})
-        if len(array.chunks[0]) != len(self._chunks):
-            raise ValueError(
-                f"X has {len(self._chunks)} chunks of rows and {given} has {len(array.chunks[0])}, of unknown sizes; "
-                f"make both from the same data frame, or call `compute_chunk_sizes()` on both."
-            )
-        return array
+    @classmethod
+    def of_frame(cls, name: str, frame: Any) -> "DaskPieces":
+        """The partitions of a data frame as they are, under a name."""
+        frame = frame.optimize()
+        keys = list(_flat(frame.__dask_keys__()))
+        return cls({name: frame._meta}, frame.__dask_graph__(), {name: keys}, [np.nan] * len(keys))
 
     def reduce(
         self,
@@ -174,6 +173,37 @@ class DaskPieces(Pieces):
             level = pairs + level[2 * len(pairs) :]
         result: Result = _computed(level[0], description, verbose)
         return result
+
+
+def _aligned(name: str, column: Any, chunks: tuple[float, ...]) -> Any:
+    """Targets or weights in the chunks of the rows."""
+    unknown = bool(np.isnan(chunks).any())
+    given = {"weights": "`sample_weight`"}.get(name, name)
+    if not is_collection(column):
+        import dask.array as da
+
+        if unknown:
+            raise ValueError(
+                f"{given} is an array in memory, and X has chunks of unknown sizes; give {given} as a Dask collection "
+                f"too, or call `X.compute_chunk_sizes()` before."
+            )
+        column = da.from_array(np.asarray(column), chunks=-1)
+    array = _array(column, flat=True)
+    if array.chunks[0] == chunks:
+        return array
+    if not unknown and not np.isnan(array.chunks[0]).any():
+        if array.shape[0] != sum(chunks):
+            raise ValueError(
+                f"Found input variables with inconsistent numbers of samples: X has {sum(chunks)} rows and {given} has "
+                f"{array.shape[0]}."
+            )
+        return array.rechunk({0: chunks})
+    if len(array.chunks[0]) != len(chunks):
+        raise ValueError(
+            f"X has {len(chunks)} chunks of rows and {given} has {len(array.chunks[0])}, of unknown sizes; make both "
+            f"from the same data frame, or call `compute_chunk_sizes()` on both."
+        )
+    return array
 
 
 def _call(function: Callable[..., Result], argument: Any, *blocks: Any) -> Result:
@@ -275,12 +305,15 @@ def _template(collection: Any) -> Any:
     return np.empty(shape, dtype=collection.dtype)
 
 
-def _shared_graph(arrays: dict[str, Any]) -> tuple[Any, dict[str, list[Any]]]:
-    """One graph for all arrays, in which a block that several are made of is computed once; and their keys."""
+def _shared_graph(arrays: Sequence[Any], keys: Sequence[Any]) -> Any:
+    """One graph for all arrays, in which a block that several are made of is computed once."""
     import dask.array as da
-    from dask.core import flatten
     from dask.highlevelgraph import HighLevelGraph
 
-    keys = {name: list(flatten(array.__dask_keys__())) for name, array in arrays.items()}
-    merged = HighLevelGraph.merge(*(array.__dask_graph__() for array in arrays.values()))
-    return da.optimize(merged, [key for some in keys.values() for key in some]), keys
+    return da.optimize(HighLevelGraph.merge(*(array.__dask_graph__() for array in arrays)), list(keys))
+
+
+def _flat(keys: Any) -> Any:
+    from dask.core import flatten
+
+    return flatten(keys)

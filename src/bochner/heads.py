@@ -23,7 +23,7 @@ from bochner.engines import Pieces
 from bochner.features import map_features
 from bochner.folds import ClassCounts, InTurn, StratifiedFolds, fold_numbers, n_folds_of
 from bochner.tables import EncodedTable, Encoding, Table, survey
-from bochner.training_sets import Batch, MemorySet, PiecedSet, TrainingSet, class_counts
+from bochner.training_sets import Batch, MemorySet, PiecedSet, TrainingSet, class_counts, first_rows
 from bochner.transformer import FourierFeatures
 from bochner.weights import positive_values
 
@@ -50,6 +50,7 @@ class Head(BaseEstimator):
     length_scales: Sequence[float]
     random_state: Any
     verbose: int
+    cv: Any
     features_: Any  # FourierFeatures; an attribute here, computed there
     _dtype: str
 
@@ -167,8 +168,13 @@ class Head(BaseEstimator):
         return self
 
     @abstractmethod
-    def _learn(self, source: EncodedTable, sample: Array, targets: Array, classes: list[Any] | None) -> None:
+    def _learn(self, source: EncodedTable | Pieces, sample: Array, targets: Array, classes: list[Any] | None) -> None:
         """Learn from a table, given a sample of its rows and targets, and the classes, if it is about classes."""
+
+    def _dealt_in_turn(self, pieces: Pieces, check: Callable[[Any], Array]) -> PiecedSet:
+        """A table in pieces, its folds dealt out in turn as those of a file are."""
+        rows = self._pieced_rows(pieces)
+        return PiecedSet(rows, check, InTurn(n_folds_of(self.cv)), first_rows(rows))
 
     def _validate_learning(
         self, X: Any, y: Any, sample_weight: Any, first: bool, **options: Any

@@ -177,11 +177,17 @@ class _RidgeHead(Head):
     def _sample_targets(self, y: Any) -> Floats:
         """Targets (n_samples, n_targets) of a sample of rows."""
 
-    def _fit(self, training: TrainingSet, n_targets: int, encode: Callable[[Any], Floats]) -> Self:
-        """Learn from rows whose targets `encode` makes."""
+    def _fit(
+        self,
+        training: TrainingSet,
+        n_targets: int,
+        encode: Callable[[Any], Floats],
+        candidates: list[FourierFeatures] | None = None,
+    ) -> Self:
+        """Learn from rows whose targets `encode` makes, on the given features, or on those that the rows choose."""
         positive_values("alphas", self.alphas)
         sums = _Sums(training.n_folds, n_targets)
-        sums.begin(self._fit_features(*training.for_features, encode))
+        sums.begin(candidates or self._fit_features(*training.for_features, encode))
         sums.origin = np.median(encode(training.first_targets(SPAN_ROWS)), axis=0)
         sums.n_rows = training.n_rows
         moments = partial(_moments, sums.candidates, encode, sums.origin)
@@ -190,12 +196,19 @@ class _RidgeHead(Head):
         self._choice: _Choice | None = self._choose(sums)
         return self
 
-    def _learn(self, source: EncodedTable, sample: Array, targets: Array, classes: list[Any] | None) -> None:
+    def _learn(self, source: EncodedTable | Pieces, sample: Array, targets: Array, classes: list[Any] | None) -> None:
         self.fit_features(sample, targets)
+        if isinstance(source, Pieces):
+            self._learn_from_pieces(source, classes)
+            return
         options = {} if classes is None else {"classes": classes}
         for chunk, rows in tracked(source.batches(), "summing", self.verbose, source.table.n_chunks()):
             self.partial_fit(rows, source.table.target_values(chunk), **options)
         self._solved()
+
+    @abstractmethod
+    def _learn_from_pieces(self, pieces: Pieces, classes: list[Any] | None) -> None:
+        """Learn from a table in pieces, whose folds are dealt out in turn, on the prepared features."""
 
     def _partial_fit(self, X: Any, targets: Floats, weights: Floats) -> Self:
         """Learn from more rows. Whole spans are summed and the rest waits, so that cuts between calls do not matter."""
@@ -397,6 +410,10 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, _RidgeHead):
         X, targets, weights = self._validate(X, y, sample_weight, first=not hasattr(self, "_dtype"))
         return self._partial_fit(X, targets, np.ones(X.shape[0]) if weights is None else weights)
 
+    def _learn_from_pieces(self, pieces: Pieces, classes: list[Any] | None) -> None:
+        self._is_flat = True
+        self._fit(self._dealt_in_turn(pieces, target_columns), 1, target_columns, self._prepared)
+
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict targets.
 
@@ -594,6 +611,11 @@ class FourierRidgeClassifier(LabelMixin, _RidgeHead):
             )
         targets = class_indicators(self.classes_, y)
         return self._partial_fit(X, targets, np.ones(X.shape[0]) if weights is None else weights)
+
+    def _learn_from_pieces(self, pieces: Pieces, classes: list[Any] | None) -> None:
+        self._set_classes(np.array(classes))
+        encode = partial(class_indicators, self.classes_)
+        self._fit(self._dealt_in_turn(pieces, class_column), self._n_targets, encode, self._prepared)
 
     def _sample_targets(self, y: Any) -> Floats:
         y = class_column(y)

@@ -14,8 +14,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.blocks import Array, Floats, Sums, added, in_pieces, map_rows, row_spans
+from bochner.engines import Pieces
 from bochner.folds import check_folds
-from bochner.heads import Head, LabelMixin, class_indicators, class_labels, is_path
+from bochner.heads import Head, LabelMixin, class_column, class_indicators, class_labels, is_path
 from bochner.progress import tracked
 from bochner.squared_hinge import Accumulate, solve_one, walk
 from bochner.squared_hinge import Batch as FeatureBatch
@@ -189,16 +190,21 @@ class FourierSVC(LabelMixin, Head):
         calibration = CalibratedClassifierCV(chosen, cv=splits or 5, ensemble=False)
         self._calibrated = calibration.fit(X, y, sample_weight=weights)
 
-    def _learn(self, source: EncodedTable, sample: Array, targets: Array, classes: list[Any] | None) -> None:
+    def _learn(self, source: EncodedTable | Pieces, sample: Array, targets: Array, classes: list[Any] | None) -> None:
         if self.probability or self.class_weight is not None or not isinstance(self.cv, Integral):
             raise ValueError("A file needs `probability`=False, `class_weight`=None and a number of folds as `cv`.")
         self._set_classes(np.array(classes))
         sample = validate_data(self, sample, dtype=[np.float64, np.float32])
         n_folds = int(self.cv)
         if len(sample) < n_folds:
-            raise ValueError(f"{source.table.path} has {len(sample)} rows, too few for {n_folds} folds.")
+            raise ValueError(f"The table has {len(sample)} rows, too few for {n_folds} folds.")
         candidates = self._fit_features(sample, targets, None, partial(class_indicators, self.classes_))
-        self._choose(candidates, FileSet(source, n_folds), np.ones(len(self.classes_)))
+        rows: TrainingSet | FileSet
+        if isinstance(source, Pieces):
+            rows = self._dealt_in_turn(source, class_column)
+        else:
+            rows = FileSet(source, n_folds)
+        self._choose(candidates, rows, np.ones(len(self.classes_)))
 
     def _choose(self, candidates: list[FourierFeatures], rows: "TrainingSet | FileSet", of_class: Floats) -> None:
         """Walk along C for every length scale, then solve on all rows."""
