@@ -33,6 +33,7 @@ __all__ = [
     "ScaledRows",
     "Sums",
     "added",
+    "column_ranges",
     "distinct_rows",
     "draw_pairs",
     "for_each_span",
@@ -154,14 +155,14 @@ class PiecedRows:
         ends = np.cumsum(self.pieces.lengths)
         owners = np.searchsorted(ends, wanted, side="right")
         local = wanted - (ends - self.pieces.lengths)[owners]
-        arguments = {int(piece): local[owners == piece] for piece in np.unique(owners)}
+        arguments = {int(i): (int(self.pieces.lengths[i]), local[owners == i]) for i in np.unique(owners)}
         parts = self.pieces.reduce(partial(_taken, tuple(names), self.dtype), _joined, names, arguments)
         columns = zip(*parts, strict=True)
         return {name: stacked(column)[back] for name, column in zip(names, columns, strict=True)}
 
     @cached_property
     def extent(self) -> Sums:
-        """The largest magnitude in each column and the sum of all squares, of rows that count; all are checked."""
+        """The ends of each column's range and the sum of all squares, of rows that count; all rows are checked."""
         names = [name for name in ("X", "weights") if name in self.pieces.templates]
         return self.pieces.reduce(partial(_extent, self.dtype), _wider, names, self.everywhere(None))
 
@@ -170,7 +171,14 @@ class PiecedRows:
         return dict.fromkeys(np.flatnonzero(self.pieces.lengths).tolist(), argument)
 
 
-def _taken(names: tuple[str, ...], dtype: Any, rows: Indices, *blocks: Any) -> list[tuple[Any, ...]]:
+def _taken(names: tuple[str, ...], dtype: Any, wanted: tuple[int, Indices], *blocks: Any) -> list[tuple[Any, ...]]:
+    length, rows = wanted
+    for name, block in zip(names, blocks, strict=True):
+        if block.shape[0] != length:
+            raise ValueError(
+                f"Found input variables with inconsistent numbers of samples: a chunk of {name} has {block.shape[0]} "
+                f"rows where there are {length} targets."
+            )
     return [tuple(_plain(name, block[rows], dtype) for name, block in zip(names, blocks, strict=True))]
 
 
@@ -190,13 +198,15 @@ def _extent(dtype: Any, argument: None, block: Any, weights: Any = None) -> Sums
     X = _plain("X", block, dtype)
     X = X if weights is None else X[np.asarray(weights) > 0.0]
     if not X.shape[0]:
-        return {"max_abs": np.zeros(X.shape[1]), "squares": np.zeros(())}
-    return {"max_abs": max_abs(X), "squares": np.array(norm(X) ** 2)}
+        return {"low": np.full(X.shape[1], np.inf), "high": np.full(X.shape[1], -np.inf), "squares": np.zeros(())}
+    low, high = column_ranges(X)
+    return {"low": low, "high": high, "squares": np.array(norm(X) ** 2)}
 
 
 def _wider(left: Sums, right: Sums) -> Sums:
     return {
-        "max_abs": np.maximum(left["max_abs"], right["max_abs"]),
+        "low": np.minimum(left["low"], right["low"]),
+        "high": np.maximum(left["high"], right["high"]),
         "squares": left["squares"] + right["squares"],
     }
 
@@ -504,14 +514,19 @@ def pair_blocks(
             yield own, rows[here[pairs]], rows[there[pairs]]
 
 
-def max_abs(X: Any) -> Floats:
-    """The largest magnitude in each column, without a temporary of the rows' size."""
+def column_ranges(X: Any) -> tuple[Array, Array]:
+    """The smallest and the largest value in each column."""
     if isinstance(X, PiecedRows):
-        return X.extent["max_abs"]
+        return X.extent["low"], X.extent["high"]
     if is_sparse(X):
         low, high = min_max_axis(X, axis=0)
-    else:
-        low, high = X.min(axis=0), X.max(axis=0)
+        return low, high
+    return X.min(axis=0), X.max(axis=0)
+
+
+def max_abs(X: Any) -> Floats:
+    """The largest magnitude in each column, without a temporary of the rows' size."""
+    low, high = column_ranges(X)
     return np.asarray(np.maximum(high, -low), dtype=np.float64)
 
 

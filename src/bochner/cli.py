@@ -3,12 +3,16 @@
 
 import io
 import json
+import logging
+import re
 import shlex
+import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from glob import has_magic
 from importlib.metadata import version
 from importlib.util import find_spec
 from math import isfinite
@@ -22,6 +26,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressC
 from typer.core import TyperCommand
 
 from bochner import models
+from bochner.engines import ClusterError
 from bochner.experiments import datasets, formats
 from bochner.experiments.comparison import Comparison, check, measure
 from bochner.experiments.comparison_page import terminal_tables, write_comparison
@@ -32,6 +37,7 @@ from bochner.experiments.run import KernelRow, Plan, run_kernel_study
 from bochner.experiments.store import Store
 from bochner.experiments.studies import ALL, BANDWIDTH, COMPARISON, DEMO, STUDIES, KernelStudy, Study, quick
 from bochner.kernels import KERNELS
+from bochner.parquet_folders import ParquetFolder
 from bochner.svm_head import FourierSVC
 from bochner.tables import Table
 from bochner.weights import positive_values
@@ -39,6 +45,12 @@ from bochner.weights import positive_values
 __all__ = ["app"]
 
 CHECKPOINT_SECONDS = 5.0
+CONNECTING_SECONDS = 5
+LOCAL = "local"  # what --dask means without an address
+ON_CLUSTERS = {  # settings of Dask: workers write no log, and one that has lost all of them does not wait forever
+    "distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": "critical",
+    "distributed.scheduler.no-workers-timeout": "30s",
+}
 MOST_LISTED = 8  # columns with their relevances in a report
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 Model = Annotated[Path, typer.Argument(help="A model file of `bochner fit`.")]
@@ -191,9 +203,36 @@ def reproduce(
     console.print(f"The page: {output / PAGE}", soft_wrap=True, highlight=False)
 
 
-@app.command()
+class _OptionalAddress(TyperCommand):
+    """A command whose ``--dask`` may go without a value: it is then followed by another option, or by nothing."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        followed = zip(args, [*args, "--"][1:], strict=True)
+        args = [f"--dask={LOCAL}" if word == "--dask" and next_.startswith("-") else word for word, next_ in followed]
+        return list(super().parse_args(ctx, args))
+
+
+def _check_address(address: str | None) -> str | None:
+    """Notice a table that was taken for an address, before the table is missed."""
+    with _sentences():
+        if address not in (None, LOCAL) and not re.fullmatch(r"(\w+://)?[^/\s]+:\d+", str(address)):
+            raise ValueError(
+                f"--dask {address} is not the address of a scheduler such as tcp://host:8786; put the table before "
+                f"--dask."
+            )
+    return address
+
+
+@app.command(cls=_OptionalAddress)
 def fit(
-    data: Annotated[Path, typer.Argument(help="A table: a .parquet or .csv file of any size.")],
+    data: Annotated[
+        list[Path],
+        typer.Argument(
+            help="A table: a .parquet or .csv file of any size; with --dask a folder or a quoted pattern of .parquet "
+            "files, too.",
+            metavar="DATA",
+        ),
+    ],
     target: Annotated[str, typer.Option(help="The column to predict.")],
     output: Annotated[Path, typer.Option(help="The model file to write.")] = Path("model.skops"),
     head: Annotated[
@@ -219,35 +258,39 @@ def fit(
         Path | None, typer.Option(help="An HTML page to write about the model, with --learn's plot.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")] = False,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            help="Train on the cluster of that scheduler, or without an address on all cores of this computer.",
+            metavar="[ADDRESS]",
+            callback=_check_address,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Train on a table and write a model file: columns standardised, text one column a category, penalty chosen."""
     say = _voice(as_json)
     with _sentences():
-        _check_output(output, data)
+        path = _only(data)
+        _check_output(output, path)
         if output.suffix != ".skops":
             raise ValueError(f"--output {output} must end in .skops.")
         if page is not None:
             _check_plots()
-            _check_output(page, data, option="--page")
+            _check_output(page, path, option="--page")
             if page.suffix != ".html":
                 raise ValueError(f"--page {page} must end in .html.")
         if kernel not in KERNELS:
             raise ValueError(f"--kernel {kernel} is not one of {', '.join(KERNELS)}.")
-        table = Table(data, target, drop or ())
         scales = positive_values("--length-scale", length_scale or [1.0]).tolist()
         settings = models.Settings(head, task, kernel, n_frequencies, scales, seed, learn)
-        partial = output.with_name(output.name + ".partial")
-        training = _resumed(partial, table, settings, say) if resume else models.Training.of(table, settings)
-        begin = monotonic()
-        for sentence in training.run(table, _track, _checkpoint(partial)):
-            say(sentence)
-        model = training.model(table)
-        models.save(model, output)
-        partial.unlink(missing_ok=True)
-        report = _report(model, training, monotonic() - begin, output)
+        if dask is None:
+            fitted = _fit_file(_file(path, target, drop or ()), settings, output, resume, say)
+        else:
+            fitted = _fit_on_cluster(_files(path, target, drop or (), resume), settings, output, dask, say)
+        report = _report(*fitted, output)
         if page is not None:
-            write_model_page(model, report, page, learned=learn)
+            write_model_page(fitted[0], report, page, learned=learn)
     _answer(report, as_json)
 
 
@@ -283,7 +326,128 @@ def error(
     _answer(report | {"kernel_error_low": low, "kernel_error_high": high}, as_json)
 
 
-def _report(model: models.TableModel, training: models.Training, seconds: float, output: Path) -> dict[str, Any]:
+def _only(data: list[Path]) -> Path:
+    """The table, if it is one."""
+    if len(data) > 1:
+        raise ValueError(
+            f"{data[0]} and {data[1]} are more than one table; give a pattern of Parquet files in quotes, as "
+            f"'data/*.parquet', together with --dask."
+        )
+    return data[0]
+
+
+def _file(path: Path, target: str, drop: Sequence[str]) -> Table:
+    """A table in one file."""
+    is_pattern = not path.exists() and has_magic(str(path))
+    if path.is_dir() or is_pattern:
+        raise ValueError(
+            f"{path} is a {'pattern' if is_pattern else 'folder'}; give one file, or --dask to read Parquet files "
+            f"together."
+        )
+    return Table(path, target, drop)
+
+
+def _files(path: Path, target: str, drop: Sequence[str], resume: bool) -> ParquetFolder:
+    """A table in one or many files, for Dask."""
+    if find_spec("dask") is None or find_spec("distributed") is None:
+        raise ValueError("--dask needs Dask: pip install 'bochner[dask]'.")
+    if resume:
+        raise ValueError("--resume is for one file: a cluster's training is not stored in between; leave it out.")
+    return ParquetFolder(path, target, drop)
+
+
+def _fit_file(
+    table: Table, settings: models.Settings, output: Path, resume: bool, say: Callable[[str], None]
+) -> tuple[models.TableModel, models.TableTraining, float]:
+    """Train on one file and store the model; also what it was made by, and the seconds that it took."""
+    partial = output.with_name(output.name + ".partial")
+    training = _resumed(partial, table, settings, say) if resume else models.Training.of(table, settings)
+    begin = monotonic()
+    for sentence in training.run(table, _track, _checkpoint(partial)):
+        say(sentence)
+    model = training.model(table)
+    models.save(model, output)
+    partial.unlink(missing_ok=True)
+    return model, training, monotonic() - begin
+
+
+def _fit_on_cluster(
+    table: ParquetFolder, settings: models.Settings, output: Path, address: str, say: Callable[[str], None]
+) -> tuple[models.TableModel, models.TableTraining, float]:
+    """Train by Dask and store the model; also what it was made by, and the seconds that it took."""
+    training = models.ClusterTraining.of(table, settings)
+    with _cluster(address, say):
+        begin = monotonic()
+        for sentence in training.run(table):
+            say(sentence)
+    model = training.model(table)
+    models.save(model, output)
+    return model, training, monotonic() - begin
+
+
+@contextmanager
+def _cluster(address: str, say: Callable[[str], None]) -> Iterator[None]:
+    """A cluster for what is computed meanwhile."""
+    from dask import config
+
+    with config.set(ON_CLUSTERS), _quiet_log(), _local() if address == LOCAL else _connected(address) as client:
+        from distributed.scheduler import NoValidWorkerError, NoWorkerError
+
+        say(f"Dashboard of the cluster: {client.dashboard_link}")
+        if not client.scheduler_info()["workers"]:
+            say("The cluster has no workers yet: waiting for one.")
+        try:
+            yield
+        except (NoValidWorkerError, NoWorkerError) as error:
+            raise ClusterError(
+                "All workers have died, most likely for want of memory; close other programs, or give --dask the "
+                "address of a larger cluster."
+            ) from error
+
+
+@contextmanager
+def _local() -> Iterator[Any]:
+    """A client of one worker a core of this computer."""
+    from distributed import Client, LocalCluster
+
+    options: dict[str, Any] = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.CRITICAL}
+    with LocalCluster(processes=True, threads_per_worker=1, **options) as local, Client(local) as client:
+        client.run(_ignore_interrupts)
+        yield client
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[Any]:
+    """A client of a scheduler that runs somewhere."""
+    from distributed import Client
+
+    try:
+        client = Client(address, timeout=CONNECTING_SECONDS)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"--dask {address} cannot be reached: {error}; start a scheduler there, or leave the address out."
+        ) from error
+    with client:
+        yield client
+
+
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C, which all processes of a terminal get, to the one that ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _quiet_log() -> Iterator[None]:
+    """Keep Dask's own account of a failure from drowning the sentence about it."""
+    from distributed.utils import silence_logging_cmgr
+
+    with ExitStack() as stack:
+        for name in ("distributed", "distributed.client", "tornado.application"):
+            stack.enter_context(silence_logging_cmgr(logging.CRITICAL, name))
+        yield
+
+
+def _report(model: models.TableModel, training: models.TableTraining, seconds: float, output: Path) -> dict[str, Any]:
     """What `fit` has to tell."""
     head = model.head
     chosen = {"C": head.C_} if isinstance(head, FourierSVC) else {"alpha": head.alpha_}
@@ -386,10 +550,10 @@ def _check_output(output: Path, *inputs: Path, option: str = "--output") -> None
 
 @contextmanager
 def _sentences() -> Iterator[None]:
-    """Turn what is wrong with the input into one sentence and exit code 2."""
+    """Turn what is wrong with the input, or with a cluster, into one sentence and exit code 2."""
     try:
         yield
-    except (ValueError, OSError) as wrong:
+    except (ValueError, OSError, ClusterError) as wrong:
         typer.echo(f"Error: {wrong}", err=True)
         raise typer.Exit(2) from None
 

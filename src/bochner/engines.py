@@ -269,11 +269,13 @@ def map_lazily(function: Callable[[Any], Any], X: Any, template: Any) -> Any:
 
 def _array(collection: Any, *, flat: bool = False) -> Any:
     """A Dask array with its columns in one chunk; `flat` allows a single column without a second axis."""
-    if hasattr(collection, "to_dask_array"):
+    import dask.array as da
+
+    if _is_frame(collection):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Dask currently has limited support", category=UserWarning)
             collection = collection.to_dask_array()
-    if not hasattr(collection, "rechunk"):
+    if not isinstance(collection, da.Array):
         raise ValueError(
             f"A {type(collection).__module__}.{type(collection).__qualname__} has no rows of numbers; give a "
             f"dask.array or a dask.dataframe."
@@ -295,9 +297,14 @@ def _array(collection: Any, *, flat: bool = False) -> Any:
     return collection
 
 
+def _is_frame(collection: Any) -> bool:
+    """Whether it is a data frame or a series of Dask; a delayed object has whatever attribute one asks for."""
+    return type(collection).__module__.startswith("dask.dataframe")
+
+
 def _template(collection: Any) -> Any:
     """A block without rows, of the collection's width and dtype, with its column names if it has any."""
-    if hasattr(collection, "to_dask_array"):
+    if _is_frame(collection):
         return collection._meta
     shape = (0, *collection.shape[1:])
     if sparse.issparse(getattr(collection, "_meta", None)):

@@ -27,7 +27,16 @@ from bochner.training_sets import Batch, MemorySet, PiecedSet, TrainingSet, clas
 from bochner.transformer import FourierFeatures
 from bochner.weights import positive_values
 
-__all__ = ["Head", "LabelMixin", "class_labels", "indicators", "is_path"]
+__all__ = [
+    "Head",
+    "LabelMixin",
+    "class_column",
+    "class_indicators",
+    "class_labels",
+    "indicators",
+    "is_path",
+    "refuse_pieces",
+]
 
 # What a fit leaves behind, beside what scikit-learn's validation does.
 FITTED = (
@@ -182,8 +191,7 @@ class Head(BaseEstimator):
         """Rows, targets and weights to learn from; all but the first rows have the width and dtype of those before."""
         if is_path(X):
             raise ValueError(f"Rows that come in pieces are arrays; `fit` reads a file such as {X} whole.")
-        if in_pieces(X, y, sample_weight) is not None:
-            raise ValueError("Rows that come in pieces are arrays; `fit` takes a Dask collection whole.")
+        refuse_pieces(X, y, sample_weight)
         dtype = [np.float64, np.float32] if first else self._dtype
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtype, reset=first, **options)
         self._dtype = X.dtype.name
@@ -369,6 +377,12 @@ def _hits(classes: Array, scores: Floats, batch: Batch) -> Sums:
     counts = np.ones(len(batch.y)) if batch.weights is None else batch.weights
     right = _best_classes(classes, scores) == batch.y
     return {"hits": np.array(counts @ right), "weight": np.array(counts.sum())}
+
+
+def refuse_pieces(*collections: Any) -> None:
+    """Refuse Dask collections where rows are added little by little."""
+    if in_pieces(*collections) is not None:
+        raise ValueError("Rows that are added little by little are arrays; `fit` takes a Dask collection whole.")
 
 
 def is_path(X: Any) -> bool:

@@ -18,13 +18,13 @@ from scipy import sparse
 from scipy.optimize import Bounds, minimize
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.sparsefuncs import min_max_axis
 
 from bochner.blocks import (
     Floats,
     Indices,
     Mask,
     ScaledRows,
+    column_ranges,
     in_threads,
     is_sparse,
     max_abs,
@@ -412,7 +412,7 @@ def _units(sample: LabelledRows) -> Floats:
 
 def _varying(X: Any) -> Mask:
     """Which columns have more than one value."""
-    low, high = min_max_axis(X, axis=0) if is_sparse(X) else (X.min(axis=0), X.max(axis=0))
+    low, high = column_ranges(X)
     return np.asarray(low < high)
 
 

@@ -16,17 +16,22 @@ from typing import Any, Literal
 import numpy as np
 
 from bochner.blocks import Array
+from bochner.engines import Pieces
 from bochner.frequencies import SAMPLERS
 from bochner.kernel_error import KernelError
 from bochner.kernels import KERNELS, IsotropicKernel
 from bochner.objectives import OBJECTIVES
+from bochner.parquet_folders import EncodedPieces, ParquetFolder
 from bochner.ridge_heads import STATE_TYPES, FourierRidge, FourierRidgeClassifier
 from bochner.svm_head import FourierSVC
 from bochner.tables import Chunk, EncodedTable, Encoding, Sample, Survey, Table
 from bochner.transformer import LEARNERS, FourierFeatures
 from bochner.weights import WEIGHTINGS
 
-__all__ = ["Scores", "Settings", "TableModel", "Training", "load", "save", "score", "write_predictions"]
+__all__ = [
+    *("ClusterTraining", "Scores", "Settings", "TableModel", "TableTraining", "Training"),
+    *("load", "save", "score", "write_predictions"),
+]
 
 Head = FourierRidge | FourierRidgeClassifier | FourierSVC
 Track = Callable[[Iterable[Any], str, int | None], Iterable[Any]]
@@ -102,19 +107,13 @@ class TableModel:
 
 
 @dataclass
-class Training:
-    """The training of a model, which can be stored at the end of any group of rows and taken up again there.
-
-    Two passes: a survey of the table, then the sums of ridge regression; a support vector machine reads the table
-    again for every step instead, and is not stored in between.
-    """
+class TableTraining:
+    """What all trainings share: the survey of a table, what it says about the task, the head."""
 
     settings: Settings
-    fingerprint: list[str]
     survey: Survey
     task: str = ""
     head: Head | None = None
-    next_group: int = 0
 
     @property
     def sample(self) -> Array:
@@ -126,44 +125,13 @@ class Training:
         """How rows become numbers."""
         return self.survey.encoding(standardise=True)
 
-    @classmethod
-    def of(cls, table: Table, settings: Settings) -> "Training":
-        """A training that has not begun."""
-        return cls(settings, table.fingerprint(), Survey.of(table, settings.seed))
-
-    def run(self, table: Table, track: Track, checkpoint: Callable[["Training"], None]) -> Iterator[str]:
-        """Train; yields sentences about what is going on, and leaves the finished head in `head`."""
-        if self.head is None:
-            yield from self._look(table, track, checkpoint)
-            self.head = self.settings.new_head(self.task)
-            self.next_group = 0
-            if not isinstance(self.head, FourierSVC):
-                self.head.set_params(verbose=1).fit_features(self.sample, self.survey.sample.targets)
-                self.head.set_params(verbose=0)
-        classes = self.survey.classes(table) if self.task == "classification" else None
-        if isinstance(self.head, FourierSVC):
-            self.head.set_params(verbose=1)._learn(
-                EncodedTable(table, self.encoding), self.sample, self.survey.sample.targets, classes
-            )
-            self.head.set_params(verbose=0)
-            return
-        total = table.n_chunks(self.next_group)
-        for chunk, rows in track(EncodedTable(table, self.encoding).batches(self.next_group), "training", total):
-            self._store_if_due(chunk, checkpoint)
-            options = {} if classes is None else {"classes": classes}
-            self.head.partial_fit(rows, table.target_values(chunk), **options)
-        self.head.settle()
-
     def model(self, table: Table) -> TableModel:
-        """The model, once `run` is through."""
+        """The model, once the training is through."""
         assert self.head is not None
         return TableModel(self.task, str(table.target), self.encoding, self.head, self.survey.n_rows)
 
-    def _look(self, table: Table, track: Track, checkpoint: Callable[["Training"], None]) -> Iterator[str]:
-        for chunk in track(table.chunks(self.next_group), "reading", table.n_chunks(self.next_group)):
-            self._store_if_due(chunk, checkpoint)
-            self.survey.add(table, chunk)
-        self.survey.check_not_empty(table)
+    def _decide(self, table: Table) -> Iterator[str]:
+        """Decide on the task by what the survey has found; yields sentences about it."""
         self.task, reason = _task(table, self.survey)
         if self.settings.task != "auto":
             self.task, reason = self.settings.task, "as asked for"
@@ -190,11 +158,83 @@ class Training:
                 f"{table.path} has {self.survey.n_rows} rows; at least {N_FOLDS} are needed to learn from."
             )
 
+    def _classes(self, table: Table) -> list[Any] | None:
+        return self.survey.classes(table) if self.task == "classification" else None
+
+    def _learn(self, table: Table, source: EncodedTable | Pieces) -> None:
+        """Learn from all rows, with progress bars."""
+        assert self.head is not None
+        self.head.set_params(verbose=1)._learn(source, self.sample, self.survey.sample.targets, self._classes(table))
+        self.head.set_params(verbose=0)
+
+
+@dataclass(kw_only=True)
+class Training(TableTraining):
+    """The training of a model, which can be stored at the end of any group of rows and taken up again there.
+
+    Two passes: a survey of the table, then the sums of ridge regression; a support vector machine reads the table
+    again for every step instead, and is not stored in between.
+    """
+
+    fingerprint: list[str]
+    next_group: int = 0
+
+    @classmethod
+    def of(cls, table: Table, settings: Settings) -> "Training":
+        """A training that has not begun."""
+        return cls(settings, Survey.of(table, settings.seed), fingerprint=table.fingerprint())
+
+    def run(self, table: Table, track: Track, checkpoint: Callable[["Training"], None]) -> Iterator[str]:
+        """Train; yields sentences about what is going on, and leaves the finished head in `head`."""
+        if self.head is None:
+            self._look(table, track, checkpoint)
+            yield from self._decide(table)
+            self.head = self.settings.new_head(self.task)
+            self.next_group = 0
+            if not isinstance(self.head, FourierSVC):
+                self.head.set_params(verbose=1).fit_features(self.sample, self.survey.sample.targets)
+                self.head.set_params(verbose=0)
+        if isinstance(self.head, FourierSVC):
+            self._learn(table, EncodedTable(table, self.encoding))
+            return
+        classes = self._classes(table)
+        total = table.n_chunks(self.next_group)
+        for chunk, rows in track(EncodedTable(table, self.encoding).batches(self.next_group), "training", total):
+            self._store_if_due(chunk, checkpoint)
+            options = {} if classes is None else {"classes": classes}
+            self.head.partial_fit(rows, table.target_values(chunk), **options)
+        self.head.settle()
+
+    def _look(self, table: Table, track: Track, checkpoint: Callable[["Training"], None]) -> None:
+        for chunk in track(table.chunks(self.next_group), "reading", table.n_chunks(self.next_group)):
+            self._store_if_due(chunk, checkpoint)
+            self.survey.add(table, chunk)
+        self.survey.check_not_empty(table)
+
     def _store_if_due(self, chunk: Chunk, checkpoint: Callable[["Training"], None]) -> None:
         """At the beginning of a group all rows before it are in: a good place to stop."""
         if chunk.group > self.next_group:
             self.next_group = chunk.group
             checkpoint(self)
+
+
+class ClusterTraining(TableTraining):
+    """The training of a model by Dask; the model is that of one file with the same rows, and nothing is stored."""
+
+    @classmethod
+    def of(cls, table: ParquetFolder, settings: Settings) -> "ClusterTraining":
+        """A training that has not begun."""
+        return cls(settings, Survey.of(table, settings.seed))
+
+    def run(self, table: ParquetFolder) -> Iterator[str]:
+        """Train; yields sentences about what is going on, and leaves the finished head in `head`."""
+        pieces = table.pieces()
+        self.survey = table.survey(pieces, self.settings.seed, verbose=1)
+        yield from self._decide(table)
+        self.head = self.settings.new_head(self.task)
+        self._learn(table, EncodedPieces(pieces, table, self.encoding))
+        if not isinstance(self.head, FourierSVC):
+            self.head.settle()
 
 
 def _task(table: Table, survey: Survey) -> tuple[str, str]:

@@ -23,7 +23,7 @@ from bochner.blocks import Array, Floats, Sums, in_pieces, map_rows, row_spans, 
 from bochner.engines import Pieces
 from bochner.features import SPAN_ROWS, add_moments, map_features
 from bochner.folds import InTurn, KFolds, check_folds, fold_numbers, n_folds_of
-from bochner.heads import Head, LabelMixin, class_column, class_indicators, is_path
+from bochner.heads import Head, LabelMixin, class_column, class_indicators, is_path, refuse_pieces
 from bochner.progress import tracked
 from bochner.ridge import RidgeSolution, cross_validated_errors, generalised_errors, ridge_solution, spread
 from bochner.tables import EncodedTable
@@ -163,6 +163,7 @@ class _RidgeHead(Head):
         self
             With fitted features and nothing learned on them yet.
         """
+        refuse_pieces(X, y, sample_weight)
         self._forget()
         options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
         if y is None:

@@ -199,11 +199,9 @@ class FourierSVC(LabelMixin, Head):
         if len(sample) < n_folds:
             raise ValueError(f"The table has {len(sample)} rows, too few for {n_folds} folds.")
         candidates = self._fit_features(sample, targets, None, partial(class_indicators, self.classes_))
-        rows: TrainingSet | FileSet
-        if isinstance(source, Pieces):
-            rows = self._dealt_in_turn(source, class_column)
-        else:
-            rows = FileSet(source, n_folds)
+        rows: Any = (
+            self._dealt_in_turn(source, class_column) if isinstance(source, Pieces) else FileSet(source, n_folds)
+        )
         self._choose(candidates, rows, np.ones(len(self.classes_)))
 
     def _choose(self, candidates: list[FourierFeatures], rows: "TrainingSet | FileSet", of_class: Floats) -> None:

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing._data import _handle_zeros_in_scale, _is_constant_feature
 
 from bochner.blocks import Array
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["EncodedTable", "Encoding", "Sample", "Survey", "Table", "survey"]
+__all__ = ["EncodedTable", "Encoding", "Sample", "Survey", "Table", "plain_schema", "survey"]
 
 BATCH_BYTES = 1 << 25  # cells that are read at a time
 CSV_BLOCK_BYTES = 1 << 22
@@ -91,14 +92,26 @@ class Table:
 
     def chunks(self, first_group: int = 0) -> Iterator[Chunk]:
         """The rows in pieces, from the beginning of a group on: a Parquet row group, or a block of a CSV file."""
-        columns = [*self.numeric, *self.text, *([] if self.target is None else [self.target])]
         read = self._parquet_chunks if self._is_parquet else self._csv_chunks
         try:
-            for chunk in read(columns, first_group):
-                self._check_cells(chunk)
-                yield replace(chunk, cells=_plain(chunk.cells))
+            yield from map(self.checked, read(self.columns, first_group))
         except (_arrow().ArrowException, OSError) as error:
             self._explain(error)
+
+    def checked(self, chunk: Chunk) -> Chunk:
+        """A chunk whose cells are all there and finite, as plain numbers and text."""
+        self._check_cells(chunk)
+        return replace(chunk, cells=chunk.cells.cast(plain_schema(chunk.cells.schema)))
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read: those with numbers, those with text, the target."""
+        return [*self.numeric, *self.text, *([] if self.target is None else [self.target])]
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows, if the file tells."""
+        return int(self._parquet().metadata.num_rows) if self._is_parquet else None
 
     @property
     def n_groups(self) -> int | None:
@@ -247,9 +260,10 @@ class Table:
                     self._refuse_cell(chunk.first_row + row, name, f"is {values[row]}")
 
     def _refuse_cell(self, row: int, name: str, what: str) -> NoReturn:
-        raise ValueError(
-            f"{self.path}: row {row + 1}, column {name!r} {what}; fill it in, or drop the row or the column."
-        )
+        raise ValueError(f"{self._place(row)}, column {name!r} {what}; fill it in, or drop the row or the column.")
+
+    def _place(self, row: int) -> str:
+        return f"{self.path}: row {row + 1}"
 
     def _explain(self, error: Exception) -> NoReturn:
         """Raise one sentence for what pyarrow says, with the row and the column where there are any."""
@@ -329,7 +343,10 @@ class EncodedTable:
 
 @dataclass
 class Sample:
-    """A uniform sample of the rows of a table, however they are cut into chunks; `add` takes the next rows."""
+    """A uniform sample of the rows of a table, however they are cut into chunks; `add` takes the next rows.
+
+    One that begins within the table has the number of rows before it as `n_rows`; `merged` puts neighbours together.
+    """
 
     seed: int
     size: int
@@ -341,12 +358,12 @@ class Sample:
     targets: Array = field(default_factory=lambda: np.empty(0))
 
     @classmethod
-    def of(cls, table: Table, seed: int) -> "Sample":
+    def of(cls, table: Table, seed: int, first_row: int = 0) -> "Sample":
         """No rows yet; the seed decides which ones it will be."""
         # Enough for the features, and not more than some megabytes.
         width = len(table.numeric) + 8 * len(table.text)
         size = max(1000, min(SAMPLE_ROWS, SAMPLE_BYTES // (8 * width)))
-        return cls(seed, size, table.numeric, table.text)
+        return cls(seed, size, table.numeric, table.text, first_row)
 
     def add(self, cells: "pa.RecordBatch", targets: Array | None = None) -> None:
         """Keep the rows with the smallest of random keys, and their targets."""
@@ -355,9 +372,7 @@ class Sample:
         skipped = self.n_rows % 4  # Philox makes four numbers at a time
         n_old = len(self.keys)
         keys = np.concatenate([self.keys, rng.random(skipped + cells.num_rows)[skipped:]])
-        kept = np.arange(len(keys))
-        if len(keys) > self.size:
-            kept = np.sort(np.argpartition(keys, self.size)[: self.size])
+        kept = _smallest(keys, self.size)
         self.keys = keys[kept]
         old, taken = kept[kept < n_old], cells.take(_arrow().array(kept[kept >= n_old] - n_old))
         for name in [*self.numeric, *self.text]:
@@ -367,6 +382,15 @@ class Sample:
             chosen = targets[kept[kept >= n_old] - n_old]
             self.targets = np.concatenate([self.targets[old], chosen]) if n_old else chosen
         self.n_rows += cells.num_rows
+
+    def merged(self, following: "Sample") -> "Sample":
+        """One sample of two: `following` has begun at the row after the last one of this."""
+        keys = np.concatenate([self.keys, following.keys])
+        kept = _smallest(keys, self.size)
+        columns = {name: np.concatenate([self.columns[name], following.columns[name]])[kept] for name in self.columns}
+        targets = np.concatenate([self.targets, following.targets])
+        targets = targets[kept] if len(targets) else targets
+        return replace(self, n_rows=following.n_rows, keys=keys[kept], columns=columns, targets=targets)
 
     def cells(self) -> "pa.RecordBatch":
         """The sampled rows, in their order."""
@@ -384,14 +408,14 @@ class Survey:
     target_values: list[Any] | None = field(default_factory=list)
 
     @classmethod
-    def of(cls, table: Table, seed: int) -> "Survey":
-        """A survey that has not begun; the seed decides which rows are sampled."""
+    def of(cls, table: Table, seed: int, first_row: int = 0) -> "Survey":
+        """A survey that has not begun, of the rows from the first one on; the seed decides which are sampled."""
         single = all(str(table.schema.field(name).type) in ("float", "halffloat") for name in table.numeric)
-        return cls(Sample.of(table, seed), single)
+        return cls(Sample.of(table, seed, first_row), single)
 
     @property
     def n_rows(self) -> int:
-        """How many rows there were."""
+        """How many rows of the table there were, up to the last one seen."""
         return self.sample.n_rows
 
     def add(self, table: Table, chunk: Chunk) -> None:
@@ -403,14 +427,29 @@ class Survey:
             self._add_categories(table, name, cells.column(name).unique().to_pylist())
         targets = None if table.target is None else table.target_values(chunk)
         if targets is not None and self.target_values is not None:
-            found = set(self.target_values) | set(np.unique(targets).tolist())
-            self.target_values = sorted(found) if len(found) <= MOST_CLASSES else None
+            self._add_target_values(np.unique(targets).tolist())
         self.sample.add(cells, targets)
+
+    def merged(self, table: Table, following: "Survey") -> "Survey":
+        """One survey of two: `following` has begun at the row after the last one of this."""
+        scaler = _merged_scaler(self.scaler, following.scaler) if table.numeric else self.scaler
+        both = replace(
+            self, sample=self.sample.merged(following.sample), scaler=scaler, categories=dict(self.categories)
+        )
+        for name in table.text:
+            both._add_categories(table, name, following.categories[name])
+        both._add_target_values(following.target_values)
+        return both
 
     def check_not_empty(self, table: Table) -> None:
         """Refuse a table without rows."""
         if not self.n_rows:
             raise ValueError(f"{table.path} has no rows; its columns are {_listed(table.names)}.")
+
+    def _add_target_values(self, values: list[Any] | None) -> None:
+        """Take different targets into account; None stands for too many."""
+        found = None if self.target_values is None or values is None else {*self.target_values, *values}
+        self.target_values = None if found is None or len(found) > MOST_CLASSES else sorted(found)
 
     def _add_categories(self, table: Table, name: str, values: list[str]) -> None:
         found = sorted(set(self.categories.get(name, [])) | set(values))
@@ -468,7 +507,26 @@ def _numbers(cells: "pa.RecordBatch", names: list[str]) -> Array:
     return np.column_stack([cells.column(name).to_numpy(False).astype(np.float64) for name in names])
 
 
-def _plain(cells: "pa.RecordBatch") -> "pa.RecordBatch":
+def _smallest(keys: Array, size: int) -> Array:
+    """Where the smallest keys are, in order; all if there are not more than `size`."""
+    return np.sort(np.argpartition(keys, size)[:size]) if len(keys) > size else np.arange(len(keys))
+
+
+def _merged_scaler(left: StandardScaler, right: StandardScaler) -> StandardScaler:
+    """The scaler of the rows of two, by the formula of Chan, Golub and LeVeque."""
+    n_rows = left.n_samples_seen_ + right.n_samples_seen_
+    share = right.n_samples_seen_ / n_rows
+    distance = right.mean_ - left.mean_
+    both = StandardScaler()
+    both.n_samples_seen_ = n_rows
+    both.mean_ = left.mean_ + share * distance
+    both.var_ = (1.0 - share) * left.var_ + share * right.var_ + share * (1.0 - share) * distance**2
+    constant = _is_constant_feature(both.var_, both.mean_, n_rows)
+    both.scale_ = _handle_zeros_in_scale(np.sqrt(both.var_), constant_mask=constant)
+    return both
+
+
+def plain_schema(schema: "pa.Schema") -> "pa.Schema":
     """Decimals as floats and all kinds of text as strings: what the rest can work with."""
     pa = _arrow()
 
@@ -479,9 +537,7 @@ def _plain(cells: "pa.RecordBatch") -> "pa.RecordBatch":
             return pa.float64()
         return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
 
-    return cells.cast(
-        pa.schema([(name, plain(kind)) for name, kind in zip(cells.schema.names, cells.schema.types, strict=True)])
-    )
+    return pa.schema([(name, plain(kind)) for name, kind in zip(schema.names, schema.types, strict=True)])
 
 
 def _arrow() -> Any:

@@ -724,7 +724,7 @@ def _gathered(rows: PiecedRows, chosen: Indices | None, learns: bool) -> tuple[A
 
 def _merged(X: Any, weights: Floats | None) -> tuple[Any, Floats | None]:
     """Of few rows equal ones merged, so that whatever is drawn from them cannot tell weights from repetitions."""
-    return distinct_rows(X, weights) if X.shape[0] <= FEW_ROWS else (X, weights)
+    return distinct_rows(X[:], weights) if X.shape[0] <= FEW_ROWS else (X, weights)
 
 
 def _check_resolution(X: Any, length_scale: float | Floats) -> None:
