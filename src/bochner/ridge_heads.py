@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
-from sklearn.utils import check_array
+from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.blocks import Array, Floats, Sums, in_pieces, map_rows, row_spans, stacked
@@ -626,11 +626,12 @@ class FourierRidgeClassifier(LabelMixin, _RidgeHead):
 def target_columns(y: Any) -> Floats:
     """Targets of a regression, finite numbers, one column each."""
     try:
-        targets = check_array(y, ensure_2d=False, dtype=np.float64, ensure_min_samples=0, input_name="y")
-    except TypeError:
+        targets = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
         raise ValueError(f"y must hold numbers for a regression. Got {reprlib.repr(y)} instead.") from None
+    assert_all_finite(targets, input_name="y")
     _check_magnitude(targets)
-    return np.asarray(targets.reshape(len(targets), -1))
+    return targets.reshape(len(targets), -1)
 
 
 def _check_magnitude(targets: Floats) -> None:
