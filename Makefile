@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint bench lock clean
+.PHONY: demo test lint bench bench-dask lock clean
 
 demo: $(READY)
 	$(BIN)/bochner demo
@@ -19,6 +19,9 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py
+
+bench-dask: $(READY)
+	$(BIN)/python benchmarks/bench_dask.py
 
 # Maintainers only: installing needs nothing but pip.
 lock: $(READY)

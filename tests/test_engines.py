@@ -326,7 +326,7 @@ MISTAKES = {
     "infinity": (lambda: (rows_with(np.inf), X_AND_Y[1]), "X contains infinity"),
     "far": (lambda: (rows_with(1e20), X_AND_Y[1]), "Centre or rescale the columns"),
     "NaN in y": (lambda: (X_AND_Y[0], da.where(X_AND_Y[1] > 5, np.nan, 1.0)), "y contains NaN"),
-    "text in y": (lambda: (X_AND_Y[0], da.from_array(data("classes")[1], chunks=650)), "y must hold numbers for a regression"),
+    "text in y": (lambda: (X_AND_Y[0], da.from_array(data("classes")[1], chunks=650)), "y must hold numbers for a"),
     "rows in memory": (lambda: (data()[0], X_AND_Y[1]), "X is not; give X as one too"),
     "no y": (lambda: (X_AND_Y[0], None), "requires y to be passed"),
     "a vector": (lambda: (X_AND_Y[1], X_AND_Y[1]), "two axes, rows and columns"),

@@ -22,9 +22,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bochner.blocks import Array, Floats, Indices, Mask, Sums, in_threads, row_spans, sum_over_spans
 
-__all__ = ["Accumulate", "Batch", "Path", "solve_one", "walk"]
+__all__ = ["HESSIAN_BYTES", "Accumulate", "Batch", "Path", "solve_one", "walk"]
 
-HESSIAN_BYTES = 1 << 30  # that problems which are solved at a time hold at most
+HESSIAN_BYTES = 1 << 30
 MAX_STEPS = 100
 JITTERS = (0.0, 1e-15, 1e-13, 1e-11)
 TOLERANCE = 1e-10  # of the objective; Newton's last step makes the error smaller still
@@ -73,6 +73,7 @@ def walk(
     n_targets: int,
     Cs: Floats,
     progress: Callable[[list[int]], Iterable[int]] = lambda steps: steps,
+    most_bytes: int = HESSIAN_BYTES,
 ) -> Path:
     """Solve the problems of all folds and classes for every C, each from the solution of the C below.
 
@@ -88,10 +89,12 @@ def walk(
         Values of C, in any order.
     progress : callable, default=identity
         Wraps the steps, a value of C each, for a progress bar.
+    most_bytes : int, default=2**30
+        Of the Hessians of problems that are solved at a time, unless a single fold's are more.
     """
     grams = _fold_grams(accumulate, n_folds)
     total = grams.sum(axis=0)
-    at_once = max(1, HESSIAN_BYTES // (n_targets * total.nbytes))
+    at_once = max(1, most_bytes // (n_targets * total.nbytes))
     errors, starts = np.zeros((len(Cs), n_folds)), np.zeros((len(Cs), len(total), n_targets))
     groups = row_spans(n_folds, at_once)
     steps = iter(progress([int(step) for _ in groups for step in np.argsort(Cs)]))

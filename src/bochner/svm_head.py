@@ -18,10 +18,10 @@ from bochner.engines import Pieces
 from bochner.folds import check_folds
 from bochner.heads import Head, LabelMixin, class_column, class_indicators, class_labels, is_path
 from bochner.progress import tracked
-from bochner.squared_hinge import Accumulate, solve_one, walk
+from bochner.squared_hinge import HESSIAN_BYTES, Accumulate, solve_one, walk
 from bochner.squared_hinge import Batch as FeatureBatch
 from bochner.tables import EncodedTable
-from bochner.training_sets import Batch, FileSet, MemorySet, TrainingSet
+from bochner.training_sets import Batch, FileSet, MemorySet, PiecedSet, TrainingSet
 from bochner.transformer import FourierFeatures
 from bochner.weights import positive_values
 
@@ -214,7 +214,9 @@ class FourierSVC(LabelMixin, Head):
             of_folds = np.array([float(counts.get(fold, 0.0)) for fold in range(n_folds)])
             check_folds(self.cv, of_folds, sum(map(float, counts.values())))
             bar = partial(tracked, description="choosing C", verbose=self.verbose)
-            paths = [walk(passes(features), n_folds, self._n_targets, Cs, bar) for features in candidates]
+            # Every worker has some of its own.
+            most_bytes = HESSIAN_BYTES // 8 if isinstance(rows, PiecedSet) else HESSIAN_BYTES
+            paths = [walk(passes(features), n_folds, self._n_targets, Cs, bar, most_bytes) for features in candidates]
             scores = np.array([1.0 - np.average(path.errors, axis=1) for path in paths])
             best, place = (int(index) for index in np.unravel_index(scores.argmax(), scores.shape))
             self.cv_errors_ = paths[best].errors

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a Dask cluster costs and gains, on this machine: `make bench-dask`.
+
+Prints how time grows with rows and falls with workers, what Dask adds to a fit of rows that are in memory either way,
+and the throughput for rows that are made on the workers and held nowhere. Writes `bench-dask.json`.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from time import perf_counter, sleep
+from typing import Annotated, Any
+
+import dask.array as da
+import numpy as np
+import psutil
+import typer
+from distributed import Client, LocalCluster, wait
+from rich.console import Console
+from rich.table import Table
+
+from bochner import FourierFeatures, FourierRidge
+
+N_COLUMNS = 54
+CHUNK_ROWS = 250_000
+SIZES = (2_500_000, 5_000_000, 10_000_000)
+WORKERS = (1, 2)
+MEMORY_ROWS = 4_000_000
+console = Console() if Console().is_terminal else Console(width=120)
+
+
+def new_model(n_frequencies: int) -> FourierRidge:
+    return FourierRidge(FourierFeatures(n_frequencies=n_frequencies), random_state=0)
+
+
+def rows_on_workers(n_rows: int) -> tuple[Any, Any]:
+    """Normal rows, made where they are needed, and a target that depends on two of their columns."""
+    X = da.random.default_rng(0).standard_normal((n_rows, N_COLUMNS), chunks=(CHUNK_ROWS, N_COLUMNS), dtype=np.float32)
+    return X, da.sin(X[:, 0]) + 0.1 * X[:, 1]
+
+
+def rows_in_memory(n_rows: int) -> tuple[Any, Any]:
+    rng, X = np.random.default_rng(0), np.empty((n_rows, N_COLUMNS), dtype=np.float32)
+    for start in range(0, n_rows, CHUNK_ROWS):
+        rng.standard_normal(out=X[start : start + CHUNK_ROWS], dtype=np.float32)
+    return X, np.sin(X[:, 0]) + 0.1 * X[:, 1]
+
+
+def seconds_of(model: FourierRidge, X: Any, y: Any) -> float:
+    begin = perf_counter()
+    model.fit(X, y)
+    return perf_counter() - begin
+
+
+@contextmanager
+def cluster(n_workers: int, memory: str = "auto") -> Any:
+    """A cluster of one-threaded processes that have seen a fit before."""
+    with (
+        LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, memory_limit=memory, dashboard_address=":0", silence_logs=40
+        ) as workers,
+        Client(workers) as client,
+    ):
+        warm = rows_on_workers(4 * n_workers * CHUNK_ROWS // 50)
+        new_model(16).fit(warm[0].rechunk({0: CHUNK_ROWS // 50}), warm[1].rechunk(CHUNK_ROWS // 50))
+        yield client
+
+
+def growth(n_frequencies: int) -> list[dict[str, Any]]:
+    """Seconds of fits for numbers of rows and of workers; the rows lie in the workers' memory."""
+    found = []
+    for n_workers in WORKERS:
+        with cluster(n_workers):
+            for n_rows in SIZES:
+                X, y = (column.persist() for column in rows_on_workers(n_rows))
+                wait([X, y])
+                found.append(
+                    {"workers": n_workers, "rows": n_rows, "seconds": seconds_of(new_model(n_frequencies), X, y)}
+                )
+    return found
+
+
+def show_growth(found: list[dict[str, Any]]) -> dict[str, Any]:
+    table = Table("workers", "rows", "seconds", "rows/s", title="Time against rows and workers", title_justify="left")
+    for row in found:
+        cells = (row["rows"], f"{row['seconds']:.1f}", f"{row['rows'] / row['seconds']:,.0f}")
+        table.add_row(str(row["workers"]), f"{cells[0]:,}", *cells[1:])
+    console.print(table)
+    slopes = {}
+    for n_workers in WORKERS:
+        own = [row for row in found if row["workers"] == n_workers]
+        slope, start = np.polyfit([row["rows"] for row in own], [row["seconds"] for row in own], 1)
+        slopes[n_workers] = float(slope)
+        console.print(f"{n_workers} workers: {1e6 * slope:.2f} s for a million rows, and {start:.1f} s to start with.")
+    ratio = slopes[WORKERS[0]] / slopes[WORKERS[-1]]
+    console.print(f"{WORKERS[-1]} workers are {ratio:.2f} times as fast as {WORKERS[0]}.\n")
+    return {"slopes": slopes, "speedup": ratio}
+
+
+def overhead(n_frequencies: int, repeats: int) -> dict[str, float]:
+    """Fits of the same number of rows in the memory of this process and in that of workers, taking turns."""
+    n_rows = SIZES[-1]
+    arrays = rows_in_memory(n_rows)
+    times: dict[str, list[float]] = {"memory": [], "dask": []}
+    with cluster(WORKERS[-1]):
+        X, y = (column.persist() for column in rows_on_workers(n_rows))
+        wait([X, y])
+        for _ in range(repeats):
+            times["memory"].append(seconds_of(new_model(n_frequencies), *arrays))
+            sleep(0.2)
+            times["dask"].append(seconds_of(new_model(n_frequencies), X, y))
+    memory, dask = median(times["memory"]), median(times["dask"])
+    console.print(
+        f"{n_rows:,} rows: {memory:.1f} s in memory, {dask:.1f} s on {WORKERS[-1]} workers that hold them: Dask adds "
+        f"{100 * (dask / memory - 1):.0f} %.\n"
+    )
+    return {"rows": n_rows, "memory": memory, "dask": dask, "overhead": dask / memory - 1}
+
+
+def generated(n_frequencies: int, n_rows: int) -> dict[str, float]:
+    """A fit of rows that are made on two workers of 2 GB and held nowhere, and what it takes."""
+    before = memory_rate(n_frequencies)
+    with cluster(WORKERS[-1], "2GB") as client:
+        peaks: dict[int, int] = {}
+        done = threading.Event()
+
+        def watch() -> None:
+            workers = [psutil.Process(pid) for pid in client.run(os.getpid).values()]
+            while not done.wait(0.5):
+                peaks.update(
+                    {worker.pid: max(peaks.get(worker.pid, 0), worker.memory_info().rss) for worker in workers}
+                )
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        seconds = seconds_of(new_model(n_frequencies), *rows_on_workers(n_rows))
+        done.set()
+        watcher.join()
+    client_bytes = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    rate, in_memory = n_rows / seconds, (before + memory_rate(n_frequencies)) / 2
+    console.print(
+        f"{n_rows:,} rows made on {WORKERS[-1]} workers of 2 GB: {seconds:.0f} s, {rate:,.0f} rows/s, making them "
+        f"included, {100 * rate / in_memory:.0f} % of the {in_memory:,.0f} rows/s in memory. Memory: client "
+        f"{client_bytes / 1e6:.0f} MB, workers {', '.join(f'{peak / 1e6:.0f} MB' for peak in peaks.values())}.\n"
+    )
+    return {
+        "rows": n_rows,
+        "seconds": seconds,
+        "share": rate / in_memory,
+        "client_bytes": client_bytes,
+        "worker_bytes": max(peaks.values()),
+    }
+
+
+def memory_rate(n_frequencies: int) -> float:
+    """Rows a second of a fit in memory, by a process of its own, so that this one stays small."""
+    command = [sys.executable, __file__, "--n-frequencies", str(n_frequencies), "--memory-only"]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def main(
+    n_frequencies: Annotated[int, typer.Option(help="Frequencies of the features.")] = 128,
+    rows: Annotated[int, typer.Option(help="Rows that are made on the workers.")] = 50_000_000,
+    repeats: Annotated[int, typer.Option(help="Repetitions of the comparison with rows in memory.")] = 3,
+    output: Annotated[Path, typer.Option(help="Where to write the figures.")] = Path("bench-dask.json"),
+    memory_only: Annotated[bool, typer.Option("--memory-only", hidden=True)] = False,
+) -> None:
+    """Measure fits of ridge regression on a cluster of this machine's cores."""
+    if memory_only:
+        X, y = rows_in_memory(MEMORY_ROWS)
+        new_model(n_frequencies).fit(X[:20_000], y[:20_000])
+        print(MEMORY_ROWS / median(seconds_of(new_model(n_frequencies), X, y) for _ in range(3)))
+        return
+    console.print(
+        f"FourierRidge, {N_COLUMNS} columns of float32, {n_frequencies} frequencies, chunks of {CHUNK_ROWS:,} rows, "
+        f"{os.cpu_count()} cores.\n"
+    )
+    figures: dict[str, Any] = {"generated": generated(n_frequencies, rows)}
+    found = growth(n_frequencies)
+    figures["growth"] = found
+    figures |= show_growth(found)
+    figures["overhead"] = overhead(n_frequencies, repeats)
+    output.write_text(json.dumps(figures, indent=1))
+
+
+if __name__ == "__main__":
+    typer.run(main)
