@@ -376,8 +376,8 @@ def _fit_on_cluster(
 ) -> tuple[models.TableModel, models.TableTraining, float]:
     """Train by Dask and store the model; also what it was made by, and the seconds that it took."""
     training = models.ClusterTraining.of(table, settings)
+    begin = monotonic()
     with _cluster(address, say):
-        begin = monotonic()
         for sentence in training.run(table):
             say(sentence)
     model = training.model(table)
@@ -391,13 +391,20 @@ def _cluster(address: str, say: Callable[[str], None]) -> Iterator[None]:
     from dask import config
 
     with config.set(ON_CLUSTERS), _quiet_log(), _local() if address == LOCAL else _connected(address) as client:
-        from distributed.scheduler import NoValidWorkerError, NoWorkerError
+        from distributed.scheduler import KilledWorker, NoValidWorkerError, NoWorkerError
 
         say(f"Dashboard of the cluster: {client.dashboard_link}")
         if not client.scheduler_info()["workers"]:
             say("The cluster has no workers yet: waiting for one.")
         try:
             yield
+        except ClusterError as error:
+            if not isinstance(error.__cause__, KilledWorker):
+                raise
+            raise ClusterError(
+                "Some rows have brought down one worker after the other, most likely for want of memory; write files "
+                "with smaller row groups, or give --dask the address of a cluster whose workers have more memory."
+            ) from error
         except (NoValidWorkerError, NoWorkerError) as error:
             raise ClusterError(
                 "All workers have died, most likely for want of memory; close other programs, or give --dask the "
