@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 import bochner.cli
+import bochner.clusters
 import bochner.parquet_folders
 import bochner.tables
 from bochner import models
@@ -65,7 +66,7 @@ def in_process(monkeypatch):
         with dask.config.set(scheduler="synchronous"):
             yield
 
-    monkeypatch.setattr(bochner.cli, "_cluster", cluster)
+    monkeypatch.setattr(bochner.cli, "open_cluster", cluster)
     monkeypatch.setattr(bochner.parquet_folders, "PIECE_BYTES", 1)
     monkeypatch.setattr(bochner.tables, "SAMPLE_ROWS", 1000)
 
@@ -237,7 +238,7 @@ def test_learned_length_scales_and_the_page(files, tmp_path):
 )
 def test_bad_input_gets_one_sentence(files, tmp_path, monkeypatch, arguments, sentence):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(bochner.cli, "CONNECTING_SECONDS", 0.5)
+    monkeypatch.setattr(bochner.clusters, "CONNECTING_SECONDS", 0.5)
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     (tmp_path / "empty").mkdir()
     begin = time.monotonic()
@@ -308,7 +309,7 @@ def disconnected():
 )
 def test_a_failing_cluster_gets_one_sentence(files, tmp_path, monkeypatch, fail, sentence):
     client = SimpleNamespace(dashboard_link="nowhere", scheduler_info=lambda: {"workers": {}})
-    monkeypatch.setattr(bochner.cli, "_local", lambda: nullcontext(client))
+    monkeypatch.setattr(bochner.clusters, "_local", lambda: nullcontext(client))
     monkeypatch.setattr(ParquetFolder, "pieces", lambda _: fail())
     result = run("fit", files[1], "--target", "y", "--output", tmp_path / "m.skops", "--dask")
     assert result.exit_code == 2
@@ -336,7 +337,7 @@ def test_the_address_may_be_left_out(files, tmp_path, monkeypatch, words, addres
         seen.append(address)
         raise ValueError("enough")
 
-    monkeypatch.setattr(bochner.cli, "_cluster", cluster)
+    monkeypatch.setattr(bochner.cli, "open_cluster", cluster)
     assert "enough" in refusal("fit", *words)
     assert seen == [address]
 
@@ -344,7 +345,7 @@ def test_the_address_may_be_left_out(files, tmp_path, monkeypatch, words, addres
 def test_the_log_is_quiet_for_the_command_alone():
     handlers = logging.getLogger("distributed").handlers
     before = [handler.level for handler in handlers]
-    with bochner.cli._quiet_log():
+    with bochner.clusters._quiet_log():
         assert all(handler.level >= logging.CRITICAL for handler in handlers)
     assert [handler.level for handler in handlers] == before
 

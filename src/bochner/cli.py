@@ -3,14 +3,12 @@
 
 import io
 import json
-import logging
 import re
 import shlex
-import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from glob import has_magic
 from importlib.metadata import version
@@ -26,6 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressC
 from typer.core import TyperCommand
 
 from bochner import models
+from bochner.clusters import LOCAL, open_cluster
 from bochner.engines import ClusterError
 from bochner.experiments import datasets, formats
 from bochner.experiments.comparison import Comparison, check, measure
@@ -45,12 +44,6 @@ from bochner.weights import positive_values
 __all__ = ["app"]
 
 CHECKPOINT_SECONDS = 5.0
-CONNECTING_SECONDS = 5
-LOCAL = "local"  # what --dask means without an address
-ON_CLUSTERS = {  # settings of Dask: workers write no log, and one that has lost all of them does not wait forever
-    "distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": "critical",
-    "distributed.scheduler.no-workers-timeout": "30s",
-}
 MOST_LISTED = 8  # columns with their relevances in a report
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 Model = Annotated[Path, typer.Argument(help="A model file of `bochner fit`.")]
@@ -377,81 +370,12 @@ def _fit_on_cluster(
     """Train by Dask and store the model; also what it was made by, and the seconds that it took."""
     training = models.ClusterTraining.of(table, settings)
     begin = monotonic()
-    with _cluster(address, say):
+    with open_cluster(address, say):
         for sentence in training.run(table):
             say(sentence)
     model = training.model(table)
     models.save(model, output)
     return model, training, monotonic() - begin
-
-
-@contextmanager
-def _cluster(address: str, say: Callable[[str], None]) -> Iterator[None]:
-    """A cluster for what is computed meanwhile."""
-    from dask import config
-
-    with config.set(ON_CLUSTERS), _quiet_log(), _local() if address == LOCAL else _connected(address) as client:
-        from distributed.scheduler import KilledWorker, NoValidWorkerError, NoWorkerError
-
-        say(f"Dashboard of the cluster: {client.dashboard_link}")
-        if not client.scheduler_info()["workers"]:
-            say("The cluster has no workers yet: waiting for one.")
-        try:
-            yield
-        except ClusterError as error:
-            if not isinstance(error.__cause__, KilledWorker):
-                raise
-            raise ClusterError(
-                "Some rows have brought down one worker after the other, most likely for want of memory; write files "
-                "with smaller row groups, or give --dask the address of a cluster whose workers have more memory."
-            ) from error
-        except (NoValidWorkerError, NoWorkerError) as error:
-            raise ClusterError(
-                "All workers have died, most likely for want of memory; close other programs, or give --dask the "
-                "address of a larger cluster."
-            ) from error
-
-
-@contextmanager
-def _local() -> Iterator[Any]:
-    """A client of one worker a core of this computer."""
-    from distributed import Client, LocalCluster
-
-    options: dict[str, Any] = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.CRITICAL}
-    with LocalCluster(processes=True, threads_per_worker=1, **options) as local, Client(local) as client:
-        client.run(_ignore_interrupts)
-        yield client
-
-
-@contextmanager
-def _connected(address: str) -> Iterator[Any]:
-    """A client of a scheduler that runs somewhere."""
-    from distributed import Client
-
-    try:
-        client = Client(address, timeout=CONNECTING_SECONDS)
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"--dask {address} cannot be reached: {error}; start a scheduler there, or leave the address out."
-        ) from error
-    with client:
-        yield client
-
-
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C, which all processes of a terminal get, to the one that ends the others."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-@contextmanager
-def _quiet_log() -> Iterator[None]:
-    """Keep Dask's own account of a failure from drowning the sentence about it."""
-    from distributed.utils import silence_logging_cmgr
-
-    with ExitStack() as stack:
-        for name in ("distributed", "distributed.client", "tornado.application"):
-            stack.enter_context(silence_logging_cmgr(logging.CRITICAL, name))
-        yield
 
 
 def _report(model: models.TableModel, training: models.TableTraining, seconds: float, output: Path) -> dict[str, Any]:

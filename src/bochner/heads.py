@@ -183,7 +183,7 @@ class Head(BaseEstimator):
     def _dealt_in_turn(self, pieces: Pieces, check: Callable[[Any], Array]) -> PiecedSet:
         """A table in pieces, its folds dealt out in turn as those of a file are."""
         rows = self._pieced_rows(pieces)
-        return PiecedSet(rows, check, InTurn(n_folds_of(self.cv)), first_rows(rows))
+        return PiecedSet(rows, check, InTurn(n_folds_of(self.cv)), first_rows(pieces))
 
     def _validate_learning(
         self, X: Any, y: Any, sample_weight: Any, first: bool, **options: Any

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from bochner.blocks import PiecedRows, row_spans
+from bochner.blocks import row_spans
 from bochner.engines import DaskPieces, Pieces
 from bochner.tables import Chunk, Encoding, Survey, Table, plain_schema
 from bochner.training_sets import first_rows
@@ -77,7 +77,7 @@ class ParquetFolder(Table):
     def survey(self, pieces: Pieces, seed: int, verbose: int = 0) -> Survey:
         """Look at every row once, where it lies; what is found is that of one file with the same rows."""
         try:
-            firsts = first_rows(PiecedRows(pieces, np.float64))
+            firsts = first_rows(pieces)
             if not firsts:
                 Survey.of(self, seed).check_not_empty(self)
             look, merge = partial(_survey_of_piece, self, seed), partial(_merged, self)

@@ -385,7 +385,7 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, _RidgeHead):
         template = pieces.templates["y"]
         self._is_flat = template.ndim == 1
         dealing = KFolds(n_folds, rows.shape[0]) if n_folds else InTurn(0)
-        return PiecedSet(rows, target_columns, dealing, first_rows(rows)), 1 if self._is_flat else template.shape[1]
+        return PiecedSet(rows, target_columns, dealing, first_rows(pieces)), 1 if self._is_flat else template.shape[1]
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

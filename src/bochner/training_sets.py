@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_non_negative
 
 from bochner.blocks import Array, Floats, Indices, Mask, PiecedRows, Sums, added, row_spans
+from bochner.engines import Pieces
 from bochner.features import SPAN_ROWS
 from bochner.folds import ClassCounts, Dealing, InTurn
 from bochner.progress import tracked
@@ -158,9 +159,9 @@ class PiecedSet:
         return pieces.reduce(sums_of_piece, added, names, self.starts, description, verbose)
 
 
-def first_rows(rows: PiecedRows) -> dict[int, int]:
+def first_rows(pieces: Pieces) -> dict[int, int]:
     """The number of the first row of each piece that has any."""
-    lengths = rows.pieces.lengths
+    lengths = pieces.lengths
     firsts = np.cumsum(lengths) - lengths
     return {int(piece): int(firsts[piece]) for piece in np.flatnonzero(lengths)}
 

@@ -50,8 +50,8 @@ __all__ = ["FourierFeatures"]
 POSITIVE = Interval(Real, 0, np.inf, closed="neither")
 FEW_ROWS = 2000  # as many as the weightings look at by default
 MANY_ROWS = 1 << 20  # of more, a sample chooses the features
-SAMPLE_RUNS = 32  # runs of rows in that sample: few enough that a cluster need not read all it has
-RUN_ROWS = 1024
+SAMPLE_RUNS = 16  # runs of rows in that sample: few enough that a cluster need not read all it has
+RUN_ROWS = 2048
 SAMPLE_BYTES = 1 << 28
 POOL = 12  # frequencies a column of a suggested matrix
 LARGEST_SIZE = 16384  # frequencies that `suggest` tries
@@ -190,8 +190,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
-            Training rows. Of more than 2**20 rows, 2**15 choose the features: 32 runs of 1,024 consecutive rows (of
-            wide ones, fewer) from all over X, so that of a Dask collection some 32 chunks are computed and no more.
+            Training rows. Of more than 2**20 rows, 2**15 choose the features: 16 runs of 2,048 consecutive rows (of
+            wide ones, fewer) from all over X, so that of a Dask collection some 16 chunks are computed and no more.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             What to learn length scales from with ``length_scale="learn"``, else ignored. Text, true and false, and up
             to 20 different whole numbers are classes.
