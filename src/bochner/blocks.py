@@ -25,7 +25,7 @@ from sklearn.utils import check_array
 from sklearn.utils.sparsefuncs import min_max_axis
 from threadpoolctl import ThreadpoolController
 
-from bochner.engines import DaskPieces, Pieces, is_collection, map_lazily
+from bochner.engines import DaskPieces, Pieces, is_collection, joined, map_lazily
 
 __all__ = [
     "PiecedRows",
@@ -156,7 +156,7 @@ class PiecedRows:
         owners = np.searchsorted(ends, wanted, side="right")
         local = wanted - (ends - self.pieces.lengths)[owners]
         arguments = {int(i): (int(self.pieces.lengths[i]), local[owners == i]) for i in np.unique(owners)}
-        parts = self.pieces.reduce(partial(_taken, tuple(names), self.dtype), _joined, names, arguments)
+        parts = self.pieces.reduce(partial(_taken, tuple(names), self.dtype), joined, names, arguments)
         columns = zip(*parts, strict=True)
         return {name: stacked(column)[back] for name, column in zip(names, columns, strict=True)}
 
@@ -180,10 +180,6 @@ def _taken(names: tuple[str, ...], dtype: Any, wanted: tuple[int, Indices], *blo
                 f"rows where there are {length} targets."
             )
     return [tuple(_plain(name, block[rows], dtype) for name, block in zip(names, blocks, strict=True))]
-
-
-def _joined(left: list[Any], right: list[Any]) -> list[Any]:
-    return left + right
 
 
 def _plain(name: str, block: Any, dtype: Any) -> Any:

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from bochner.progress import cluster_bar
 
-__all__ = ["ClusterError", "DaskPieces", "Pieces", "is_collection", "map_lazily"]
+__all__ = ["ClusterError", "DaskPieces", "Pieces", "is_collection", "joined", "map_lazily"]
 
 Result = TypeVar("Result")
 
@@ -74,7 +74,7 @@ class Pieces(ABC):
     @cached_property
     def lengths(self) -> NDArray[np.intp]:
         name = "y" if "y" in self.templates else next(iter(self.templates))  # the narrowest one
-        lengths = self.reduce(_length, _joined, [name], dict.fromkeys(range(self.n_pieces)))
+        lengths = self.reduce(_length, joined, [name], dict.fromkeys(range(self.n_pieces)))
         return np.array(lengths, dtype=np.intp)
 
 
@@ -83,7 +83,8 @@ def _length(argument: None, block: Any) -> list[int]:
     return [block.shape[0]]
 
 
-def _joined(left: list[Any], right: list[Any]) -> list[Any]:
+def joined(left: list[Any], right: list[Any]) -> list[Any]:
+    """What pieces give one by one, in their order."""
     return left + right
 
 

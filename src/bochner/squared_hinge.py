@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack
@@ -273,9 +273,8 @@ class Problems:
         moved = not np.array_equal(before, self.weights)
         both = np.hstack([self.weights, before]) if moved else self.weights
         sums = self.accumulate(partial(_evaluate, self.layout, both))
-        for problem, hessian in enumerate(self.hessians):
-            if problem in sums:
-                hessian += sums[problem]
+        moving = [problem for problem in range(len(self.hessians)) if problem in sums]
+        list(in_threads(lambda problem: np.add(self.hessians[problem], sums[problem], self.hessians[problem]), moving))
         wrong, total = sums["wrong"], sums["total"]
         self.errors = np.divide(wrong, total, out=np.zeros_like(wrong), where=total > 0.0)
         return sums["losses"], sums["slopes"]
@@ -354,12 +353,14 @@ def _corrections(batch: Batch, flips: Array) -> Sums:
     """What the rows that became active or inactive change in the Hessians, by the problems' numbers."""
 
     def correction(problem: int) -> Floats:
-        total = np.zeros((batch.features.shape[1] + 1,) * 2)
-        for sign, change in ((1, np.add), (-1, np.subtract)):
+        total: Any = None  # large, and mostly the first term
+        for sign in (1, -1):
             rows = np.flatnonzero(flips[:, problem] == sign)
             for some in row_spans(len(rows), GATHERED_ROWS):
-                change(total, _gram(batch, rows[some]), out=total)
-        return total
+                term = _gram(batch, rows[some])
+                term = term if sign > 0 else np.negative(term, out=term)
+                total = term if total is None else np.add(total, term, out=total)
+        return np.asarray(total)
 
     changed = np.flatnonzero(flips.any(axis=0)).tolist()
     return dict(zip(changed, in_threads(correction, changed), strict=True))

@@ -14,7 +14,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_non_negative
 
 from bochner.blocks import Array, Floats, Indices, Mask, PiecedRows, Sums, added, row_spans
-from bochner.engines import Pieces
+from bochner.engines import Pieces, joined
 from bochner.features import SPAN_ROWS
 from bochner.folds import ClassCounts, Dealing, InTurn
 from bochner.progress import tracked
@@ -170,7 +170,7 @@ def class_counts(rows: PiecedRows, check: Callable[[Any], Array]) -> dict[int, C
     """The classes of each piece that has rows."""
     names = [name for name in ("y", "weights") if name in rows.pieces.templates]
     arguments = rows.everywhere(None)
-    found = rows.pieces.reduce(partial(_classes_of_piece, check), _joined, names, arguments)
+    found = rows.pieces.reduce(partial(_classes_of_piece, check), joined, names, arguments)
     return dict(zip(arguments, found, strict=True))
 
 
@@ -178,10 +178,6 @@ def _classes_of_piece(check: Callable[[Any], Array], argument: None, y: Any, wei
     del argument
     labels = check(y)
     return [ClassCounts.of(labels, _checked_weights(weights, labels))]
-
-
-def _joined(left: list[Any], right: list[Any]) -> list[Any]:
-    return left + right
 
 
 def _checked_weights(weights: Any, rows: Any) -> Floats | None:
