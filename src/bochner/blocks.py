@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_array
 from sklearn.utils.sparsefuncs import min_max_axis
+from sklearn.utils.validation import check_non_negative
 from threadpoolctl import ThreadpoolController
 
-from bochner.engines import DaskPieces, Pieces, is_collection, joined, map_lazily
+from bochner.engines import DaskPieces, Pieces, given_name, is_collection, joined, map_lazily
 
 __all__ = [
     "PiecedRows",
@@ -33,6 +34,8 @@ __all__ = [
     "ScaledRows",
     "Sums",
     "added",
+    "as_rows",
+    "checked_weights",
     "column_ranges",
     "distinct_rows",
     "draw_pairs",
@@ -176,10 +179,10 @@ def _taken(names: tuple[str, ...], dtype: Any, wanted: tuple[int, Indices], *blo
     for name, block in zip(names, blocks, strict=True):
         if block.shape[0] != length:
             raise ValueError(
-                f"Found input variables with inconsistent numbers of samples: a chunk of {name} has {block.shape[0]} "
-                f"rows where there are {length} targets."
+                f"Found input variables with inconsistent numbers of samples: a chunk of {given_name(name)} has "
+                f"{block.shape[0]} rows, and another column's has {length}."
             )
-    return [tuple(_plain(name, block[rows], dtype) for name, block in zip(names, blocks, strict=True))]
+    return [tuple(_plain(name, as_rows(block)[rows], dtype) for name, block in zip(names, blocks, strict=True))]
 
 
 def _plain(name: str, block: Any, dtype: Any) -> Any:
@@ -255,6 +258,22 @@ def _part_of_rows(
 ) -> Sums:
     del argument
     return {"total": np.array(part(_plain("X", block, dtype), None if weights is None else np.asarray(weights)))}
+
+
+def as_rows(block: Any) -> Any:
+    """A block that rows can be taken of: sparse ones in CSR format."""
+    return block.tocsr() if is_sparse(block) else block
+
+
+def checked_weights(weights: Any, rows: Any) -> Floats | None:
+    """Weights of some of the rows, finite and not negative; other than those of all rows they may all be zero."""
+    if weights is None:
+        return None
+    checked = check_array(weights, ensure_2d=False, dtype=np.float64, ensure_min_samples=0, input_name="sample_weight")
+    if checked.shape != rows.shape[:1]:
+        raise ValueError(f"`sample_weight` has shape {checked.shape} where there are {rows.shape[0]} rows.")
+    check_non_negative(checked, "`sample_weight`")
+    return np.asarray(checked)
 
 
 def stacked(pieces: Sequence[Any]) -> Any:

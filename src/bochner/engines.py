@@ -10,7 +10,9 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from numbers import Real
 from typing import Any, NoReturn, TypeVar
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,10 @@ from scipy import sparse
 
 from bochner.progress import cluster_bar
 
-__all__ = ["ClusterError", "DaskPieces", "Pieces", "is_collection", "joined", "map_lazily"]
+__all__ = [
+    *("ClusterError", "DaskPieces", "Pieces"),
+    *("given_name", "is_collection", "joined", "map_lazily", "template"),
+]
 
 Result = TypeVar("Result")
 
@@ -105,8 +110,8 @@ class DaskPieces(Pieces):
         Tasks that make the blocks.
     keys : dict of str to list
         For each of the collections the keys of its blocks.
-    lengths : sequence of float, default=None
-        Rows of each piece, if that is known, else NaN.
+    lengths : sequence of float
+        Rows of each piece, NaN where that is not known.
     """
 
     def __init__(
@@ -134,13 +139,13 @@ class DaskPieces(Pieces):
         """
         if not is_collection(X):
             raise ValueError("y or `sample_weight` is a Dask collection and X is not; give X as one too.")
-        columns = {"X": X, "y": y, "weights": weights}
-        columns = {name: column for name, column in columns.items() if column is not None}
         rows = _array(X)
         chunks = rows.chunks[0]
+        columns = {"X": X, "y": _column("y", y), "weights": _column("weights", weights, sum(chunks))}
+        columns = {name: column for name, column in columns.items() if column is not None}
         arrays = {name: rows if name == "X" else _aligned(name, column, chunks) for name, column in columns.items()}
         keys = {name: list(_flat(array.__dask_keys__())) for name, array in arrays.items()}
-        templates = {name: _template(column) for name, column in columns.items()}
+        templates = {name: template(column) for name, column in columns.items()}
         return cls(templates, _shared_graph([*arrays.values()], [*_flat([*keys.values()])]), keys, chunks)
 
     @classmethod
@@ -159,27 +164,52 @@ class DaskPieces(Pieces):
         description: str = "",
         verbose: int = 0,
     ) -> Result:
-        from dask.delayed import Delayed, delayed
+        from dask._task_spec import DataNode, Task, TaskRef
+        from dask.delayed import Delayed
 
-        # A node of its own: what is large in it goes to each worker once.
-        function = delayed(part, pure=False, traverse=False)
-        call = delayed(_call, pure=False, traverse=False)
-        join = delayed(combine, pure=False, traverse=False)
-        level = [
-            call(function, argument, *(Delayed(self._keys[name][piece], self._graph) for name in names))
-            for piece, argument in arguments.items()
-        ]
+        # One flat graph: a layer for each of many thousand tasks would cost more than the tasks.
+        token = uuid4().hex
+        function = f"part-{token}"  # a node of its own: what is large in it goes to each worker once
+        graph = dict(self._graph) | {function: DataNode(function, part)}
+        level = []
+        for piece, argument in arguments.items():
+            key = ("part-of-piece-" + token, piece)
+            blocks = (TaskRef(self._keys[name][piece]) for name in names)
+            graph[key] = Task(key, _call, TaskRef(function), argument, *blocks)
+            level.append(key)
         while len(level) > 1:
-            pairs = [join(*level[i : i + 2]) for i in range(0, len(level) - 1, 2)]
+            pairs = [("combined-" + token, len(graph) + i) for i in range(len(level) // 2)]
+            for i, key in enumerate(pairs):
+                graph[key] = Task(key, combine, TaskRef(level[2 * i]), TaskRef(level[2 * i + 1]))
             level = pairs + level[2 * len(pairs) :]
-        result: Result = _computed(level[0], description, verbose)
+        result: Result = _computed(Delayed(level[0], graph), description, verbose)
         return result
+
+
+def given_name(name: str) -> str:
+    """What the user calls it."""
+    return {"weights": "`sample_weight`"}.get(name, name)
+
+
+def _column(name: str, column: Any, n_rows: float = np.nan) -> Any:
+    """A Dask collection as it is, anything else as an array; one weight stands for all."""
+    if column is None or is_collection(column):
+        return column
+    if isinstance(column, str):
+        raise ValueError(
+            f"{given_name(name)} is text, {column!r}; give the column of that name, as by `table[{column!r}]`."
+        )
+    if isinstance(column, Real) and not np.isnan(n_rows):
+        return np.full(int(n_rows), float(column))
+    array = np.asarray(column)
+    numbers = array.dtype.kind == "O" and hasattr(column, "dtype") and column.dtype.kind in "iufb"
+    return array.astype(np.float64) if numbers else array
 
 
 def _aligned(name: str, column: Any, chunks: tuple[float, ...]) -> Any:
     """Targets or weights in the chunks of the rows."""
     unknown = bool(np.isnan(chunks).any())
-    given = {"weights": "`sample_weight`"}.get(name, name)
+    given = given_name(name)
     if not is_collection(column):
         import dask.array as da
 
@@ -188,7 +218,7 @@ def _aligned(name: str, column: Any, chunks: tuple[float, ...]) -> Any:
                 f"{given} is an array in memory, and X has chunks of unknown sizes; give {given} as a Dask collection "
                 f"too, or call `X.compute_chunk_sizes()` before."
             )
-        column = da.from_array(np.asarray(column), chunks=-1)
+        column = da.from_array(column, chunks=-1)
     array = _array(column, flat=True)
     if array.chunks[0] == chunks:
         return array
@@ -218,15 +248,19 @@ def _computed(result: Any, description: str, verbose: int) -> Any:
     client = _client()
     if client is None:
         return compute(result)[0]
+    if client.asynchronous:
+        raise ValueError("Dask's client is asynchronous and a fit waits for its outcome; use a Client() that is not.")
     from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
     from distributed.comm.core import CommClosedError
 
     try:
-        future = client.compute(result)
-        cluster_bar(future, description, verbose)
-        return future.result()
+        if verbose:
+            future = client.compute(result)
+            cluster_bar(future, description)
+            return future.result()
+        return compute(result)[0]  # which makes room for others when this is a task itself
     except KilledWorker as error:
         raise ClusterError(
             "A piece of the rows has brought down one worker after the other, most likely for want of memory; give "
@@ -261,11 +295,17 @@ def _explain_loss(client: Any, error: BaseException) -> NoReturn:
 
 def map_lazily(function: Callable[[Any], Any], X: Any, template: Any) -> Any:
     """A Dask array of the function of every chunk of rows; `template` is the function of no rows."""
+    from dask.delayed import delayed
+
     rows = _array(X)
-    if template.ndim == 1:
-        return rows.map_blocks(function, dtype=template.dtype, drop_axis=1, meta=template)
-    chunks = (rows.chunks[0], (template.shape[1],))
-    return rows.map_blocks(function, dtype=template.dtype, chunks=chunks, meta=template)
+    shape: Any = {"drop_axis": 1} if template.ndim == 1 else {"chunks": (rows.chunks[0], (template.shape[1],))}
+    # A node of its own: what is large in it goes to each worker once.
+    node = delayed(function, pure=True, traverse=False)
+    return rows.map_blocks(_call_on, function=node, dtype=template.dtype, meta=template, **shape)
+
+
+def _call_on(block: Any, function: Callable[[Any], Any]) -> Any:
+    return function(block)
 
 
 def _array(collection: Any, *, flat: bool = False) -> Any:
@@ -273,14 +313,14 @@ def _array(collection: Any, *, flat: bool = False) -> Any:
     import dask.array as da
 
     if _is_frame(collection):
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Dask currently has limited support", category=UserWarning)
-            collection = collection.to_dask_array()
+        collection = _frame_array(collection)
     if not isinstance(collection, da.Array):
         raise ValueError(
             f"A {type(collection).__module__}.{type(collection).__qualname__} has no rows of numbers; give a "
             f"dask.array or a dask.dataframe."
         )
+    if np.isnan(collection.shape[1:]).any():
+        raise ValueError("The number of columns is not known; choose columns by an array in memory, not by a Dask one.")
     if collection.ndim != 2 and not (flat and collection.ndim == 1):
         raise ValueError(
             f"Expected a Dask array with two axes, rows and columns. Got {collection.ndim} instead; reshape it, as by "
@@ -303,7 +343,26 @@ def _is_frame(collection: Any) -> bool:
     return type(collection).__module__.startswith("dask.dataframe")
 
 
-def _template(collection: Any) -> Any:
+def _frame_array(frame: Any) -> Any:
+    """The array of a data frame or series, extension types as plain numbers, and NaN for what is missing."""
+    types = dict(frame.dtypes.items()) if frame.ndim == 2 else {None: frame.dtype}
+    text = [name for name, kind in types.items() if frame.ndim == 2 and str(kind) in ("string", "str", "category")]
+    if text:
+        raise ValueError(f"Column {text[0]!r} holds {types[text[0]]}; make numbers of it, or drop it.")
+    extended = {name: np.float64 for name, kind in types.items() if _is_extension_of_numbers(kind)}
+    if extended:
+        frame = frame.astype(extended if frame.ndim == 2 else np.float64)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Dask currently has limited support", category=UserWarning)
+        return frame.to_dask_array()
+
+
+def _is_extension_of_numbers(kind: Any) -> bool:
+    """Whether a pandas dtype has numbers, or true and false, that can be missing."""
+    return not isinstance(kind, np.dtype) and getattr(kind, "kind", "O") in "iufb"
+
+
+def template(collection: Any) -> Any:
     """A block without rows, of the collection's width and dtype, with its column names if it has any."""
     if _is_frame(collection):
         return collection._meta

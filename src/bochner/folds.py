@@ -2,6 +2,7 @@
 """Folds of cross-validation: which rows test, dealt out to rows in memory or, as they would be there, to pieces."""
 
 import reprlib
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -144,6 +145,12 @@ class StratifiedFolds(Dealing):
         total = ClassCounts.total(pieces)
         if (total.counts < n_folds).all():
             raise ValueError(f"`cv`={n_folds} is more folds than any class of y has rows; give fewer folds.")
+        if total.counts.min() < n_folds:
+            warnings.warn(
+                f"The least populated class in y has {total.counts.min()} rows, fewer than the {n_folds} folds.",
+                UserWarning,
+                stacklevel=2,
+            )
         last = np.cumsum(total.counts)[:, None] - np.arange(n_folds)
         first = last - total.counts[:, None]
         dealt = -(-last // n_folds) - -(-first // n_folds)

@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bochner.blocks import Array, Floats, Indices, PiecedRows, Sums, in_pieces, map_rows
-from bochner.engines import Pieces
+from bochner.engines import Pieces, is_collection, template
 from bochner.features import map_features
 from bochner.folds import ClassCounts, InTurn, StratifiedFolds, fold_numbers, n_folds_of
 from bochner.tables import EncodedTable, Encoding, Table, survey
@@ -105,9 +105,9 @@ class Head(BaseEstimator):
         check_is_fitted(self)
         features = self.features_
         options: Any = {"accept_sparse": "csr", "dtype": features.frequencies_.dtype, "reset": False}
-        pieces = in_pieces(X)
-        if pieces is not None:
-            validate_data(self, pieces.templates["X"], ensure_min_samples=0, **options)
+        if isinstance(X, Pieces) or is_collection(X):
+            empty = X.templates["X"] if isinstance(X, Pieces) else template(X)
+            validate_data(self, empty, ensure_min_samples=0, **options)
             return X
         return features._validate(validate_data(self, X, ensure_all_finite=False, **options))
 
@@ -132,9 +132,9 @@ class Head(BaseEstimator):
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None; give y."
             )
         options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-        template = validate_data(self, pieces.templates["X"], ensure_min_samples=0, **options)
-        self._dtype = template.dtype.name
-        rows = PiecedRows(pieces, template.dtype)
+        checked = validate_data(self, pieces.templates["X"], ensure_min_samples=0, **options)
+        self._dtype = checked.dtype.name
+        rows = PiecedRows(pieces, checked.dtype)
         if not rows.shape[0]:
             raise ValueError(f"Found array with 0 sample(s) (shape={rows.shape}) while a minimum of 1 is required.")
         return rows
@@ -143,9 +143,17 @@ class Head(BaseEstimator):
         """Sums that `part` makes of predictions and batches of rows, which stay where they lie."""
         self._validate_rows(pieces)
         rows = PiecedRows(pieces, self.features_.frequencies_.dtype)
-        predict = self._scoring()
+        if "y" not in pieces.templates:
+            raise ValueError("A score compares predictions with y, which is None; give y.")
+        if not rows.shape[0]:
+            raise ValueError(
+                "Found array with 0 sample(s) while a minimum of 1 is required: there is nothing to score."
+            )
         scored = PiecedSet(rows, check, InTurn(0), rows.everywhere(0))
-        return scored.accumulate(partial(_scored, part, predict, self.features_._prepared))
+        sums = scored.accumulate(partial(_scored, part, self._scoring(), self.features_._prepared))
+        if not sums:
+            raise ValueError("No row has a positive `sample_weight`; there is nothing to score.")
+        return sums
 
     def _encoded(self, path: Any) -> EncodedTable:
         encoding: Encoding | None = getattr(self, "_encoding", None)
@@ -265,6 +273,7 @@ class LabelMixin(ClassifierMixin):
         pieces = in_pieces(X, y, sample_weight)
         if pieces is None:
             return float(super().score(X, y, sample_weight))
+        check_is_fitted(self)
         sums = self._score_pieces(pieces, class_column, partial(_hits, self.classes_))
         return float(sums["hits"] / sums["weight"])
 
@@ -281,7 +290,7 @@ class LabelMixin(ClassifierMixin):
     def _validate(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> tuple[Any, Array, Floats | None]:
         """Rows, labels as given, weights."""
         X, y, weights = self._validate_learning(X, y, sample_weight, first)
-        return X, class_column(y), weights
+        return X, class_column(column_or_1d(y, warn=True)), weights
 
     def _set_classes(self, classes: Array) -> None:
         if len(classes) < 2:
@@ -308,12 +317,15 @@ class LabelMixin(ClassifierMixin):
             training, total = self._pieced_set(pieces)
         order = np.argsort(total.classes)
         order = order[total.weights[order] > 0.0]
+        if not len(order):
+            raise ValueError("No row has a positive `sample_weight`; give some rows a weight.")
         self._set_classes(total.classes[order])
         return training, total.weights[order]
 
     def _pieced_set(self, pieces: Pieces) -> tuple[PiecedSet, ClassCounts]:
         n_folds = n_folds_of(self.cv)
         rows = self._pieced_rows(pieces)
+        column_or_1d(pieces.templates["y"], warn=True)  # once, not for every piece
         counts = class_counts(rows, class_column)
         if not n_folds:
             return PiecedSet(rows, class_column, InTurn(0), rows.everywhere(0)), ClassCounts.total([*counts.values()])
@@ -324,7 +336,7 @@ class LabelMixin(ClassifierMixin):
 
 def class_column(y: Any) -> Array:
     """Labels of classes, one a row."""
-    labels: Array = column_or_1d(y, warn=True)
+    labels: Array = column_or_1d(y)
     check_classification_targets(labels)
     return labels
 
@@ -381,7 +393,7 @@ def _hits(classes: Array, scores: Floats, batch: Batch) -> Sums:
 
 def refuse_pieces(*collections: Any) -> None:
     """Refuse Dask collections where rows are added little by little."""
-    if in_pieces(*collections) is not None:
+    if is_collection(*collections):
         raise ValueError("Rows that are added little by little are arrays; `fit` takes a Dask collection whole.")
 
 

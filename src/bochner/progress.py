@@ -37,10 +37,8 @@ def stepping(n_steps: int, description: str, verbose: int) -> Iterator[Callable[
         steps.close()
 
 
-def cluster_bar(future: Any, description: str, verbose: int) -> None:
-    """Distributed's bar of the tasks behind a future, drawn by rich, in a terminal and for who asks for it."""
-    if not verbose:
-        return
+def cluster_bar(future: Any, description: str) -> None:
+    """Distributed's bar of the tasks behind a future, drawn by rich, in a terminal."""
     from distributed.diagnostics.progressbar import TextProgressBar
     from rich.console import Console
     from rich.progress import Progress

@@ -71,6 +71,7 @@ class _Sums:
 
     def take(self, sums: Sums) -> None:
         """Add sums of `_moments`."""
+        self.n_rows += int(sums.pop("n_rows"))
         for (candidate, fold), moments in sums.items():
             self.totals[candidate][fold] += moments
 
@@ -79,7 +80,7 @@ def _moments(candidates: list[FourierFeatures], encode: Callable[[Any], Floats],
     """Second moments of a batch of rows, by the numbers of the candidate and of the fold."""
     shortest = min(candidates, key=lambda features: float(np.min(features.length_scale_)))
     X, targets = shortest._prepared(batch.X), encode(batch.y) - origin
-    sums: Sums = {}
+    sums: Sums = {"n_rows": np.array(len(targets))}
     for number, features in enumerate(candidates):
         totals: dict[int, Any] = defaultdict(float)
         add_moments(totals, features._block_map(), X, targets, batch.weights, batch.folds)
@@ -190,7 +191,6 @@ class _RidgeHead(Head):
         sums = _Sums(training.n_folds, n_targets)
         sums.begin(candidates or self._fit_features(*training.for_features, encode))
         sums.origin = np.median(encode(training.first_targets(SPAN_ROWS)), axis=0)
-        sums.n_rows = training.n_rows
         moments = partial(_moments, sums.candidates, encode, sums.origin)
         sums.take(training.accumulate(moments, "summing", self.verbose))
         self._sums = sums
@@ -420,8 +420,8 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, _RidgeHead):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or path
-            Rows, or a file when the model was fitted on one.
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
+            Rows, or a file when the model was fitted on one. What is returned of a Dask collection are Dask arrays.
         return_std : bool, default=False
             Whether to return the standard deviations of the predictive distribution too: those of a Bayesian linear
             model whose prior the penalty is, noise included.
@@ -467,6 +467,9 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, _RidgeHead):
             return float(super().score(X, y, sample_weight))
         check_is_fitted(self)
         origin = self._coefficients()[1]
+        shape = pieces.templates["y"].shape if "y" in pieces.templates else (0, len(origin))
+        if (shape[1] if len(shape) > 1 else 1) != len(origin):
+            raise ValueError(f"y has shape (n_samples, *{shape[1:]}), and the model has {len(origin)} targets.")
         sums = self._score_pieces(pieces, target_columns, partial(_residuals, origin))
         mean = sums["targets"] / sums["weight"]
         variances = sums["squares"] / sums["weight"] - np.square(mean)

@@ -10,10 +10,8 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from sklearn.utils import check_array
-from sklearn.utils.validation import check_non_negative
 
-from bochner.blocks import Array, Floats, Indices, Mask, PiecedRows, Sums, added, row_spans
+from bochner.blocks import Array, Floats, Indices, Mask, PiecedRows, Sums, added, as_rows, checked_weights, row_spans
 from bochner.engines import Pieces, joined
 from bochner.features import SPAN_ROWS
 from bochner.folds import ClassCounts, Dealing, InTurn
@@ -45,10 +43,6 @@ class TrainingSet(Protocol):
     @property
     def n_folds(self) -> int:
         """Number of folds."""
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
 
     @property
     def for_features(self) -> tuple[Any, Any, Floats | None]:
@@ -142,15 +136,18 @@ class PiecedSet:
         return self.dealing.n_folds
 
     @property
-    def n_rows(self) -> int:
-        return self.rows.shape[0]
-
-    @property
     def for_features(self) -> tuple[Any, Any, Floats | None]:
         return self.rows, None, None
 
     def first_targets(self, n_rows: int) -> Array:
-        return self.check(self.rows.take(slice(0, n_rows), "y")["y"])
+        """Targets or classes of the first rows that count, or of some of them where many do not."""
+        names = [name for name in ("y", "weights") if name in self.rows.pieces.templates]
+        for rows in row_spans(self.rows.shape[0], n_rows):
+            found = self.rows.take(rows, *names)
+            y = found["y"] if "weights" not in found else found["y"][found["weights"] > 0.0]
+            if len(y):
+                return self.check(y)
+        raise ValueError("No row has a positive `sample_weight`.")
 
     def accumulate(self, part: Callable[[Batch], Sums], description: str = "", verbose: int = 0) -> Sums:
         pieces = self.rows.pieces
@@ -177,18 +174,7 @@ def class_counts(rows: PiecedRows, check: Callable[[Any], Array]) -> dict[int, C
 def _classes_of_piece(check: Callable[[Any], Array], argument: None, y: Any, weights: Any = None) -> list[ClassCounts]:
     del argument
     labels = check(y)
-    return [ClassCounts.of(labels, _checked_weights(weights, labels))]
-
-
-def _checked_weights(weights: Any, rows: Any) -> Floats | None:
-    """The weights of a piece; other than those of all rows they may all be zero."""
-    if weights is None:
-        return None
-    checked = check_array(weights, ensure_2d=False, dtype=np.float64, ensure_min_samples=0, input_name="sample_weight")
-    if checked.shape != rows.shape[:1]:
-        raise ValueError(f"`sample_weight` has shape {checked.shape} where there are {rows.shape[0]} rows.")
-    check_non_negative(checked, "`sample_weight`")
-    return np.asarray(checked)
+    return [ClassCounts.of(labels, checked_weights(weights, labels))]
 
 
 def _sums_of_piece(
@@ -208,5 +194,5 @@ def _sums_of_piece(
             f"of y has {len(y)}."
         )
     folds = dealing.folds(start, y)
-    rows = MemorySet(X, y, _checked_weights(weights, X), folds, dealing.n_folds).counted
+    rows = MemorySet(as_rows(X), y, checked_weights(weights, X), folds, dealing.n_folds).counted
     return part(rows) if rows.X.shape[0] else {}

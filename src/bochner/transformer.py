@@ -28,6 +28,7 @@ from bochner.blocks import (
     Mask,
     PiecedRows,
     ScaledRows,
+    checked_weights,
     distinct_rows,
     in_pieces,
     map_rows,
@@ -35,6 +36,7 @@ from bochner.blocks import (
     norm,
     scattered_runs,
 )
+from bochner.engines import DaskPieces, is_collection, template
 from bochner.features import BlockMap, fourier_map
 from bochner.frequencies import SAMPLERS, Sampler
 from bochner.kernel_error import KernelError, estimate_kernel_error, sampled_error
@@ -191,7 +193,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         ----------
         X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
             Training rows. Of more than 2**20 rows, 2**15 choose the features: 16 runs of 2,048 consecutive rows (of
-            wide ones, fewer) from all over X, so that of a Dask collection some 16 chunks are computed and no more.
+            wide ones, fewer) from all over X, so that of a Dask collection some 16 chunks are computed and no more; the
+            others are checked when they are mapped.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             What to learn length scales from with ``length_scale="learn"``, else ignored. Text, true and false, and up
             to 20 different whole numbers are classes.
@@ -265,7 +268,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
             Training rows.
         tolerance : float, default=0.02
             The largest relative Frobenius error of the kernel matrix of 2,000 rows that `fit` has not seen, or of as
@@ -316,6 +319,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             Cosine columns, then sine columns, each times the root of its frequency's weight; with a `matrix_`, their
             product with it. Of a Dask collection, a Dask array that nothing is computed of yet.
         """
+        if out is not None and is_collection(X):
+            raise ValueError("`out` is for rows in memory; leave it out for a Dask collection.")
         X = self._validate(X, lazy=True)
         features = copy(self)  # what is computed later is of this fit, whatever happens to the original
         return map_rows(partial(features._map, out=out), X, features._prepared)
@@ -371,7 +376,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
             Rows; the error on rows that `fit` has not seen is the honest one.
         n_pairs : int, default=50000
             Pairs of rows to look at. When X has no more, the error is exact.
@@ -450,8 +455,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             validate_data(self, np.empty((0, X.shape[1]), dtype=X.dtype), ensure_min_samples=0)
             return X, None, None
         if pieces is not None:
-            template = validate_data(self, pieces.templates["X"], ensure_min_samples=0, **options)
-            return PiecedRows(pieces, template.dtype), None, None
+            checked = validate_data(self, pieces.templates["X"], ensure_min_samples=0, **options)
+            return PiecedRows(pieces, checked.dtype), None, None
         if learns:
             X, y = validate_data(self, X, y, multi_output=True, **options)
         else:
@@ -596,13 +601,12 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         check_is_fitted(self)
         options: Any = {"accept_sparse": "csr", "dtype": self.frequencies_.dtype, "reset": False}
-        pieces = in_pieces(X)
-        if pieces is not None:
-            validate_data(self, pieces.templates["X"], ensure_min_samples=0, **options)
+        if is_collection(X):
+            validate_data(self, template(X), ensure_min_samples=0, **options)
             if lazy:
                 self._refuse_containers()
                 return X
-            X = PiecedRows(pieces, self.frequencies_.dtype)
+            X = PiecedRows(DaskPieces.of_rows(X), self.frequencies_.dtype)
         else:
             # One pass over X instead of scikit-learn's and ours: _check_resolution finds NaN and infinity as well.
             X = validate_data(self, X, ensure_all_finite=False, **options)
@@ -618,7 +622,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _in_memory(self, X: Any) -> Any:
         """Validated rows for what needs all of them at a time."""
-        if in_pieces(X) is not None:
+        if is_collection(X):
             raise ValueError(
                 "A kernel matrix of a Dask collection would be as large as its rows squared; give rows in memory, as "
                 "by `X[:1000].compute()`, or use `kernel_error`, which samples pairs."
@@ -719,7 +723,7 @@ def _gathered(rows: PiecedRows, chosen: Indices | None, learns: bool) -> tuple[A
         found = {"X": rows} | (rows.take(slice(None), *names) if names else {})
     else:
         found = rows.take(chosen, "X", *names)
-    return found["X"], found.get("y"), _checked_weights(found.get("weights"), found["X"])
+    return found["X"], found.get("y"), checked_weights(found.get("weights"), found["X"])
 
 
 def _merged(X: Any, weights: Floats | None) -> tuple[Any, Floats | None]:
