@@ -26,7 +26,7 @@ from sklearn.utils.sparsefuncs import min_max_axis
 from sklearn.utils.validation import check_non_negative
 from threadpoolctl import ThreadpoolController
 
-from bochner.engines import DaskPieces, Pieces, given_name, is_collection, joined, map_lazily
+from bochner.engines import DaskPieces, Pieces, given_name, is_collection, joined, map_lazily, template
 
 __all__ = [
     "PiecedRows",
@@ -42,6 +42,7 @@ __all__ = [
     "for_each_span",
     "in_pieces",
     "in_threads",
+    "is_collection",
     "is_sparse",
     "map_rows",
     "max_abs",
@@ -59,6 +60,7 @@ __all__ = [
     "stacked",
     "sum_over_rows",
     "sum_over_spans",
+    "template",
     "to_dense",
 ]
 
@@ -210,8 +212,8 @@ def _wider(left: Sums, right: Sums) -> Sums:
     }
 
 
-def in_pieces(X: Any, y: Any = None, weights: Any = None) -> Pieces | None:
-    """Rows, targets and weights that lie in pieces; None when all of them are in memory."""
+def in_pieces(X: Any, y: Any = None, weights: Any = None) -> Any:
+    """The `Pieces` of rows, targets and weights that lie elsewhere; None when all of them are in memory."""
     if isinstance(X, Pieces):
         return X
     return DaskPieces.of_rows(X, y, weights) if is_collection(X, y, weights) else None
@@ -224,8 +226,8 @@ def map_rows(function: Callable[[Any], Array], X: Any, prepare: Callable[[Any], 
     """
     if not is_collection(X):
         return function(X)
-    template = function(prepare(np.zeros((0, X.shape[1]))))
-    return map_lazily(partial(_applied, function, prepare), X, template)
+    nothing = function(prepare(np.zeros((0, X.shape[1]))))
+    return map_lazily(partial(_applied, function, prepare), X, nothing)
 
 
 def _applied(function: Callable[[Any], Array], prepare: Callable[[Any], Any], block: Any) -> Array:

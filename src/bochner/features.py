@@ -154,9 +154,13 @@ def add_moments(
     fold_of = np.zeros(X.shape[0], dtype=np.intp) if folds is None else folds
 
     def part(span: slice) -> list[tuple[int, Floats]]:
-        present = np.unique(fold_of[span]).tolist()
-        members = [span.start + np.flatnonzero(fold_of[span] == fold) for fold in present]
-        own = [span] if len(present) == 1 else members  # a slice copies nothing
+        own: list[Any]
+        own_folds = fold_of[span]
+        if own_folds.min() == own_folds.max():
+            present, own = [int(own_folds[0])], [span]  # a slice copies nothing
+        else:
+            present = np.unique(own_folds).tolist()
+            own = [span.start + np.flatnonzero(own_folds == fold) for fold in present]
         return [
             (fold, _moments(block_map, X[rows], targets[rows], None if row_weights is None else row_weights[rows]))
             for fold, rows in zip(present, own, strict=True)

@@ -18,8 +18,8 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bochner.blocks import Array, Floats, Indices, PiecedRows, Sums, in_pieces, map_rows
-from bochner.engines import Pieces, is_collection, template
+from bochner.blocks import Array, Floats, Indices, PiecedRows, Sums, in_pieces, is_collection, map_rows, template
+from bochner.engines import Pieces
 from bochner.features import map_features
 from bochner.folds import ClassCounts, InTurn, StratifiedFolds, fold_numbers, n_folds_of
 from bochner.tables import EncodedTable, Encoding, Table, survey

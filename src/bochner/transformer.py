@@ -31,12 +31,13 @@ from bochner.blocks import (
     checked_weights,
     distinct_rows,
     in_pieces,
+    is_collection,
     map_rows,
     max_abs,
     norm,
     scattered_runs,
+    template,
 )
-from bochner.engines import DaskPieces, is_collection, template
 from bochner.features import BlockMap, fourier_map
 from bochner.frequencies import SAMPLERS, Sampler
 from bochner.kernel_error import KernelError, estimate_kernel_error, sampled_error
@@ -606,7 +607,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             if lazy:
                 self._refuse_containers()
                 return X
-            X = PiecedRows(DaskPieces.of_rows(X), self.frequencies_.dtype)
+            X = PiecedRows(in_pieces(X), self.frequencies_.dtype)
         else:
             # One pass over X instead of scikit-learn's and ours: _check_resolution finds NaN and infinity as well.
             X = validate_data(self, X, ensure_all_finite=False, **options)
