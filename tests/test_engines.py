@@ -481,7 +481,6 @@ def test_the_graph_of_a_pass_is_flat(monkeypatch):
     """A layer a task would be walked again and again: quadratic in the number of chunks."""
     graphs = []
     monkeypatch.setattr(bochner.engines, "_computed", lambda result, *_: graphs.append(result.dask) or [1])
-    bochner.blocks.in_pieces(da.zeros((400, 2), chunks=(2, 2)))
     pieces = bochner.blocks.in_pieces(da.zeros((400, 2), chunks=(2, 2)))
     pieces.reduce(len, operator.add, ["X"], dict.fromkeys(range(200)))
     assert len(graphs[0]) >= 200 + 199
@@ -607,6 +606,10 @@ class ProcessPieces(Pieces):
         return reduce(combine, self.run(part, pieces))
 
 
+def in_turn(part, pieces):
+    return [part(*piece) for piece in pieces]
+
+
 def in_joblib(part, pieces):
     from joblib import Parallel, delayed
 
@@ -620,8 +623,7 @@ def in_futures(pool, part, pieces):
 @pytest.mark.parametrize("engine", ["joblib", "concurrent.futures", "this process"])
 def test_another_engine(engine):
     with ProcessPoolExecutor(2) as pool:
-        here = lambda part, pieces: [part(*piece) for piece in pieces]  # noqa: E731
-        run = {"joblib": in_joblib, "concurrent.futures": partial(in_futures, pool), "this process": here}[engine]
+        run = {"joblib": in_joblib, "concurrent.futures": partial(in_futures, pool), "this process": in_turn}[engine]
         for name in ("ridge", "classes", "svm"):
             X, y = data(name)
             model = clone(MODELS[name]).fit(ProcessPieces(run, CHUNKINGS["ragged"], X=X, y=y), None)
@@ -630,7 +632,7 @@ def test_another_engine(engine):
 
 def test_rows_are_gathered_by_number():
     X, y = data(n_rows=100)
-    pieces = ProcessPieces(lambda part, some: [part(*piece) for piece in some], (30, 0, 70), X=X, y=y)
+    pieces = ProcessPieces(in_turn, (30, 0, 70), X=X, y=y)
     rows = PiecedRows(pieces, X.dtype)
     assert rows.shape == (100, 4)
     wanted = np.array([99, 3, 3, 50])
