@@ -37,12 +37,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from bochner import FourierFeatures, FourierRidge, FourierSVC, Matrix, Stein
-from bochner.blocks import in_threads
-from bochner.features import fourier_gram, fourier_map
+from bochner import FourierFeatures, FourierRidge, FourierSVC
+from bochner.feature_maps.fourier import fourier_gram, fourier_map
+from bochner.feature_maps.trigonometry import sincos_rows
 from bochner.kernels import Gaussian
-from bochner.trigonometry import sincos_rows
-from bochner.weights import nonnegative_ridge
+from bochner.rows import in_threads
+from bochner.weightings import Matrix, Stein, nonnegative_ridge
 
 Row = dict[str, Any]
 OUTPUT_BYTES = 2**27  # outputs several times the size of any cache

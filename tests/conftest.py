@@ -18,9 +18,9 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import StandardScaler
 
 from bochner.experiments import downloads
-from bochner.frequencies import SAMPLERS
 from bochner.kernels import KERNELS, IsotropicKernel
-from bochner.weights import WEIGHTINGS
+from bochner.samplers import SAMPLERS
+from bochner.weightings import WEIGHTINGS
 
 KERNEL_SAMPLER_PAIRS = [
     (kernel, sampler)

@@ -9,7 +9,6 @@ import sys
 import numpy as np
 import pytest
 import skops.io
-from conftest import COMBINATIONS
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, KFold
@@ -17,20 +16,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bochner import (
-    FourierFeatures,
-    FourierRidge,
-    FourierRidgeClassifier,
-    FourierSVC,
-    Gaussian,
-    Halton,
-    LearnedLengthScales,
-    Matern,
-    Matrix,
-    Sobol,
-    Stein,
-)
-from bochner.kernels import KERNELS
+from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner.kernels import KERNELS, Gaussian, Matern
+from bochner.learning import LearnedLengthScales
+from bochner.samplers import Halton, Sobol
+from bochner.weightings import Matrix, Stein
+from tests.conftest import COMBINATIONS
 
 # scikit-learn runs these on its own estimators and leaves them out of check_estimator.
 OWN_CHECKS = [
@@ -193,13 +184,13 @@ def test_round_trips_are_bit_equal(rng, dtype, weighting):
     features = FourierFeatures(Matern(nu=2.5), sampler=Sobol(), weighting=weighting, random_state=0).fit(X)
     for copy in (
         pickle.loads(pickle.dumps(features)),
-        skops.io.loads(skops.io.dumps(features), trusted=["bochner.transformer.FourierFeatures", *PARTS]),
+        skops.io.loads(skops.io.dumps(features), trusted=["bochner.fourier_features.FourierFeatures", *PARTS]),
     ):
         assert copy.transform(X).tobytes() == features.transform(X).tobytes()
         assert copy.exact_kernel(X).tobytes() == features.exact_kernel(X).tobytes()
 
 
-PARTS = ["bochner.kernels.Matern", "bochner.frequencies.Sobol", "bochner.weights.Stein", "bochner.weights.Matrix"]
+PARTS = ["bochner.kernels.Matern", "bochner.samplers.Sobol", "bochner.weightings.Stein", "bochner.weightings.Matrix"]
 
 
 def test_every_parameter_of_a_matrix_can_be_searched(rng):

@@ -7,7 +7,8 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.preprocessing import StandardScaler
 
-from bochner import FourierFeatures, Stein
+from bochner import FourierFeatures
+from bochner.weightings import Stein
 
 
 def full_matrix_error(features, X):

@@ -10,8 +10,8 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.blocks import Floats
-from bochner.transformer import FourierFeatures
+from bochner.fourier_features import FourierFeatures
+from bochner.rows import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

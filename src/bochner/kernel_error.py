@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from bochner.blocks import Floats, Indices, Rows, pair_blocks, sample_pairs, to_dense
 from bochner.kernels import Kernel
+from bochner.rows import Floats, Indices, Rows, pair_blocks, sample_pairs, to_dense
 
 __all__ = ["KernelError", "estimate_kernel_error", "sampled_error"]
 

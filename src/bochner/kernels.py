@@ -21,9 +21,9 @@ import numpy as np
 from scipy import special
 from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
-from sklearn.utils._param_validation import Interval
 
-from bochner.blocks import Floats, in_threads, is_sparse, row_blocks, row_spans, to_dense
+from bochner.rows import Floats, in_threads, is_sparse, row_blocks, row_spans, to_dense
+from bochner.validation import Interval
 
 __all__ = [
     "KERNELS",

@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from bochner.blocks import Floats, ScaledRows, draw_pairs, is_sparse, max_abs, pair_blocks, row_blocks, sum_over_rows
+from bochner.rows import (
+    Floats,
+    ScaledRows,
+    draw_pairs,
+    is_sparse,
+    max_abs,
+    pair_blocks,
+    row_blocks,
+    sum_over_rows,
+)
 
 __all__ = ["LENGTH_SCALES", "entry_scale", "median_distance"]
 

@@ -13,13 +13,13 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 
-from bochner.blocks import Floats, distinct_rows
 from bochner.experiments.datasets import Split
 from bochner.experiments.findings import percent
 from bochner.experiments.predictors import classification_error, regression_error
 from bochner.experiments.run import exact_kernel, median_distance, nystroem, relative_error, sample, targets, timed
 from bochner.experiments.studies import KMEANS_NYSTROEM, LIMIT, NYSTROEM, RECIPES, ComparisonStudy
-from bochner.transformer import FourierFeatures
+from bochner.fourier_features import FourierFeatures
+from bochner.rows import Floats, distinct_rows
 
 __all__ = ["MANY_ROWS", "Comparison", "KMeansNystroem", "Measurement", "check", "measure"]
 

@@ -10,7 +10,6 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from bochner.blocks import Floats
 from bochner.display import STYLES
 from bochner.experiments.comparison import MANY_ROWS, Comparison
 from bochner.experiments.figures import STYLE, Panel, grid
@@ -18,6 +17,7 @@ from bochner.experiments.findings import standard_error
 from bochner.experiments.pages import fill, html_table, write_atomically
 from bochner.experiments.run import versions
 from bochner.experiments.studies import KMEANS_NYSTROEM, LIMIT, NYSTROEM, RECIPES
+from bochner.rows import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

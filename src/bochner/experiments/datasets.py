@@ -17,11 +17,11 @@ import numpy as np
 from sklearn.datasets import fetch_covtype, fetch_openml, get_data_home, load_digits
 from sklearn.preprocessing import StandardScaler
 
-from bochner.blocks import Array, Floats, Indices
 from bochner.experiments import formats
 from bochner.experiments.downloads import Track, fetch, untracked
-from bochner.models import MOST_WHOLE_NUMBERS
-from bochner.tables import MOST_CLASSES
+from bochner.rows import Array, Floats, Indices
+from bochner.table_models.models import MOST_WHOLE_NUMBERS
+from bochner.tables.survey import MOST_CLASSES
 
 __all__ = ["NAMES", "Split", "digits", "load", "split"]
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bochner.blocks import Floats
 from bochner.display import STYLES, KernelErrorDisplay
 from bochner.experiments.findings import Findings, standard_error
 from bochner.experiments.studies import DEFAULT, NYSTROEM
+from bochner.rows import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,11 +7,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from bochner.blocks import Floats, Mask
 from bochner.experiments.datasets import Split
 from bochner.experiments.predictors import ALPHAS, CS
 from bochner.experiments.store import Row
 from bochner.experiments.studies import BASELINES, DEFAULT, NYSTROEM, PAPER_ERRORS, STUDIES, Study
+from bochner.rows import Floats, Mask
 
 __all__ = ["Findings", "Verdict", "percent", "standard_error"]
 

@@ -21,7 +21,7 @@ from scipy.io.arff import loadarff
 from scipy.io.matlab import MatReadError
 from sklearn.datasets import load_svmlight_file
 
-from bochner.blocks import Array, Floats
+from bochner.rows import Array, Floats
 
 __all__ = [
     "PACKINGS",

@@ -11,9 +11,9 @@ from warnings import catch_warnings
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bochner.blocks import Array, Floats, Indices
-from bochner.ridge import cross_validated_errors, ridge_solution
-from bochner.squared_hinge import Batch, solve_one, walk
+from bochner.learning.ridge import cross_validated_errors, ridge_solution
+from bochner.linear_models.squared_hinge import Batch, solve_one, walk
+from bochner.rows import Array, Floats, Indices
 
 __all__ = ["ALPHAS", "CS", "Prediction", "classification_error", "regression_error"]
 

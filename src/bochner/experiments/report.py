@@ -10,14 +10,14 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from bochner.blocks import Floats
 from bochner.display import KernelErrorDisplay, WeightsDisplay
 from bochner.experiments.datasets import Split
 from bochner.experiments.figures import subplots, svg
 from bochner.experiments.pages import fill, write_atomically
 from bochner.experiments.run import KernelRow, versions
 from bochner.experiments.studies import NYSTROEM, KernelStudy, method_name
-from bochner.transformer import FourierFeatures
+from bochner.fourier_features import FourierFeatures
+from bochner.rows import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

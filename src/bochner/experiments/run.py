@@ -15,12 +15,12 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
 from sklearn.kernel_approximation import Nystroem
 
-from bochner.blocks import Array, Floats
 from bochner.experiments.datasets import Split
 from bochner.experiments.predictors import classification_error, regression_error
 from bochner.experiments.store import Row, Store, Trial
 from bochner.experiments.studies import BANDWIDTH, METHODS, NYSTROEM, KernelStudy, Study, method_name
-from bochner.transformer import FourierFeatures
+from bochner.fourier_features import FourierFeatures
+from bochner.rows import Array, Floats
 
 __all__ = [
     "KernelRow",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from sklearn.base import clone
 
 from bochner.experiments.predictors import ALPHAS, CS
-from bochner.weights import Quadrature, Stein, Weighting
+from bochner.weightings import Quadrature, Stein, Weighting
 
 __all__ = [
     "BANDWIDTH",

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rows of data."""
+
+from bochner.rows.arrays import Array as Array
+from bochner.rows.arrays import Floats as Floats
+from bochner.rows.arrays import Indices as Indices
+from bochner.rows.arrays import Mask as Mask
+from bochner.rows.arrays import as_rows as as_rows
+from bochner.rows.arrays import is_sparse as is_sparse
+from bochner.rows.arrays import stacked as stacked
+from bochner.rows.arrays import to_dense as to_dense
+from bochner.rows.engines import ClusterError as ClusterError
+from bochner.rows.engines import DaskPieces as DaskPieces
+from bochner.rows.engines import Pieces as Pieces
+from bochner.rows.engines import first_rows as first_rows
+from bochner.rows.engines import given_name as given_name
+from bochner.rows.engines import is_collection as is_collection
+from bochner.rows.engines import joined as joined
+from bochner.rows.engines import map_lazily as map_lazily
+from bochner.rows.engines import template as template
+from bochner.rows.sampling import distinct_rows as distinct_rows
+from bochner.rows.sampling import draw_pairs as draw_pairs
+from bochner.rows.sampling import pair_blocks as pair_blocks
+from bochner.rows.sampling import pair_differences as pair_differences
+from bochner.rows.sampling import row_weights as row_weights
+from bochner.rows.sampling import sample_pairs as sample_pairs
+from bochner.rows.sampling import sample_rows as sample_rows
+from bochner.rows.sampling import scattered_runs as scattered_runs
+from bochner.rows.sampling import shuffled_sample as shuffled_sample
+from bochner.rows.sources import PiecedRows as PiecedRows
+from bochner.rows.sources import Rows as Rows
+from bochner.rows.sources import ScaledRows as ScaledRows
+from bochner.rows.sources import Sums as Sums
+from bochner.rows.sources import added as added
+from bochner.rows.sources import checked_weights as checked_weights
+from bochner.rows.sources import column_ranges as column_ranges
+from bochner.rows.sources import in_pieces as in_pieces
+from bochner.rows.sources import map_rows as map_rows
+from bochner.rows.sources import max_abs as max_abs
+from bochner.rows.sources import norm as norm
+from bochner.rows.sources import sum_over_rows as sum_over_rows
+from bochner.rows.threads import for_each_span as for_each_span
+from bochner.rows.threads import in_threads as in_threads
+from bochner.rows.threads import row_blocks as row_blocks
+from bochner.rows.threads import row_spans as row_spans
+from bochner.rows.threads import serial_blas as serial_blas
+from bochner.rows.threads import sum_over_spans as sum_over_spans

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Objectives of learned length scales: values against scikit-learn and dense formulas, slopes against differences."""
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+from sklearn.linear_model import Ridge
+
+from bochner.learning.objectives import OBJECTIVES, MarginalLikelihood, ValidationLoss, held_out_error
+
+
+class Problem:
+    """Random features and targets in three folds, with weights."""
+
+    def __init__(self, rng, n_rows=60, n_features=5, n_targets=2):
+        self.Z = rng.normal(size=(n_rows, n_features))
+        self.Y = self.Z @ rng.normal(size=(n_features, n_targets)) + rng.normal(size=(n_rows, n_targets))
+        self.weights = rng.uniform(0.5, 2.0, size=n_rows)
+        self.folds = np.arange(n_rows) % 3
+
+    def moments(self, Z=None):
+        rows = np.column_stack([self.Z if Z is None else Z, np.ones(len(self.Y)), self.Y])
+        return np.stack([(rows[own].T * self.weights[own]) @ rows[own] for own in self.of_folds()])
+
+    def of_folds(self):
+        return [self.folds == fold for fold in range(3)]
+
+
+@pytest.fixture
+def problem(rng):
+    return Problem(rng)
+
+
+def test_validation_loss_is_that_of_scikit_learns_ridge(problem):
+    squares = 0.0
+    for own in problem.of_folds():
+        ridge = Ridge(0.1 * problem.weights[~own].sum())
+        ridge.fit(problem.Z[~own], problem.Y[~own], sample_weight=problem.weights[~own])
+        residuals = problem.Y[own] - ridge.predict(problem.Z[own])
+        squares += (problem.weights[own] * np.square(residuals).T).sum()
+    value = ValidationLoss().slope(problem.moments(), 2, alpha=0.1).value
+    assert value == pytest.approx(np.log(squares / (2 * problem.weights.sum())), rel=1e-10)
+
+
+def test_held_out_error_is_that_of_scikit_learns_ridge(problem):
+    own = problem.of_folds()[2]
+    ridge = Ridge(0.1 * problem.weights[~own].sum())
+    ridge.fit(problem.Z[~own], problem.Y[~own], sample_weight=problem.weights[~own])
+    residuals = np.square(problem.Y[own] - ridge.predict(problem.Z[own])).mean(axis=1)
+    moments = problem.moments()
+    error = held_out_error(moments[:2].sum(axis=0), moments[2], 2, 0.1)
+    assert error == pytest.approx(np.average(residuals, weights=problem.weights[own]), rel=1e-10)
+
+
+def test_marginal_likelihood_is_that_of_the_gaussian_process(rng):
+    """With the noise at its best value, and an intercept of a very wide prior instead of a flat one."""
+    problem = Problem(rng, n_targets=1)
+    problem.weights[:] = 1.0
+    n_rows, wide = 60, 1e6
+
+    def evidence(alpha):
+        penalty = alpha * n_rows
+        shape = np.eye(n_rows) + problem.Z @ problem.Z.T / penalty + wide
+        noise = problem.Y[:, 0] @ np.linalg.solve(shape, problem.Y[:, 0]) / n_rows
+        return multivariate_normal.logpdf(problem.Y[:, 0], cov=noise * shape)
+
+    def objective(alpha):
+        return MarginalLikelihood().slope(problem.moments(), 1, alpha).value
+
+    # Up to a constant: differences of two penalties agree.
+    expected = -2.0 * (evidence(0.3) - evidence(0.01)) / n_rows
+    assert objective(0.3) - objective(0.01) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("alpha", [1e-6, 0.1, 10.0])
+def test_slopes_are_differences(rng, problem, name, alpha):
+    objective, step = OBJECTIVES[name](), 1e-5
+    slope = objective.slope(problem.moments(), 2, alpha)
+    rows = np.column_stack([problem.Z, np.ones(60), problem.Y])
+    for _ in range(5):
+        move = rng.normal(size=problem.Z.shape)
+        ahead = objective.slope(problem.moments(problem.Z + step * move), 2, alpha).value
+        behind = objective.slope(problem.moments(problem.Z - step * move), 2, alpha).value
+        moved = np.column_stack([move, np.zeros((60, 3))])
+        parts = [
+            weight * (row @ slope.left[fold]) @ (slope.right[fold].T @ towards)
+            for weight, row, fold, towards in zip(problem.weights, rows, problem.folds, moved, strict=True)
+        ]
+        assert sum(parts) == pytest.approx((ahead - behind) / (2 * step), rel=1e-6, abs=1e-9)
+    ahead, behind = (objective.slope(problem.moments(), 2, alpha * np.exp(d)).value for d in (step, -step))
+    assert slope.in_log_alpha == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=1e-9)
+
+
+def test_targets_that_are_met_exactly_have_a_finite_loss():
+    fold = np.zeros((3, 3))
+    fold[1, 1] = 4.0  # features and targets are zero
+    slope = ValidationLoss().slope(np.stack([fold, fold]), 1, alpha=1.0)
+    assert np.isfinite(slope.value)
+    assert np.isfinite(slope.left).all()

@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import pickle
+
+import numpy as np
+import pytest
+import skops.io
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, LeaveOneOut, PredefinedSplit, ShuffleSplit
+
+from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier
+from bochner.feature_maps.fourier import SPAN_ROWS
+
+ALPHAS = np.logspace(-8, 4, 25)
+
+
+def features(n_frequencies=24):
+    return FourierFeatures(n_frequencies=n_frequencies, random_state=0)
+
+
+@pytest.fixture
+def regression(rng):
+    X = rng.normal(size=(300, 4))
+    return X, np.sin(X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=300) + 100.0
+
+
+@pytest.mark.parametrize("cv", [5, KFold(3, shuffle=True, random_state=1), PredefinedSplit(np.arange(300) % 4 - 1)])
+def test_ridge_equals_a_grid_search_over_scikit_learns(regression, cv):
+    X, y = regression
+    model = FourierRidge(features(), cv=cv).fit(X, y)
+    Z = features().fit_transform(X)
+    search = GridSearchCV(Ridge(), {"alpha": ALPHAS * len(X)}, cv=cv).fit(Z, y)
+    assert model.alpha_ == pytest.approx(search.best_params_["alpha"] / len(X))
+    np.testing.assert_allclose(model.coef_, search.best_estimator_.coef_, rtol=1e-7)
+    assert model.intercept_ == pytest.approx(search.best_estimator_.intercept_, rel=1e-10)
+    assert model.best_score_ == pytest.approx(search.best_score_, rel=1e-10)
+    np.testing.assert_allclose(model.predict(X), search.predict(Z), rtol=1e-10)
+    assert model.cv_errors_.shape == (25, search.n_splits_)
+
+
+@pytest.mark.parametrize("name", ["cpu", "years_d90_1176"])
+def test_ridge_equals_the_grid_search_on_the_papers_data(paper_data, name):
+    with np.load(paper_data / f"{name}.npz") as data:
+        X, y = (data["X_train"], data["y_train"]) if "X_train" in data else (data["X"], data["y"])
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    X, y = X.astype(np.float64), y.astype(np.float64).ravel()
+    model = FourierRidge(features(64)).fit(X, y)
+    search = GridSearchCV(Ridge(), {"alpha": ALPHAS * len(X)}, cv=5).fit(features(64).fit_transform(X), y)
+    assert model.alpha_ == pytest.approx(search.best_params_["alpha"] / len(X))
+    difference = np.linalg.norm(model.coef_ - search.best_estimator_.coef_)
+    assert difference < 1e-6 * np.linalg.norm(search.best_estimator_.coef_)
+
+
+def test_several_targets_share_the_sums(regression):
+    X, y = regression
+    Y = np.column_stack([y, X[:, 2]])
+    model = FourierRidge(features(), alphas=[1e-3]).fit(X, Y)
+    expected = Ridge(alpha=1e-3 * len(X)).fit(features().fit_transform(X), Y)
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-8)
+    np.testing.assert_allclose(model.intercept_, expected.intercept_, rtol=1e-8)
+    predictions, deviations = model.predict(X[:5], return_std=True)
+    assert predictions.shape == deviations.shape == (5, 2)
+
+
+def test_weights_are_repetitions(regression, rng):
+    X, y = regression
+    weights = rng.integers(0, 3, size=len(X))
+    groups = np.arange(len(X)) % 3
+    repeat = np.repeat(np.arange(len(X)), weights)
+    weighted = FourierRidge(features(), cv=list(GroupKFold(3).split(X, y, groups))).fit(X, y, weights)
+    folds = list(GroupKFold(3).split(X[repeat], y[repeat], groups[repeat]))
+    repeated = FourierRidge(features(), cv=folds).fit(X[repeat], y[repeat])
+    assert weighted.features_.length_scale_ == repeated.features_.length_scale_
+    np.testing.assert_array_equal(weighted.features_.weights_, repeated.features_.weights_)
+    assert weighted.alpha_ == repeated.alpha_
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-9)
+
+
+def test_generalised_cross_validation_needs_no_folds(regression):
+    X, y = regression
+    model = FourierRidge(features(), cv=None).fit(X, y)
+    assert model.cv_errors_.shape == (25, 1)
+    assert model.alpha_ == pytest.approx(ALPHAS[model.cv_errors_[:, 0].argmin()])
+    assert model.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("n_calls", [7, 1000])
+@pytest.mark.parametrize("cv", [5, None])
+def test_partial_fit_does_not_depend_on_the_cuts(rng, n_calls, cv):
+    n_rows = 2 * SPAN_ROWS + 1234
+    X = rng.normal(size=(n_rows, 3))
+    y = np.sin(2 * X[:, 0]) + rng.normal(size=n_rows)
+    weights = rng.uniform(size=n_rows)
+    whole = FourierRidge(features(16), cv=cv).partial_fit(X, y, weights)
+    pieces = FourierRidge(features(16), cv=cv)
+    for rows in np.array_split(np.arange(n_rows), n_calls):
+        pieces.partial_fit(X[rows], y[rows], weights[rows])
+    assert pieces.alpha_ == whole.alpha_
+    np.testing.assert_array_equal(pieces.coef_, whole.coef_)
+    np.testing.assert_array_equal(pieces.predict(X), whole.predict(X))
+
+
+def test_partial_fit_is_fit_with_folds_in_turn(regression):
+    X, y = regression
+    whole = FourierRidge(features(), cv=PredefinedSplit(np.arange(300) % 5)).fit(X, y)
+    pieces = FourierRidge(features()).fit_features(X)
+    for rows in np.array_split(np.arange(300), 9):
+        pieces.partial_fit(X[rows], y[rows])
+    assert pieces.alpha_ == whole.alpha_
+    np.testing.assert_allclose(pieces.coef_, whole.coef_, rtol=1e-9)
+    np.testing.assert_allclose(pieces.cv_errors_, whole.cv_errors_, rtol=1e-9)
+
+
+def test_a_model_can_be_used_between_calls_and_continued_after_fit(regression):
+    X, y = regression
+    model = FourierRidge(features()).partial_fit(X[:100], y[:100])
+    early = model.predict(X)
+    late = model.partial_fit(X[100:], y[100:]).predict(X)
+    assert np.abs(early - late).max() > 1e-3
+    np.testing.assert_array_equal(late, FourierRidge(features()).partial_fit(X, y).predict(X))
+    continued = FourierRidge(features(), alphas=[1e-3]).fit(X[:200], y[:200]).partial_fit(X[200:], y[200:])
+    first = features().fit(X[:200])
+    expected = Ridge(alpha=0.3).fit(first.transform(X), y)
+    np.testing.assert_allclose(continued.predict(X), expected.predict(first.transform(X)), rtol=1e-8)
+
+
+def test_sparse_and_memory_mapped_rows_give_the_dense_model(regression, tmp_path):
+    X, y = regression
+    X = np.where(X > 0.5, X, 0.0)
+    dense = FourierRidge(features()).fit(X, y)
+    np.testing.assert_allclose(FourierRidge(features()).fit(sparse.csr_array(X), y).predict(X), dense.predict(X), 1e-8)
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    np.testing.assert_array_equal(FourierRidge(features()).fit(mapped, y).predict(mapped), dense.predict(X))
+    pieces = FourierRidge(features()).partial_fit(sparse.csr_array(X[:150]), y[:150])
+    pieces.partial_fit(sparse.csr_array(X[150:]), y[150:])
+    np.testing.assert_allclose(pieces.predict(X), FourierRidge(features()).partial_fit(X, y).predict(X), rtol=1e-8)
+
+
+def test_float32_stays_float32_and_close(regression):
+    X, y = regression
+    model = FourierRidge(features(), alphas=[1e-3]).fit(X.astype(np.float32), y)
+    predictions, deviations = model.predict(X.astype(np.float32), return_std=True)
+    assert predictions.dtype == deviations.dtype == np.float32
+    expected = FourierRidge(features(), alphas=[1e-3]).fit(X, y)
+    np.testing.assert_allclose(predictions, expected.predict(X), rtol=1e-5)
+
+
+def test_the_best_length_scale_is_chosen(rng):
+    X = rng.normal(size=(400, 2))
+    y = np.sin(6 * X[:, 0]) + 0.05 * rng.normal(size=400)
+    model = FourierRidge(features(64), length_scales=[0.2, 1.0, 5.0]).fit(X, y)
+    single = [FourierRidge(features(64), length_scales=[scale]).fit(X, y) for scale in (0.2, 1.0, 5.0)]
+    np.testing.assert_allclose(model.length_scale_scores_, [other.best_score_ for other in single])
+    assert model.features_.length_scale_ == single[0].features_.length_scale_
+    assert model.features_.length_scale_ == pytest.approx(0.2 * features().fit(X).length_scale_)
+    np.testing.assert_allclose(model.coef_, single[0].coef_)
+
+
+@pytest.mark.parametrize("noise", [0.1, 1.0])
+@pytest.mark.parametrize("n_rows", [200, 2000])
+def test_intervals_cover(rng, noise, n_rows):
+    def truth(X):
+        return np.sin(2 * X[:, 0]) + X[:, 1] ** 2 / 2
+
+    X, new = rng.normal(size=(n_rows, 2)), rng.normal(size=(4000, 2))
+    model = FourierRidge(features(128)).fit(X, truth(X) + noise * rng.normal(size=n_rows))
+    predictions, deviations = model.predict(new, return_std=True)
+    actual = truth(new) + noise * rng.normal(size=4000)
+    assert 0.92 < np.mean(np.abs(actual - predictions) < 1.96 * deviations) < 0.98
+
+
+def test_intervals_cover_on_cpu(paper_data):
+    with np.load(paper_data / "cpu.npz") as data:
+        mean, scale = data["X_train"].mean(axis=0), data["X_train"].std(axis=0)
+        model = FourierRidge(features(256)).fit((data["X_train"] - mean) / scale, data["y_train"].ravel())
+        predictions, deviations = model.predict((data["X_test"] - mean) / scale, return_std=True)
+        covered = np.abs(data["y_test"].ravel() - predictions) < 1.96 * deviations
+    assert 0.92 < covered.mean() < 0.98
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_classifier_equals_scikit_learns(rng, n_classes):
+    X = rng.normal(size=(300, 3))
+    y = np.array(list("abcd"))[np.digitize(X[:, 0] * X[:, 1], [0.0, 0.5, 1.0]) % n_classes]
+    model = FourierRidgeClassifier(features(), alphas=[1e-4]).fit(X, y)
+    expected = RidgeClassifier(alpha=1e-4 * 300).fit(features().fit_transform(X), y)
+    np.testing.assert_array_equal(model.classes_, expected.classes_)
+    np.testing.assert_allclose(model.coef_, np.atleast_2d(expected.coef_), rtol=1e-8, atol=1e-10)
+    scores = expected.decision_function(features().fit_transform(X))
+    np.testing.assert_allclose(model.decision_function(X), scores, rtol=1e-7)
+    np.testing.assert_array_equal(model.predict(X), expected.predict(features().fit_transform(X)))
+    pieces = FourierRidgeClassifier(features(), alphas=[1e-4]).fit_features(X)
+    pieces.partial_fit(X[:100], y[:100], classes=np.unique(y)).partial_fit(X[100:], y[100:])
+    np.testing.assert_allclose(pieces.coef_, model.coef_, rtol=1e-8, atol=1e-10)
+
+
+def test_settled_models_are_small_and_predict_the_same(regression):
+    X, y = regression
+    model = FourierRidge(features()).fit(X, y)
+    expected, size = model.predict(X, return_std=True), len(pickle.dumps(model))
+    settled = pickle.loads(pickle.dumps(model.settle()))
+    assert len(pickle.dumps(model)) < size / 3
+    np.testing.assert_array_equal(settled.predict(X, return_std=True), expected)
+    trusted = skops.io.get_untrusted_types(data=skops.io.dumps(settled))
+    assert all(name.startswith("bochner.") for name in trusted)
+    loaded = skops.io.loads(skops.io.dumps(settled), trusted=trusted)
+    np.testing.assert_array_equal(loaded.predict(X), expected[0])
+
+
+def test_folds_of_one_row_are_judged_together(regression):
+    X, y = regression
+    alphas = [1e-8, 1e-3, 1e4]
+    model = FourierRidge(features(), cv=LeaveOneOut(), alphas=alphas).fit(X[:40], y[:40])
+    backwards = FourierRidge(features(), cv=LeaveOneOut(), alphas=alphas[::-1]).fit(X[:40], y[:40])
+    assert model.alpha_ == backwards.alpha_ == alphas[model.cv_errors_.mean(axis=1).argmin()]
+
+
+def test_an_outlier_in_the_first_row_costs_no_digits(regression):
+    X, y = regression
+    y = y.copy()
+    y[0] = 1e9
+    model = FourierRidge(features()).fit(X, y)
+    search = GridSearchCV(Ridge(), {"alpha": ALPHAS * len(X)}, cv=5).fit(features().fit_transform(X), y)
+    assert model.alpha_ == pytest.approx(search.best_params_["alpha"] / len(X))
+    assert model.best_score_ == pytest.approx(search.best_score_, rel=1e-3)
+
+
+def test_a_new_fit_forgets_the_old_one(rng):
+    X = rng.normal(size=(60, 2))
+    model = FourierRidgeClassifier(features()).fit(X, np.arange(60) % 3)
+    model.fit_features(X).partial_fit(X, np.array(["a", "b"])[np.arange(60) % 2], classes=["a", "b"])
+    assert model.classes_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match=r"`classes` must be the same in every call. Got \['a', 'c'\]"):
+        model.partial_fit(X, ["a"] * 60, classes=["a", "c"])
+
+
+def test_without_a_seed_a_look_in_between_changes_nothing(regression):
+    X, y = regression
+    pieces = FourierRidge(FourierFeatures(n_frequencies=8), random_state=np.random.RandomState(0))
+    pieces.partial_fit(X[:100], y[:100]).predict(X)
+    whole = FourierRidge(FourierFeatures(n_frequencies=8), random_state=np.random.RandomState(0)).partial_fit(X, y)
+    np.testing.assert_array_equal(pieces.partial_fit(X[100:], y[100:]).predict(X), whole.predict(X))
+
+
+def test_deviations_of_light_rows_are_finite(regression):
+    X, y = regression
+    _, deviations = FourierRidge(features()).fit(X, y, np.full(300, 1e-3)).predict(X, return_std=True)
+    assert np.isfinite(deviations).all()
+
+
+def test_dense_and_sparse_pieces_can_be_mixed(regression):
+    X, y = regression
+    model = FourierRidge(features()).partial_fit(X[:150], y[:150]).partial_fit(sparse.csr_array(X[150:]), y[150:])
+    np.testing.assert_allclose(model.predict(X), FourierRidge(features()).partial_fit(X, y).predict(X), rtol=1e-9)
+
+
+class TestBadInput:
+    @pytest.mark.parametrize("cv", [[], PredefinedSplit(np.full(300, -1))])
+    def test_no_folds(self, regression, cv):
+        with pytest.raises(ValueError, match="`cv` gives no folds"):
+            FourierRidge(features(), cv=cv).fit(*regression)
+
+    @pytest.mark.parametrize("rows", [slice(0, 60), slice(240, 300)])
+    def test_a_fold_without_weight(self, regression, rows):
+        weights = np.ones(300)
+        weights[rows] = 0.0
+        with pytest.raises(ValueError, match="no rows to train or to test on"):
+            FourierRidge(features()).fit(*regression, weights)
+
+    @pytest.mark.parametrize("factor", [1e200, 1e-200])
+    def test_targets_whose_squares_are_no_numbers(self, regression, factor):
+        X, y = regression
+        with pytest.raises(ValueError, match=r"y holds values of up to .*; rescale it"):
+            FourierRidge(features()).fit(X, factor * y)
+
+    def test_generalised_cross_validation_wants_rows(self, regression):
+        X, y = regression
+        with pytest.raises(ValueError, match="`cv`=None needs more rows than parameters"):
+            FourierRidge(features(), cv=None, alphas=[1e-8]).fit(X, y, np.full(300, 1e-3))
+
+    def test_pieces_are_not_files(self):
+        with pytest.raises(ValueError, match="`fit` reads a file"):
+            FourierRidge().partial_fit("table.csv", "y")
+
+    def test_a_constant_target_is_predicted_and_said(self, rng):
+        with pytest.warns(UserWarning, match="constant"):
+            model = FourierRidge(features()).fit(rng.normal(size=(20, 2)), np.full(20, 3.0))
+        np.testing.assert_allclose(model.predict(rng.normal(size=(5, 2))), 3.0)
+
+    def test_one_class_is_refused(self, rng):
+        with pytest.raises(ValueError, match="one class only, 'a'"):
+            FourierRidgeClassifier(features()).fit(rng.normal(size=(20, 2)), np.full(20, "a"))
+
+    @pytest.mark.parametrize("head", [FourierRidge(), FourierRidgeClassifier()])
+    def test_nan_in_y(self, rng, head):
+        y = np.where(np.arange(20) == 3, np.nan, 1.0)
+        with pytest.raises(ValueError, match="NaN"):
+            head.fit(rng.normal(size=(20, 2)), y)
+
+    def test_more_columns_than_at_fit(self, regression):
+        X, y = regression
+        model = FourierRidge(features()).fit(X, y)
+        with pytest.raises(ValueError, match="5 features, but FourierRidge is expecting 4"):
+            model.predict(np.zeros((2, 5)))
+        with pytest.raises(ValueError, match="5 features, but FourierRidge is expecting 4"):
+            model.partial_fit(np.zeros((2, 5)), [0, 1])
+
+    @pytest.mark.parametrize(
+        ("parameters", "message"),
+        [
+            ({"alphas": []}, "`alphas` must be a non-empty sequence of positive numbers"),
+            ({"alphas": [0.0]}, "`alphas` must be"),
+            ({"length_scales": [-1.0]}, "`length_scales` must be"),
+            ({"cv": ShuffleSplit(3)}, "`cv` must test every row at most once"),
+            ({"cv": 301}, "n_splits=301"),
+        ],
+    )
+    def test_parameters(self, regression, parameters, message):
+        with pytest.raises(ValueError, match=message):
+            FourierRidge(features(), **parameters).fit(*regression)
+
+    def test_partial_fit_wants_a_number_of_folds(self, regression):
+        with pytest.raises(ValueError, match="`cv` must be a number of folds"):
+            FourierRidge(features(), cv=KFold(3)).partial_fit(*regression)
+
+    def test_partial_fit_wants_the_classes_and_no_others(self, rng):
+        X = rng.normal(size=(6, 2))
+        with pytest.raises(ValueError, match="`classes` must be given"):
+            FourierRidgeClassifier(features()).partial_fit(X, [0, 1] * 3)
+        with pytest.raises(ValueError, match=r"label 2, which is not among \[0, 1\]"):
+            FourierRidgeClassifier(features()).partial_fit(X, [0, 2] * 3, classes=[0, 1])
+
+    def test_too_few_rows_for_the_folds(self, rng):
+        model = FourierRidge(features()).partial_fit(rng.normal(size=(3, 2)), [0.0, 1.0, 2.0])
+        with pytest.raises(ValueError, match="no rows to train or to test on"):
+            model.predict(np.zeros((1, 2)))
+
+    def test_nothing_is_known_before_fit(self):
+        for name in ("alpha_", "coef_", "features_", "cv_errors_"):
+            assert not hasattr(FourierRidge(), name)
+        with pytest.raises(NotFittedError):
+            FourierRidge().predict(np.zeros((1, 2)))
+
+
+@pytest.mark.parametrize("weighting", ["stein", "matrix"])
+def test_features_that_find_their_size_have_one_for_all_length_scales(weighting):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    features = FourierFeatures(n_frequencies="auto", tolerance=0.2, weighting=weighting)
+    model = FourierRidge(features, length_scales=[0.5, 1.0, 2.0], random_state=0).fit(X, np.sin(X[:, 0]))
+    assert model.score(X, np.sin(X[:, 0])) > 0.9
+    assert model.coef_.shape == (model.features_.transform(X[:1]).shape[1],)

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit, StratifiedKFold
+from sklearn.svm import LinearSVC
+
+import bochner.linear_models.squared_hinge
+import bochner.linear_models.svm
+from bochner import FourierFeatures, FourierSVC
+
+CS = np.logspace(-2, 3, 6)
+
+
+def features(n_frequencies=24):
+    return FourierFeatures(n_frequencies=n_frequencies, random_state=0)
+
+
+def liblinear(C):
+    return LinearSVC(C=C, dual=False, tol=1e-8, max_iter=10_000)
+
+
+def objective(Z, signs, coef, intercept, C, weights=1.0):
+    slack = np.maximum(0.0, 1.0 - signs * (Z @ coef + intercept))
+    return 0.5 * (coef @ coef + intercept**2) + C * np.sum(weights * slack**2)
+
+
+@pytest.fixture
+def classes(rng):
+    X = rng.normal(size=(400, 3))
+    return X, np.array(list("abcd"))[np.digitize(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=400), [0.0, 0.5, 1.0])]
+
+
+@pytest.mark.parametrize("C", [1e-6, 0.1, 10.0, 1e4])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_optimum_is_liblinears(classes, C, n_classes):
+    X, y = classes
+    y = y if n_classes == 4 else (y == "a").astype(int)
+    weights = 0.5 + np.arange(len(y)) % 3
+    model = FourierSVC(features(), Cs=[C], cv=None).fit(X, y, weights)
+    Z = model.features_.transform(X)
+    expected = liblinear(C).fit(Z, y, weights)
+    assert model.coef_.shape == expected.coef_.shape
+    assert model.intercept_.shape == expected.intercept_.shape
+    for row, label in enumerate(model.classes_ if n_classes == 4 else [1]):
+        signs = np.where(y == label, 1.0, -1.0)
+        ours = objective(Z, signs, model.coef_[row], model.intercept_[row], C, weights)
+        theirs = objective(Z, signs, expected.coef_[row], expected.intercept_[row], C, weights)
+        assert ours <= theirs * (1 + 1e-9)
+        assert ours == pytest.approx(theirs, rel=1e-5)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_c_is_that_of_a_grid_search_over_liblinear(classes, n_classes):
+    X, y = classes
+    y = y if n_classes == 4 else y == "a"
+    model = FourierSVC(features(), Cs=CS).fit(X, y)
+    search = GridSearchCV(liblinear(1.0), {"C": CS}, cv=5).fit(features().fit_transform(X), y)
+    np.testing.assert_allclose(1 - model.cv_errors_.mean(axis=1), search.cv_results_["mean_test_score"], rtol=1e-12)
+    assert search.best_params_["C"] == model.C_
+    assert model.best_score_ == pytest.approx(search.best_score_)
+    Z = model.features_.transform(X)
+    np.testing.assert_allclose(model.decision_function(X), search.decision_function(Z), rtol=1e-3, atol=1e-4)
+    np.testing.assert_array_equal(model.predict(X), search.predict(Z))
+
+
+def test_class_weights_are_liblinears_for_two_classes(classes):
+    X, y = classes
+    y = (y == "a").astype(int)
+    for class_weight in ("balanced", {0: 3.0, 1: 0.5}):
+        model = FourierSVC(features(), Cs=[1.0], cv=None, class_weight=class_weight).fit(X, y)
+        expected = liblinear(1.0).set_params(class_weight=class_weight).fit(model.features_.transform(X), y)
+        np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-3, atol=1e-4)
+
+
+def test_the_size_of_pieces_does_not_matter(classes, monkeypatch):
+    """Features made anew for every pass, and one fold at a time, as when memory is short."""
+    X, y = classes
+    expected = FourierSVC(features(), Cs=CS).fit(X, y)
+    monkeypatch.setattr(bochner.linear_models.svm, "HELD_BYTES", 0)
+    monkeypatch.setattr(bochner.linear_models.svm, "BATCH_ROWS", 70)
+    monkeypatch.setattr(bochner.linear_models.squared_hinge, "HESSIAN_BYTES", 0)
+    monkeypatch.setattr(bochner.linear_models.squared_hinge, "GATHERED_ROWS", 33)
+    model = FourierSVC(features(), Cs=CS).fit(X, y)
+    np.testing.assert_array_equal(model.cv_errors_, expected.cv_errors_)
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6, atol=1e-9)
+
+
+def test_order_of_cs_and_sparse_rows(classes):
+    X, y = classes
+    X = np.where(X > 0, X, 0.0)
+    up, down = FourierSVC(features(), Cs=CS).fit(X, y), FourierSVC(features(), Cs=CS[::-1]).fit(sparse.csr_array(X), y)
+    np.testing.assert_array_equal(up.cv_errors_, down.cv_errors_[::-1])
+
+
+def test_float32_stays_float32(classes):
+    X, y = classes
+    model = FourierSVC(features(), Cs=[1.0]).fit(X.astype(np.float32), y)
+    assert model.decision_function(X.astype(np.float32)).dtype == np.float32
+    expected = FourierSVC(features(), Cs=[1.0]).fit(X, y).decision_function(X)
+    np.testing.assert_allclose(model.decision_function(X.astype(np.float32)), expected, atol=1e-4)
+
+
+def test_the_best_length_scale_is_chosen(rng):
+    X = rng.normal(size=(400, 2))
+    y = np.sin(6 * X[:, 0]) > 0
+    model = FourierSVC(features(64), Cs=CS, length_scales=[5.0, 0.2]).fit(X, y)
+    assert model.features_.length_scale_ == pytest.approx(0.2 * features().fit(X).length_scale_)
+    assert model.length_scale_scores_.argmax() == 1
+    assert model.best_score_ == model.length_scale_scores_.max()
+
+
+def test_probabilities_are_scikit_learns(classes):
+    X, y = classes
+    assert not hasattr(FourierSVC(), "predict_proba")
+    model = FourierSVC(features(), Cs=[1.0], probability=True, cv=StratifiedKFold(3)).fit(X, y)
+    expected = CalibratedClassifierCV(
+        FourierSVC(features(), Cs=[1.0], cv=None), cv=StratifiedKFold(3), ensemble=False
+    ).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), expected.predict_proba(X), rtol=1e-2)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+def test_separable_rows_and_enormous_c(rng):
+    X = np.repeat(rng.normal(size=(20, 2)), 3, axis=0)
+    y = np.repeat(np.arange(20) % 2, 3)
+    model = FourierSVC(features(64), Cs=[1e-12, 1.0, 1e12]).fit(X, y)
+    assert np.isfinite(model.coef_).all()
+    strict = FourierSVC(features(64), Cs=[1e12], cv=None).fit(X, y)
+    assert (np.abs(strict.decision_function(X)) > 0.999).all()
+    assert strict.score(X, y) == 1.0
+
+
+def test_scores_do_not_count_class_weights(classes):
+    X, y = classes
+    y = (y == "a").astype(int)
+    model = FourierSVC(features(), Cs=CS, class_weight={0: 1.0, 1: 20.0}).fit(X, y)
+    weighted = liblinear(1.0).set_params(class_weight={0: 1.0, 1: 20.0})
+    search = GridSearchCV(weighted, {"C": CS}, cv=5).fit(features().fit_transform(X), y)
+    np.testing.assert_allclose(1 - model.cv_errors_.mean(axis=1), search.cv_results_["mean_test_score"], rtol=1e-12)
+
+
+def test_a_new_fit_forgets_the_old_one(classes):
+    X, y = classes
+    model = FourierSVC(features(), Cs=[1.0], probability=True).fit(X, y)
+    model.set_params(probability=False, cv=None).fit(X, y == "a")
+    assert not hasattr(model, "best_score_")
+    with pytest.raises(ValueError, match="`probability` was False"):
+        model.set_params(probability=True).predict_proba(X)
+
+
+def test_heavy_rows_and_enormous_c_end_in_numbers(classes):
+    X, y = classes
+    model = FourierSVC(features(), Cs=[1.0, 1e15]).fit(X, y == "a", np.full(len(y), 1e6))
+    assert np.isfinite(model.coef_).all()
+
+
+class TestBadInput:
+    def test_negative_class_weights(self, classes):
+        X, y = classes
+        with pytest.raises(ValueError, match="`class_weight` must not be negative"):
+            FourierSVC(features(), class_weight={0: -1.0, 1: 1.0}).fit(X, (y == "a").astype(int))
+
+    def test_a_fold_without_weight(self, classes):
+        X, y = classes
+        weights = np.where(np.arange(len(y)) < 80, 0.0, 1.0)
+        with pytest.raises(ValueError, match="no rows to train or to test on"):
+            FourierSVC(features(), cv=KFold(5)).fit(X, y, weights)
+
+    def test_probabilities_want_every_row_tested(self, classes):
+        X, y = classes
+        with pytest.raises(ValueError, match="`probability`=True needs a `cv` that tests every row once"):
+            FourierSVC(features(), Cs=[1.0], cv=PredefinedSplit(np.arange(len(y)) % 3 - 1), probability=True).fit(X, y)
+
+    def test_one_class(self, rng):
+        with pytest.raises(ValueError, match="one class only, 1"):
+            FourierSVC(features()).fit(rng.normal(size=(20, 2)), np.ones(20, dtype=int))
+
+    def test_no_folds_to_choose_by(self, classes):
+        with pytest.raises(ValueError, match="`cv`=None leaves nothing to choose by"):
+            FourierSVC(features(), cv=None).fit(*classes)
+
+    @pytest.mark.parametrize("Cs", [[], [0.0], [1.0, np.nan], "much"])
+    def test_cs(self, classes, Cs):
+        with pytest.raises(ValueError, match="Cs"):
+            FourierSVC(features(), Cs=Cs).fit(*classes)
+
+    def test_numbers_are_not_classes(self, rng):
+        with pytest.raises(ValueError, match="continuous"):
+            FourierSVC(features()).fit(rng.normal(size=(20, 2)), rng.normal(size=20))

@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import numpy as np
+import pytest
+from scipy import integrate, linalg, sparse
+from scipy.optimize import nnls
+
+from bochner import FourierFeatures
+from bochner.feature_maps.fourier import fourier_map
+from bochner.kernels import KERNELS, Gaussian
+from bochner.samplers import SAMPLERS
+from bochner.weightings import (
+    PAPER_GRID,
+    WEIGHTINGS,
+    PairStatistics,
+    Quadrature,
+    Shrinkage,
+    Stein,
+    Uniform,
+    _active_set,
+    _row_norm_sample,
+    nonnegative_ridge,
+)
+from tests.conftest import COMBINATIONS
+
+
+def all_pairs(X, W, kernel):
+    """Cosines (n^2, M) and kernel values (n^2,) of all ordered pairs, the slow way."""
+    differences = (X[:, None] - X).reshape(-1, X.shape[1])
+    return np.cos(differences @ W.T), kernel.at(differences)
+
+
+def point_statistics(X, W, kernel):
+    """Over all pairs of the rows of X, from their Gram matrix and quadratic forms."""
+    features, exact = fourier_map(X, W, np.ones(len(W))), kernel(X)
+    forms = np.einsum("ij,ij->j", features, exact @ features)
+    return PairStatistics.of_points(len(X), features.T @ features, forms, np.sum(exact**2))
+
+
+def clustered(rng, n=200, d=6):
+    """Clusters with a decaying spectrum, where plain ridge weights go negative."""
+    centres = rng.normal(size=(4, d))
+    return (centres[rng.integers(4, size=n)] + 0.2 * rng.normal(size=(n, d))) * 0.7 ** np.arange(d)
+
+
+@pytest.mark.parametrize(("kernel", "sampler", "weighting"), COMBINATIONS)
+def test_weights_are_finite_nonnegative_and_repeatable(kernel, sampler, weighting, rng):
+    X, kernel = clustered(rng), KERNELS[kernel]()
+    W = SAMPLERS[sampler]().sample(kernel, 40, X, rng)
+    once, again = (WEIGHTINGS[weighting]().weigh(W, kernel, X, np.random.default_rng(1)) for _ in range(2))
+    assert once.shape == (40,)
+    assert np.isfinite(once).all()
+    assert (once >= 0).all()
+    np.testing.assert_array_equal(once, again)
+
+
+class TestNonnegativeRidge:
+    def problem(self, rng, n=60, n_rows=80, noise=1.0):
+        A = rng.normal(size=(n_rows, n)) + 1.0
+        return A, A @ np.maximum(rng.normal(size=n), 0) + noise * rng.normal(size=n_rows)
+
+    @pytest.mark.parametrize("ridge", [0.0, 1e-3, 1.0])
+    @pytest.mark.parametrize("n_rows", [30, 80, 500])
+    def test_optimality_conditions(self, rng, ridge, n_rows):
+        """KKT: weights >= 0, gradient >= 0, and one of the two is 0 for each weight."""
+        A, b = self.problem(rng, n_rows=n_rows)
+        weights = nonnegative_ridge(A.T @ A, A.T @ b, ridge)
+        gradient = A.T @ (A @ weights - b) + ridge * weights
+        scale = np.abs(A.T @ b).max()
+        assert (weights >= 0).all()
+        assert gradient.min() > -1e-7 * scale
+        assert np.abs(weights * gradient).max() < 1e-7 * scale
+        assert 0 < (weights > 0).sum() < 60
+
+    @pytest.mark.parametrize("ridge", [1e-3, 1.0])
+    def test_equals_scipys_nnls(self, rng, ridge):
+        A, b = self.problem(rng)
+        expected = nnls(np.vstack([A, np.sqrt(ridge) * np.eye(60)]), np.append(b, np.zeros(60)))[0]
+        np.testing.assert_allclose(nonnegative_ridge(A.T @ A, A.T @ b, ridge), expected, atol=1e-9)
+        np.testing.assert_allclose(_active_set(A.T @ A + ridge * np.eye(60), A.T @ b), expected, atol=1e-9)
+
+    def test_any_start_gives_the_same_solution(self, rng):
+        A, b = self.problem(rng)
+        expected = nonnegative_ridge(A.T @ A, A.T @ b, 0.1)
+        for start in (np.zeros(60, dtype=bool), rng.random(60) < 0.5):
+            np.testing.assert_allclose(nonnegative_ridge(A.T @ A, A.T @ b, 0.1, start), expected, atol=1e-10)
+
+    def test_equals_ridge_where_no_weight_is_negative(self, rng):
+        gram = np.eye(5) + 0.01
+        target = rng.random(5) + 1
+        np.testing.assert_allclose(nonnegative_ridge(gram, target, 0.5), np.linalg.solve(gram + np.eye(5) / 2, target))
+
+    def test_singular_and_nearly_singular_grams(self, rng):
+        """Rank one, and a Gaussian covariance whose smallest eigenvalues are rounding errors."""
+        np.testing.assert_allclose(nonnegative_ridge(np.ones((4, 4)), np.ones(4), 1e-6).sum(), 1.0, rtol=1e-5)
+        points = rng.normal(size=(150, 2))
+        gram = Gaussian()(points / 20) + 1e-10 * np.eye(150)
+        target = np.exp(Gaussian().log_embedding(points, 20.0))
+        weights = nonnegative_ridge(gram, target, 0.0)
+        gradient = gram @ weights - target
+        assert (weights >= 0).all()
+        assert gradient.min() > -1e-9
+        assert abs(weights @ gradient) < 1e-9
+
+    def test_all_targets_negative_gives_zero(self):
+        np.testing.assert_array_equal(nonnegative_ridge(np.eye(3), -np.ones(3), 0.0), np.zeros(3))
+
+
+class TestPairStatistics:
+    def test_points_equal_all_pairs_the_slow_way(self, rng):
+        X, W, kernel = clustered(rng, n=40), rng.normal(size=(15, 6)), Gaussian()
+        fast = point_statistics(X, W, kernel)
+        cosines, exact = all_pairs(X, W, kernel)
+        slow = PairStatistics.of_pairs(cosines, exact, np.ones(len(exact)))
+        np.testing.assert_allclose(fast.gram, slow.gram, rtol=1e-11)
+        np.testing.assert_allclose(fast.target, slow.target, rtol=1e-11)
+        assert fast.energy == pytest.approx(slow.energy, rel=1e-11)
+
+    def test_risk_is_the_mean_squared_error(self, rng):
+        X, W, weights = clustered(rng, n=30), rng.normal(size=(10, 6)), rng.random(10)
+        cosines, exact = all_pairs(X, W, Gaussian())
+        statistics = point_statistics(X, W, Gaussian())
+        assert statistics.risk(weights) == pytest.approx(np.mean((exact - cosines @ weights) ** 2), rel=1e-9)
+
+
+class TestShrinkage:
+    def test_equals_the_simulated_optimum(self, rng):
+        """The best (1 - alpha) for independent frequencies, by regression over many draws."""
+        X, kernel, n_frequencies = clustered(rng, n=30) * 3, Gaussian(), 4
+        exact = kernel(X)
+        products = squares = 0.0
+        for seed in range(4000):
+            W = SAMPLERS["mc"]().sample(kernel, n_frequencies, X, np.random.default_rng(seed))
+            features = fourier_map(X, W, np.full(n_frequencies, 1 / n_frequencies))
+            approximate = features @ features.T
+            products += np.sum(exact * approximate)
+            squares += np.sum(approximate**2)
+        weights = Shrinkage().weigh(np.zeros((n_frequencies, 6)), kernel, X, rng)
+        assert n_frequencies * weights[0] == pytest.approx(products / squares, rel=0.01)
+        assert n_frequencies * weights[0] < 0.9
+        assert np.ptp(weights) == 0.0
+
+    @pytest.mark.parametrize("name", KERNELS)
+    def test_variance_of_the_cosine_is_the_closed_form(self, name, rng):
+        kernel, delta = KERNELS[name](), np.array([[0.7, -0.3]])
+        W = SAMPLERS["mc"]().sample(kernel, 200_000, np.zeros((1, 2)), rng)
+        closed_form = (1 + kernel.at(2 * delta)) / 2 - kernel.at(delta) ** 2
+        assert np.var(np.cos(W @ delta[0])) == pytest.approx(closed_form[0], rel=0.02)
+
+    def test_goes_to_uniform_with_many_frequencies(self, rng):
+        weights = Shrinkage().weigh(np.zeros((10_000, 6)), Gaussian(), clustered(rng), rng)
+        assert 10_000 * weights[0] == pytest.approx(1.0, rel=1e-3)
+
+
+class TestQuadrature:
+    @pytest.mark.parametrize("n_features", [1, 2])
+    def test_equals_the_weights_of_an_integrated_embedding(self, n_features, rng):
+        """K^-1 gamma with gamma integrated numerically, where no weight is negative."""
+        W, bandwidth = np.linspace(-2, 2, 5)[:, None].repeat(n_features, axis=1), 1.1
+        if n_features == 2:
+            W[:, 1] = [0.9, -1.1, 0.1, 1.2, -0.8]
+
+        def embedding(w):
+            def integrand(*x):
+                x = np.array(x)
+                prior = np.exp(-x @ x / 2) / (2 * np.pi) ** (n_features / 2)
+                return prior * np.exp(-np.sum((x - w) ** 2) / (2 * bandwidth**2))
+
+            return integrate.nquad(integrand, [(-9, 9)] * n_features)[0]
+
+        squared = np.sum((W[:, None] - W) ** 2, axis=-1)
+        expected = np.linalg.solve(np.exp(-squared / (2 * bandwidth**2)), [embedding(w) for w in W])
+        assert (expected > 0).all()
+        unit = np.sqrt(np.median(squared[squared > 0]))
+        weights = Quadrature(bandwidths=[bandwidth / unit]).weigh(W, Gaussian(), rng.normal(size=(9, n_features)), rng)
+        np.testing.assert_allclose(weights, expected, rtol=1e-6)
+
+    def test_is_the_nonnegative_minimiser_of_the_posterior_variance(self, rng):
+        W, kernel = rng.normal(size=(60, 3)), Gaussian()
+        squared = np.sum((W[:, None] - W) ** 2, axis=-1)
+        unit = np.sqrt(np.median(squared[squared > 0]))
+        covariance, embedding = np.exp(-squared / (2 * unit**2)), np.exp(kernel.log_embedding(W, unit))
+        assert (np.linalg.solve(covariance, embedding) < 0).any()
+        weights = Quadrature(bandwidths=[1.0]).weigh(W, kernel, rng.normal(size=(20, 3)), rng)
+        gradient = covariance @ weights - embedding
+        assert (weights >= 0).all()
+        assert gradient.min() > -1e-7
+        assert np.abs(weights * gradient).max() < 1e-8
+
+    def test_integrates_smooth_functions_better_than_uniform_weights(self, rng):
+        W = rng.normal(size=(40, 2))
+        weights = Quadrature(bandwidths=[1.0]).weigh(W, Gaussian(), rng.normal(size=(50, 2)), rng)
+        delta = np.array([0.6, -0.4])
+        exact = Gaussian().at(delta[None])[0]
+        assert abs(weights @ np.cos(W @ delta) - exact) < 0.1 * abs(np.cos(W @ delta).mean() - exact)
+
+    def test_selection_by_pairs_takes_the_smallest_risk(self, rng):
+        X, W, kernel = clustered(rng), rng.normal(size=(30, 6)), Gaussian()
+        statistics = point_statistics(X, W, kernel)
+        risks = [statistics.risk(Quadrature([b]).weigh(W, kernel, X, rng)) for b in PAPER_GRID]
+        chosen = Quadrature(n_pairs=200**2).weigh(W, kernel, X, rng)
+        assert statistics.risk(chosen) == pytest.approx(min(risks), rel=1e-9)
+
+    def test_selection_by_likelihood_finds_the_process_that_made_the_functions(self, rng):
+        """With cosines of long differences as data the likelihood prefers a short bandwidth, and conversely."""
+        W = SAMPLERS["mc"]().sample(Gaussian(), 40, np.zeros((1, 2)), rng)
+        picked = []
+        for spread in (0.1, 1.0):
+            X = spread * rng.normal(size=(60, 2))
+            statistics = _statistics(W, X)
+            scores = [_log_likelihood(W, b, statistics) for b in PAPER_GRID]
+            weights = Quadrature(selection="likelihood", n_pairs=60**2).weigh(W, Gaussian(), X, rng)
+            expected = Quadrature([PAPER_GRID[int(np.argmax(scores))]]).weigh(W, Gaussian(), X, rng)
+            np.testing.assert_allclose(weights, expected)
+            picked.append(PAPER_GRID[int(np.argmax(scores))])
+        assert picked[0] > picked[1]
+
+    def test_duplicate_frequencies_are_no_trouble(self, rng):
+        W = rng.normal(size=(5, 3)).repeat(8, axis=0)
+        weights = Quadrature().weigh(W, Gaussian(), clustered(rng, d=3), rng)
+        assert np.isfinite(weights).all()
+        assert weights.sum() > 0.5
+
+    def test_a_kernel_without_embedding_is_refused_by_name(self, rng):
+        class Custom:
+            def at(self, differences):
+                return Gaussian().at(differences)
+
+        with pytest.raises(ValueError, match=r"Custom is not compatible with weighting Quadrature.*`log_embedding`"):
+            Quadrature().weigh(np.ones((2, 2)), Custom(), np.ones((3, 2)), rng)
+
+    @pytest.mark.parametrize("bandwidths", [[], [0.0], [-1.0], [np.nan], [[1.0]]])
+    def test_bad_bandwidths(self, bandwidths, rng):
+        with pytest.raises(ValueError, match="`bandwidths` must be a non-empty sequence of positive numbers"):
+            Quadrature(bandwidths).weigh(np.ones((2, 2)), Gaussian(), np.ones((3, 2)), rng)
+
+
+def _statistics(W, X):
+    cosines, exact = all_pairs(X, W, Gaussian())
+    return PairStatistics.of_pairs(cosines, exact, np.ones(len(exact)))
+
+
+def _log_likelihood(W, relative_bandwidth, statistics):
+    """Of all pairs' cosines as draws of a process with its best amplitude, by the textbook formula."""
+    squared = np.sum((W[:, None] - W) ** 2, axis=-1)
+    bandwidth = relative_bandwidth * np.sqrt(np.median(squared[squared > 0]))
+    covariance = np.exp(-squared / (2 * bandwidth**2)) + 1e-10 * np.eye(len(W))
+    amplitude = np.trace(linalg.solve(covariance, statistics.gram, assume_a="pos")) / len(W)
+    return -0.5 * (len(W) * np.log(amplitude) + np.linalg.slogdet(covariance)[1])
+
+
+class TestStein:
+    def test_one_alpha_solves_the_ridge_problem_over_all_pairs(self, rng):
+        X, W, kernel, alpha = clustered(rng, n=50), rng.normal(size=(20, 6)), Gaussian(), 3.0
+        cosines, exact = all_pairs(X, W, kernel)
+        rows = np.vstack([cosines / 50, np.sqrt(alpha / (4 * 20)) * np.eye(20)])
+        expected = nnls(rows, np.append(exact / 50, np.zeros(20)))[0]
+        np.testing.assert_allclose(Stein(alphas=[alpha]).weigh(W, kernel, X, rng), expected, atol=1e-8)
+
+    @pytest.mark.parametrize("sampler", ["mc", "orthogonal"])
+    def test_all_pairs_equal_points(self, sampler, rng):
+        X, kernel = clustered(rng, n=60), Gaussian()
+        W = SAMPLERS[sampler]().sample(kernel, 30, X, rng)
+        points = Stein(alphas=[0.5]).weigh(W, kernel, X, rng)
+        pairs = Stein(sketch="pairs", n_pairs=60**2, alphas=[0.5]).weigh(W, kernel, X, rng)
+        np.testing.assert_allclose(pairs, points, rtol=1e-6, atol=1e-10)
+
+    @pytest.mark.parametrize("sampling", ["uniform", "row-norm"])
+    def test_many_sampled_pairs_approach_points(self, sampling, rng):
+        X, W, kernel = clustered(rng, n=150), rng.normal(size=(8, 6)), Gaussian()
+        points = Stein(alphas=[0.1]).weigh(W, kernel, X, rng)
+
+        def distance(n_pairs):
+            part = Stein(sketch="pairs", n_pairs=n_pairs, sampling=sampling, alphas=[0.1])
+            return np.mean([np.linalg.norm(part.weigh(W, kernel, X, rng) - points) for _ in range(10)])
+
+        few, many = distance(200), distance(20_000)
+        assert many < 0.25 * few
+        assert many < 0.05 * np.linalg.norm(points)
+
+    def test_row_norm_weights_make_the_sketch_unbiased(self, rng):
+        X, W, kernel = clustered(rng, n=20), 3 * rng.normal(size=(4, 6)), Gaussian()
+        cosines, exact = all_pairs(X, W, kernel)
+        norms = np.linalg.norm(cosines, axis=1)
+        assert norms.std() > 0.1 * norms.mean()
+        truth = PairStatistics.of_pairs(cosines, exact, np.ones(len(exact)))
+        sketches = [PairStatistics.of_pairs(*_row_norm_sample(W, kernel, X, 400, rng)) for _ in range(300)]
+        grams = np.array([sketch.gram for sketch in sketches])
+        deviation = np.abs(grams.mean(axis=0) - truth.gram) / (grams.std(axis=0) / np.sqrt(300))
+        assert deviation.max() < 4.5
+
+    def test_never_negative_where_plain_ridge_is(self, rng):
+        X, kernel = clustered(rng, n=300), Gaussian()
+        W = SAMPLERS["mc"]().sample(kernel, 128, X, rng)
+        cosines, exact = all_pairs(X[:80], W, kernel)
+        plain = np.linalg.solve(cosines.T @ cosines + 1e-3 * np.eye(128), cosines.T @ exact)
+        assert (plain < 0).mean() > 0.04
+        for sketch in ("points", "pairs"):
+            assert (Stein(sketch=sketch).weigh(W, kernel, X, rng) >= 0).all()
+
+    @pytest.mark.parametrize("sketch", ["points", "pairs"])
+    @pytest.mark.parametrize("n", [4, 10, 50, 300])
+    def test_not_worse_than_uniform_on_other_rows(self, sketch, n):
+        """Averaged over draws; with few rows the held-out pairs keep the weights near uniform."""
+        ratios = []
+        for seed in range(12):
+            rng = np.random.default_rng(seed)
+            X, kernel = clustered(rng, n=n + 300), Gaussian()
+            train, test = X[:n], X[n:]
+            W = SAMPLERS["orthogonal"]().sample(kernel, 48, X, rng)
+            held = point_statistics(test, W, kernel)
+            weights = Stein(sketch=sketch).weigh(W, kernel, train, rng)
+            ratios.append(np.sqrt(held.risk(weights) / held.risk(np.full(48, 1 / 48))))
+        assert np.mean(ratios) < (1.1 if n < 10 else 0.95)
+
+    def test_more_rows_take_the_weights_further_from_uniform(self, rng):
+        kernel, W = Gaussian(), SAMPLERS["mc"]().sample(Gaussian(), 64, np.zeros((1, 6)), rng)
+        spreads = [np.std(64 * Stein().weigh(W, kernel, clustered(rng, n=n), rng)) for n in (6, 2000)]
+        assert spreads[1] > 2 * spreads[0]
+
+    def test_sparse_equals_dense(self, rng):
+        X = sparse.random_array((100, 6), density=0.5, rng=rng, format="csr")
+        W = rng.normal(size=(10, 6))
+        for part in (Stein(), Stein(sketch="pairs"), Stein(sketch="pairs", sampling="row-norm"), Quadrature()):
+            dense, from_csr = (part.weigh(W, Gaussian(), data, np.random.default_rng(0)) for data in (X.toarray(), X))
+            np.testing.assert_allclose(from_csr, dense, rtol=1e-5, atol=1e-9)
+
+    @pytest.mark.parametrize("part", [Stein(), Stein(sketch="pairs"), Shrinkage(), Quadrature(), Uniform()], ids=str)
+    @pytest.mark.parametrize("n", [1, 2, 3])
+    def test_a_few_equal_rows(self, part, n, rng):
+        weights = part.weigh(rng.normal(size=(9, 2)), Gaussian(), np.ones((n, 2)), rng)
+        assert np.isfinite(weights).all()
+        assert (weights >= 0).all()
+
+    @pytest.mark.parametrize("alphas", [[], [-1.0], [np.inf]])
+    def test_bad_alphas(self, alphas, rng):
+        with pytest.raises(ValueError, match="`alphas` must be a non-empty sequence of non-negative numbers"):
+            Stein(alphas=alphas).weigh(np.ones((2, 2)), Gaussian(), np.ones((3, 2)), rng)
+
+
+def test_equal_rows_are_one_row_that_counts_often():
+    features = FourierFeatures(n_frequencies=16, random_state=0).fit(np.ones((200, 2)))
+    assert features.weights_.sum() == pytest.approx(1.0, rel=1e-2)
+    assert features.kernel_error(np.ones((200, 2)), random_state=0).error < 0.01
