@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from threadpoolctl import threadpool_limits
 
 from bochner import FourierFeatures
-from bochner.feature_maps.fourier import fourier_map
+from bochner.feature_maps import fourier_map
 from bochner.kernels import KERNELS, IsotropicKernel, Matern
 from bochner.samplers import Orthogonal, Sobol
 from bochner.weightings import Matrix, Quadrature, Stein

@@ -5,7 +5,7 @@ from scipy import integrate, linalg, sparse
 from scipy.optimize import nnls
 
 from bochner import FourierFeatures
-from bochner.feature_maps.fourier import fourier_map
+from bochner.feature_maps import fourier_map
 from bochner.kernels import KERNELS, Gaussian
 from bochner.samplers import SAMPLERS
 from bochner.weightings import (

@@ -20,7 +20,7 @@ from sklearn.utils import assert_all_finite, check_array, check_random_state
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bochner.feature_maps.fourier import BlockMap, fourier_map
+from bochner.feature_maps import FourierMap, fourier_map
 from bochner.kernel_error import KernelError, estimate_kernel_error, sampled_error
 from bochner.kernels import KERNELS, Kernel
 from bochner.learning.length_scales import LabelledRows, Learned, LearnedLengthScales, regression_targets
@@ -406,15 +406,15 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         weights = self.weights_.astype(np.float64)
         if self.matrix_ is None:
             return lambda x, y: np.asarray(np.cos((x - y) @ frequencies.T) @ weights)
-        block_map = BlockMap(frequencies, weights, self.matrix_.astype(np.float64))
-        return lambda x, y: np.einsum("ij,ij->i", block_map.new(x), block_map.new(y))
+        block_map = FourierMap(frequencies, weights, self.matrix_.astype(np.float64))
+        return lambda x, y: np.einsum("ij,ij->i", block_map.features(x), block_map.features(y))
 
     def _map(self, X: Any, out: Array | None = None) -> Array:
         return fourier_map(X, self._frequencies, self.weights_, out, self.matrix_)
 
-    def _block_map(self) -> BlockMap:
+    def _block_map(self) -> FourierMap:
         """The map for blocks of validated rows, for who sums over them instead of holding the features."""
-        return BlockMap(self._frequencies, self.weights_, self.matrix_)
+        return FourierMap(self._frequencies, self.weights_, self.matrix_)
 
     @property
     def relevance_(self) -> Floats:

@@ -19,8 +19,8 @@ from scipy.optimize import nnls
 from scipy.spatial.distance import pdist, squareform
 from sklearn.base import BaseEstimator
 
+from bochner.feature_maps import fourier_map
 from bochner.feature_maps.compression import best_matrix, principal_components
-from bochner.feature_maps.fourier import fourier_map
 from bochner.kernels import Kernel, kernel_matrix
 from bochner.rows import (
     Floats,

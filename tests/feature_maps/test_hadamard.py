@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.linalg import hadamard
 
 from bochner import FourierFeatures
-from bochner.feature_maps.fourier import fourier_map
+from bochner.feature_maps import fourier_map
 from bochner.feature_maps.hadamard import HadamardFrequencies
 from bochner.kernels import KERNELS, Gaussian, IsotropicKernel, Laplacian, Matern
 from bochner.samplers import Sorf

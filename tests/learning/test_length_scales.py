@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC, RelevanceDisplay
-from bochner.feature_maps.fourier import fourier_map
+from bochner.feature_maps import fourier_map
 from bochner.kernels import KERNELS
 from bochner.learning import LearnedLengthScales, MarginalLikelihood
 from bochner.learning.length_scales import LabelledRows, LearningProblem

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bochner.feature_maps.fourier import fourier_map
+from bochner.feature_maps import fourier_map
 from bochner.kernels import KERNELS, Gaussian
 from bochner.learning.refinement import KernelObjective, refine
 

@@ -17,8 +17,8 @@ from pyarrow import parquet
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
-import bochner.cli.table_commands
 import bochner.cli.cluster
+import bochner.cli.table_commands
 import bochner.tables.parquet_folder
 import bochner.tables.reader
 from bochner.cli import app

@@ -18,7 +18,8 @@ from scipy import sparse
 from scipy.optimize import Bounds, minimize
 from sklearn.base import BaseEstimator, clone
 
-from bochner.feature_maps.fourier import GRAM_ROWS, BlockMap, add_moments
+from bochner.feature_maps import FourierMap, add_moments
+from bochner.feature_maps.feature_map import GRAM_ROWS
 from bochner.learning.objectives import OBJECTIVES, Objective, Slope, held_out_error
 from bochner.learning.ridge import cross_validated_errors
 from bochner.length_scales import median_distance
@@ -192,11 +193,11 @@ class LearningProblem:
 
     def moments(self, length_scales: Floats) -> Floats:
         """Second moments of [z, 1, y] for each fold, those of the rows held out last, if there are any."""
-        block_map = self._block_map()
-        width = block_map.width + 1 + self.n_targets
+        feature_map = self._feature_map()
+        width = feature_map.width + 1 + self.n_targets
         totals = np.zeros((int(self.folds.max()) + 1, width, width))
         scaled = ScaledRows(self.rows.X, length_scales)
-        add_moments(totals, block_map, scaled, self.rows.targets, self.rows.weights, self.folds, GRAM_ROWS)
+        add_moments(totals, feature_map, scaled, self.rows.targets, self.rows.weights, self.folds, GRAM_ROWS)
         return totals
 
     def evaluate(self, objective: Objective, length_scales: Floats, alpha: float) -> Evaluation:
@@ -209,19 +210,19 @@ class LearningProblem:
 
     def _gradient(self, length_scales: Floats, slope: Slope) -> Floats:
         """Derivatives of the objective with that slope in the logarithms of the length scales."""
-        scaled, block_map = ScaledRows(self.rows.X, length_scales), self._block_map()
+        scaled, feature_map = ScaledRows(self.rows.X, length_scales), self._feature_map()
         n_rows, n_frequencies = self.rows.X.shape[0], len(self.frequencies)
         n_seen = int(np.searchsorted(self.folds, len(slope.left)))
         in_phases = np.zeros((n_rows, n_frequencies))
 
         def work(span: slice) -> None:
-            features = block_map.new(scaled[span])
+            features = feature_map.features(scaled[span])
             rows = np.column_stack([features, np.ones(len(features)), self.rows.targets[span]])
             if self.rows.weights is not None:
                 rows *= self.rows.weights[span, None]
             for fold in np.unique(self.folds[span]).tolist():
                 own = self.folds[span] == fold
-                in_features = rows[own] @ slope.left[fold] @ slope.right[fold, : block_map.width].T
+                in_features = rows[own] @ slope.left[fold] @ slope.right[fold, : feature_map.width].T
                 cosines, sines = np.hsplit(features[own], 2)
                 in_cosines, in_sines = np.hsplit(in_features, 2)
                 in_phases[span][own] = in_sines * cosines - in_cosines * sines
@@ -234,8 +235,8 @@ class LearningProblem:
 
         return sum_over_spans(part, n_frequencies, 32)
 
-    def _block_map(self) -> BlockMap:
-        return BlockMap(self.frequencies, np.full(len(self.frequencies), 1.0 / len(self.frequencies)))
+    def _feature_map(self) -> FourierMap:
+        return FourierMap(self.frequencies, np.full(len(self.frequencies), 1.0 / len(self.frequencies)))
 
 
 class LearnedLengthScales(BaseEstimator):

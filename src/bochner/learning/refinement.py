@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from bochner.feature_maps.fourier import fourier_map
+from bochner.feature_maps import fourier_map
 from bochner.kernels import Kernel, kernel_matrix
 from bochner.rows import Floats, Rows, shuffled_sample, sum_over_spans
 

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bochner.feature_maps.fourier import map_features
+from bochner.feature_maps import apply_to_features
 from bochner.fourier_features import FourierFeatures
 from bochner.linear_models.folds import ClassCounts, InTurn, StratifiedFolds, fold_numbers, n_folds_of
 from bochner.linear_models.training_sets import Batch, MemorySet, PiecedSet, TrainingSet, class_counts
@@ -377,7 +377,7 @@ def indicators(labels: Indices, n_classes: int) -> Floats:
 def _finished_scores(
     features: FourierFeatures, coef: Floats, intercept: Floats, finish: Callable[[Floats], Any] | None, X: Any
 ) -> Any:
-    scores = map_features(features._block_map(), X, coef.shape[1], lambda columns: columns @ coef)
+    scores = apply_to_features(features._block_map(), X, coef.shape[1], lambda columns: columns @ coef)
     scores += intercept
     scores = scores.astype(X.dtype, copy=False)
     return scores if finish is None else finish(scores)

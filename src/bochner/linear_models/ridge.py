@@ -19,7 +19,8 @@ from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bochner.feature_maps.fourier import SPAN_ROWS, add_moments, map_features
+from bochner.feature_maps import add_moments, apply_to_features
+from bochner.feature_maps.moments import SPAN_ROWS
 from bochner.fourier_features import FourierFeatures
 from bochner.learning.ridge import RidgeSolution, cross_validated_errors, generalised_errors, ridge_solution, spread
 from bochner.linear_models.folds import InTurn, KFolds, check_folds, fold_numbers, n_folds_of
@@ -652,7 +653,7 @@ def _with_deviations(features: FourierFeatures, solution: RidgeSolution, X: Any)
     def both(columns: Floats) -> Floats:
         return np.hstack([columns @ solution.coef + solution.intercept, np.sqrt(solution.variance(columns))])
 
-    found = map_features(features._block_map(), X, 2 * len(solution.intercept), both)
+    found = apply_to_features(features._block_map(), X, 2 * len(solution.intercept), both)
     return found.astype(X.dtype, copy=False)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
 
-from bochner.feature_maps.fourier import SPAN_ROWS
+from bochner.feature_maps.moments import SPAN_ROWS
 from bochner.linear_models.folds import ClassCounts, Dealing, InTurn
 from bochner.progress import tracked
 from bochner.rows import (

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The interface between features and linear models: a prepared map that writes features block by block.
+
+A linear model needs four things of its features: how many there are, their dtype, a check of new rows, and a way to
+write the features of a block of rows. `FeatureMap` is that interface. Our own transformers have a compiled map as
+`feature_map_`; every other scikit-learn transformer takes part through `TransformerMap`, which calls its `transform`.
+"""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bochner.rows import Array, Floats, for_each_span, is_sparse, row_spans, to_dense
+
+__all__ = ["FeatureMap", "TransformerMap", "apply_to_features", "map_rows"]
+
+GRAM_ROWS = 1024  # rows per matrix product of a sum: enough for its speed, and little memory
+BLOCK_BYTES = 1 << 20
+
+
+class FeatureMap(ABC):
+    """A map from validated rows to features, ready for blocks of rows.
+
+    Subclasses set the attributes and write `write`. A map is read-only after its construction, so that several threads
+    can use it at a time.
+
+    Attributes
+    ----------
+    width : int
+        Number of features.
+    dtype : dtype
+        The dtype of rows and features.
+    block_rows : int
+        How many rows to write at a time.
+    """
+
+    width: int
+    dtype: np.dtype[Any]
+    block_rows: int
+
+    def __init__(self) -> None:
+        self._local = threading.local()  # buffers of each thread: new memory costs page faults
+
+    @abstractmethod
+    def write(self, X: Any, out: Array) -> None:
+        """Write the features of the rows of X into `out`, of shape (n_rows, width), in the calling thread."""
+
+    def check(self, X: Any) -> None:  # noqa: B027
+        """Raise a ValueError for rows that the map cannot represent; any rows are accepted by default."""
+
+    def features(self, X: Any) -> Array:
+        """Return the features of the rows of X, computed in the calling thread."""
+        out = np.empty((X.shape[0], self.width), dtype=self.dtype)
+        self.write(X, out)
+        return out
+
+    def features64(self, X: Any) -> Floats:
+        """Return the features of up to GRAM_ROWS rows in float64, in a buffer that the next call in a thread reuses."""
+        wide = self._buffer("float64", self.width, GRAM_ROWS, np.float64)[: X.shape[0]]
+        if self.dtype == np.float64:
+            self.write(X, wide)
+        else:
+            narrow = self._buffer("narrow", self.width, GRAM_ROWS)[: X.shape[0]]
+            self.write(X, narrow)
+            wide[...] = narrow
+        return wide
+
+    def _buffer(self, name: str, width: int, n_rows: int | None = None, dtype: Any = None) -> Array:
+        """Return the calling thread's array of that name, with `block_rows` rows unless `n_rows` is given."""
+        if not hasattr(self._local, name):
+            setattr(self._local, name, np.empty((n_rows or self.block_rows, width), dtype=dtype or self.dtype))
+        buffer: Array = getattr(self._local, name)
+        return buffer
+
+
+class TransformerMap(FeatureMap):
+    """The map of a fitted scikit-learn transformer, through its `transform`.
+
+    Parameters
+    ----------
+    transformer : object
+        A fitted transformer. Its `transform` is called on blocks of rows, in several threads.
+    rows : {ndarray, CSR matrix} of shape (n_samples, n_features)
+        At least one row, to see the width and the dtype of the features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.preprocessing import PolynomialFeatures
+    >>> from bochner.feature_maps import TransformerMap
+    >>> X = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> TransformerMap(PolynomialFeatures().fit(X), X).features(X[1:])
+    array([[ 1.,  3.,  4.,  9., 12., 16.]])
+    """
+
+    def __init__(self, transformer: Any, rows: Any) -> None:
+        super().__init__()
+        self.transformer = transformer
+        first = self._transform(rows[:1])
+        if first.ndim != 2 or first.dtype.kind not in "biuf":
+            raise ValueError(
+                f"`features`={transformer!r} must transform rows to columns of numbers. Its output has shape "
+                f"{first.shape} and dtype {first.dtype}."
+            )
+        self.width = first.shape[1]
+        self.dtype = first.dtype if first.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+        self.block_rows = max(GRAM_ROWS, BLOCK_BYTES // max(1, self.dtype.itemsize * self.width))
+
+    def write(self, X: Any, out: Array) -> None:
+        for rows in row_spans(X.shape[0], self.block_rows):
+            out[rows] = self._transform(X[rows])
+
+    def _transform(self, X: Any) -> Array:
+        features = self.transformer.transform(X)
+        return to_dense(features) if is_sparse(features) else np.asarray(features)
+
+
+def map_rows(feature_map: FeatureMap, X: Any, out: Array | None = None) -> Array:
+    """Map rows to features, blocks of rows in threads; nothing of the output's size is held beside it.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+        The map.
+    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
+        Rows of the map's dtype.
+    out : ndarray of shape (n_samples, width), default=None
+        Where to write: C-contiguous, of the map's dtype. None makes a new array.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, width)
+        The features.
+    """
+    shape = (X.shape[0], feature_map.width)
+    if out is None:
+        out = np.empty(shape, dtype=feature_map.dtype)
+    elif out.shape != shape or out.dtype != feature_map.dtype or not out.flags.c_contiguous or not out.flags.writeable:
+        raise ValueError(
+            f"`out` must be a writeable C-contiguous array of shape {shape} and dtype {feature_map.dtype}. Got shape "
+            f"{out.shape} and dtype {out.dtype} instead."
+        )
+    for_each_span(lambda span: feature_map.write(X[span], out[span]), X.shape[0], feature_map.block_rows)
+    return out
+
+
+def apply_to_features(feature_map: FeatureMap, X: Any, n_columns: int, function: Callable[[Floats], Floats]) -> Floats:
+    """Apply a function to the features of blocks of rows, in threads.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+        The map.
+    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
+        Rows of the map's dtype.
+    n_columns : int
+        Number of columns that the function returns.
+    function : callable
+        Takes features of shape (n_rows, width) in float64 and returns an array of shape (n_rows, n_columns).
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_columns)
+        What the function returned, in float64.
+    """
+    out = np.empty((X.shape[0], n_columns))
+
+    def work(span: slice) -> None:
+        for rows in row_spans(span.stop - span.start, feature_map.block_rows):
+            out[span][rows] = function(feature_map.features(X[span][rows]).astype(np.float64, copy=False))
+
+    for_each_span(work, X.shape[0], feature_map.block_rows)
+    return out
