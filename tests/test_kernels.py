@@ -38,18 +38,18 @@ SCIKIT_LEARN = [
 
 
 @pytest.mark.parametrize(("kernel", "reference"), SCIKIT_LEARN, ids=[str(kernel) for kernel, _ in SCIKIT_LEARN])
-def test_gram_equals_the_reference(rng, kernel, reference):
+def test_kernel_matrix_equals_reference(rng, kernel, reference):
     X, Y = rng.normal(size=(30, 4)), rng.normal(size=(20, 4))
     np.testing.assert_allclose(kernel(X, Y), reference(X, Y), rtol=1e-10, atol=1e-14)
 
 
 @pytest.mark.parametrize("kernel", ALL, ids=str)
 class TestKernel:
-    def test_one_at_zero_and_at_most_one(self, kernel, rng):
+    def test_values_are_one_at_zero_and_at_most_one(self, kernel, rng):
         assert kernel.at(np.zeros((1, 5))) == pytest.approx([1.0])
         assert (kernel.at(rng.normal(size=(100, 5))) <= 1).all()
 
-    def test_gram_equals_values_at_differences(self, kernel, rng):
+    def test_kernel_matrix_equals_values_at_differences(self, kernel, rng):
         X, Y = 100 + rng.normal(size=(12, 3)), 100 + rng.normal(size=(9, 3))
         expected = kernel.at((X[:, None] - Y).reshape(-1, 3)).reshape(12, 9)
         np.testing.assert_allclose(kernel(X, Y), expected, rtol=1e-9)
@@ -69,10 +69,10 @@ class TestKernel:
         kernel(X)
         kernel.at(X)
 
-    def test_far_apart_is_zero_without_a_warning(self, kernel):
+    def test_distant_rows_have_kernel_zero_without_warning(self, kernel):
         assert kernel.at(np.full((1, 3), 1e100)) == pytest.approx([0.0], abs=1e-25)
 
-    def test_frequencies_are_finite_at_the_edges_of_the_cube(self, kernel):
+    def test_frequencies_are_finite_at_extreme_uniforms(self, kernel):
         edges = np.array([2.0**-53, 0.5, 1 - 2.0**-53])
         uniforms = np.repeat(edges[:, None], kernel.uniform_dim(3), axis=1)
         frequencies = kernel.frequencies(uniforms)
@@ -81,8 +81,8 @@ class TestKernel:
         np.testing.assert_allclose(frequencies[1], 0.0, atol=1e-12)
 
     @pytest.mark.parametrize("bandwidth", [0.3, 1.0, 4.0])
-    def test_embedding_in_one_dimension_equals_the_integral_over_uniforms(self, kernel, bandwidth):
-        """The integral over the law of w is one over the uniforms that make w."""
+    def test_embedding_in_one_dimension_equals_integral_over_uniforms(self, kernel, bandwidth):
+        """The integral over the spectral distribution is an integral over the uniforms that determine w."""
         points = np.array([[0.0], [0.7], [-2.5]])
         dim = kernel.uniform_dim(1)
         n_nodes = 700 if dim == 2 else 200_000
@@ -90,11 +90,11 @@ class TestKernel:
         grid = np.stack(np.meshgrid(*[midpoints] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
         w = kernel.frequencies(grid)[:, 0]
         expected = [np.mean(np.exp(-((w - p) ** 2) / (2 * bandwidth**2))) for p in points[:, 0]]
-        np.testing.assert_allclose(np.exp(kernel.log_embedding(points, bandwidth)), expected, rtol=2e-3)
+        np.testing.assert_allclose(np.exp(kernel.log_embedding(points, [bandwidth])[0]), expected, rtol=2e-3)
 
 
 @pytest.mark.parametrize("bandwidth", [0.5, 2.0])
-def test_gaussian_embedding_in_two_dimensions_equals_a_double_integral(bandwidth):
+def test_gaussian_embedding_in_two_dimensions_equals_double_integral(bandwidth):
     point = np.array([0.8, -0.4])
 
     def integrand(y, x):
@@ -102,19 +102,19 @@ def test_gaussian_embedding_in_two_dimensions_equals_a_double_integral(bandwidth
         return prior * np.exp(-((x - point[0]) ** 2 + (y - point[1]) ** 2) / (2 * bandwidth**2))
 
     expected = integrate.dblquad(integrand, -9, 9, -9, 9)[0]
-    assert np.exp(Gaussian().log_embedding(point[None], bandwidth)) == pytest.approx([expected], rel=1e-7)
+    assert np.exp(Gaussian().log_embedding(point[None], [bandwidth])[0]) == pytest.approx([expected], rel=1e-7)
 
 
 def test_embedding_in_many_dimensions_does_not_underflow():
     frequencies = np.random.default_rng(0).normal(size=(4, 5000))
-    logs = Gaussian().log_embedding(frequencies, 0.1)
+    logs = Gaussian().log_embedding(frequencies, [0.1])
     assert np.isfinite(logs).all()
     assert (logs < -1000).all()
 
 
 @pytest.mark.parametrize("kernel", ISOTROPIC, ids=str)
 @pytest.mark.parametrize("n_features", [1, 2, 17])
-def test_radii_have_the_law_of_the_norms_of_frequencies(kernel, n_features, rng):
+def test_radii_have_the_distribution_of_frequency_norms(kernel, n_features, rng):
     radii = kernel.radii(rng.random((4000, kernel.radial_dim)), n_features)
     norms = np.linalg.norm(kernel.frequencies(rng.random((4000, kernel.uniform_dim(n_features)))), axis=1)
     assert stats.ks_2samp(radii, norms).pvalue > 1e-3
@@ -122,24 +122,24 @@ def test_radii_have_the_law_of_the_norms_of_frequencies(kernel, n_features, rng)
 
 
 @pytest.mark.parametrize(
-    ("kernel", "law"),
+    ("kernel", "distribution"),
     [(Gaussian(), stats.norm()), (Laplacian(), stats.cauchy()), (Cauchy(), stats.laplace())],
     ids=lambda part: type(part).__name__,
 )
-def test_coordinates_are_quantiles_of_the_spectral_law(kernel, law):
+def test_coordinates_are_quantiles_of_the_spectral_distribution(kernel, distribution):
     uniforms = np.array([[1e-12], [0.01], [0.3], [0.5], [0.9], [1 - 1e-9]])
-    np.testing.assert_allclose(kernel.frequencies(uniforms), law.ppf(uniforms), rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(kernel.frequencies(uniforms), distribution.ppf(uniforms), rtol=1e-6, atol=1e-12)
 
 
 @pytest.mark.parametrize("nu", [1e-3, 0.02])
-def test_rough_matern_frequencies_stay_finite(nu):
+def test_matern_frequencies_are_finite_for_small_nu(nu):
     frequencies = Matern(nu=nu).frequencies(np.full((1, 3), 1e-9))
     assert np.isfinite(frequencies).all()
 
 
 @pytest.mark.parametrize("nu", [0.3, 3.3, 9.9, 10.1, 40.0, 100.0])
-def test_matern_is_smooth_and_close_to_its_neighbours_everywhere(nu):
-    """No jump where the series near 0 hands over to the Bessel function, and no overflow."""
+def test_matern_is_continuous_and_decreasing(nu):
+    """There is no jump between the series near 0 and the Bessel function, and no overflow."""
     values = Matern(nu=nu).at(np.geomspace(1e-12, 30, 4000)[:, None])
     assert np.isfinite(values).all()
     assert (np.diff(values) <= 1e-12).all()
@@ -150,8 +150,8 @@ def test_matern_is_smooth_and_close_to_its_neighbours_everywhere(nu):
 
 @pytest.mark.parametrize("kernel", [Exponential(), Matern(nu=1.5), RationalQuadratic(alpha=0.5)], ids=str)
 @pytest.mark.parametrize("n_features", [8, 784])
-def test_embedding_of_a_mixture_in_many_dimensions(kernel, n_features, rng):
-    """Against a fine integral over the logarithm of the mixing scale."""
+def test_embedding_in_many_dimensions_equals_integral_over_scales(kernel, n_features, rng):
+    """The reference is a fine numerical integral over the logarithm of the scale."""
     frequencies = kernel.frequencies(rng.random((50, kernel.uniform_dim(n_features))))
     bandwidth = np.sqrt(n_features)
     x = np.linspace(-36, 36, 400_001)
@@ -160,7 +160,13 @@ def test_embedding_of_a_mixture_in_many_dimensions(kernel, n_features, rng):
     for w in frequencies[:5]:
         logs = n_features / 2 * np.log(bandwidth**2 / (bandwidth**2 + c2)) - w @ w / (2 * (bandwidth**2 + c2))
         expected = np.logaddexp.reduce(logs + np.log(u * (1 - u))) + np.log(x[1] - x[0])
-        np.testing.assert_allclose(kernel.log_embedding(w[None], bandwidth), [expected], atol=1e-3)
+        np.testing.assert_allclose(kernel.log_embedding(w[None], [bandwidth]), [[expected]], atol=1e-3)
+
+
+def test_embedding_at_several_bandwidths_equals_single_bandwidths(rng):
+    kernel, frequencies, bandwidths = Matern(), rng.normal(size=(7, 3)), [0.1, 1.0, 5.0]
+    expected = [kernel.log_embedding(frequencies, [bandwidth])[0] for bandwidth in bandwidths]
+    np.testing.assert_array_equal(kernel.log_embedding(frequencies, bandwidths), expected)
 
 
 @pytest.mark.parametrize("kernel", ISOTROPIC, ids=str)

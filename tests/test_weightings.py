@@ -94,7 +94,7 @@ class TestNonnegativeRidge:
         np.testing.assert_allclose(nonnegative_ridge(np.ones((4, 4)), np.ones(4), 1e-6).sum(), 1.0, rtol=1e-5)
         points = rng.normal(size=(150, 2))
         gram = Gaussian()(points / 20) + 1e-10 * np.eye(150)
-        target = np.exp(Gaussian().log_embedding(points, 20.0))
+        target = np.exp(Gaussian().log_embedding(points, [20.0])[0])
         weights = nonnegative_ridge(gram, target, 0.0)
         gradient = gram @ weights - target
         assert (weights >= 0).all()
@@ -178,7 +178,7 @@ class TestQuadrature:
         W, kernel = rng.normal(size=(60, 3)), Gaussian()
         squared = np.sum((W[:, None] - W) ** 2, axis=-1)
         unit = np.sqrt(np.median(squared[squared > 0]))
-        covariance, embedding = np.exp(-squared / (2 * unit**2)), np.exp(kernel.log_embedding(W, unit))
+        covariance, embedding = np.exp(-squared / (2 * unit**2)), np.exp(kernel.log_embedding(W, [unit])[0])
         assert (np.linalg.solve(covariance, embedding) < 0).any()
         weights = Quadrature(bandwidths=[1.0]).weigh(W, kernel, rng.normal(size=(20, 3)), rng)
         gradient = covariance @ weights - embedding

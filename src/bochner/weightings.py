@@ -242,7 +242,11 @@ class Quadrature(Weighting):
         squared = squareform(pdist(frequencies, "sqeuclidean"))
         apart = squared[squared > 0.0]
         unit = float(np.sqrt(np.median(apart))) if len(apart) else 1.0
-        rules = [_QuadratureRule.at(unit * bandwidth, frequencies, kernel, squared) for bandwidth in bandwidths]
+        log_embeddings = kernel.log_embedding(frequencies, unit * bandwidths)
+        rules = [
+            _QuadratureRule.at(bandwidth, log_embedding, squared)
+            for bandwidth, log_embedding in zip((unit * bandwidths).tolist(), log_embeddings, strict=True)
+        ]
         if self.selection == "pairs" or len(frequencies) == 1:  # one value has no length scale to be likely
             best = min(rules, key=lambda rule: statistics.risk(rule.weights))
         else:
@@ -266,10 +270,9 @@ class _QuadratureRule:
     jitter: float
 
     @classmethod
-    def at(cls, bandwidth: float, frequencies: Floats, kernel: Kernel, squared: Floats) -> "_QuadratureRule":
+    def at(cls, bandwidth: float, log_embedding: Floats, squared: Floats) -> "_QuadratureRule":
         with np.errstate(over="ignore"):
             covariance = np.exp(-0.5 * np.square(np.sqrt(squared) / bandwidth))
-        log_embedding = kernel.log_embedding(frequencies, bandwidth)
         # In many dimensions the embedding underflows long before the ratios of its entries do.
         top = float(log_embedding.max())
         for jitter in JITTERS:
