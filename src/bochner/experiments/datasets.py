@@ -21,7 +21,7 @@ from bochner.experiments import formats
 from bochner.experiments.downloads import Track, fetch, untracked
 from bochner.rows import Array, Floats, Indices
 from bochner.table_models.models import MOST_WHOLE_NUMBERS
-from bochner.tables.survey import MOST_CLASSES
+from bochner.tables.survey import MAX_CLASSES
 
 __all__ = ["NAMES", "Split", "digits", "load", "split"]
 
@@ -130,9 +130,9 @@ def _recognised(name: str, y: Array) -> tuple[Task, Array]:
     if len(values) == 1:
         raise ValueError(f"The target of {name} has one value only, {values[0]}: there is nothing to learn.")
     is_text = y.dtype.kind != "f"
-    if is_text and len(values) > MOST_CLASSES:
+    if is_text and len(values) > MAX_CLASSES:
         raise ValueError(
-            f"The target of {name} holds text with {len(values)} different values; at most {MOST_CLASSES} can be told "
+            f"The target of {name} holds text with {len(values)} different values; at most {MAX_CLASSES} can be told "
             f"apart: give another --target, or make numbers of it."
         )
     if is_text or (len(values) <= MOST_WHOLE_NUMBERS and bool((values == np.round(values)).all())):

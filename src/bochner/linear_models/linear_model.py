@@ -190,7 +190,7 @@ class Head(BaseEstimator):
             )
         self._forget()
         found = survey(table, self._seeded(None if self.features is None else self.features.random_state))
-        encoding = found.encoding(standardise=False)
+        encoding = found.encoding(standardize=False)
         classes = found.classes(table) if is_classifier(self) else None
         sample = found.sample
         self._learn(EncodedTable(table, encoding), encoding.encode(sample.cells()), sample.targets, classes)

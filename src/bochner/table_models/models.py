@@ -26,7 +26,7 @@ from bochner.samplers import SAMPLERS
 from bochner.tables.encoding import EncodedTable, Encoding
 from bochner.tables.parquet_folder import EncodedPieces, ParquetFolder
 from bochner.tables.reader import Chunk, Table
-from bochner.tables.survey import Sample, Survey
+from bochner.tables.survey import ColumnMoments, Sample, Survey
 from bochner.weightings import WEIGHTINGS
 
 __all__ = [
@@ -124,7 +124,7 @@ class TableTraining:
     @property
     def encoding(self) -> Encoding:
         """How rows become numbers."""
-        return self.survey.encoding(standardise=True)
+        return self.survey.encoding(standardize=True)
 
     def model(self, table: Table) -> TableModel:
         """The model, once the training is through."""
@@ -390,7 +390,7 @@ def _names(*kinds: type) -> set[str]:
 
 # What a model file may hold beside numbers, text and scikit-learn's own estimators.
 TRUSTED = _names(
-    *(TableModel, Training, Settings, Survey, Sample, Encoding, FourierFeatures),
+    *(TableModel, Training, Settings, Survey, Sample, ColumnMoments, Encoding, FourierFeatures),
     *(FourierRidge, FourierRidgeClassifier, FourierSVC, *STATE_TYPES),
     *(*KERNELS.values(), *SAMPLERS.values(), *WEIGHTINGS.values(), *LEARNERS.values(), *OBJECTIVES.values()),
 ) | {"bochner.feature_maps.hadamard.HadamardFrequencies"}

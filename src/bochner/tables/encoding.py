@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rows of a table as rows of numbers."""
+"""Encoding of table cells as rows of numbers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,28 +9,39 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bochner.rows import Array
+from bochner.tables.reader import Chunk, Table, import_pyarrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
-from bochner.tables.reader import Chunk, Table, arrow
 
 __all__ = ["EncodedTable", "Encoding"]
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """How rows of a table become rows of numbers: numeric columns standardised, text columns one column a category.
+    """Standardization of numeric columns and one-hot encoding of text columns.
 
     Attributes
     ----------
     numeric : list of str
-        Columns with numbers.
+        Names of the numeric columns.
     categories : dict of str to list of str
-        The values of each column with text. A value that is not among them makes zeros.
+        The categories of each text column. A value that is not among them is encoded as zeros.
     mean, scale : ndarray of shape (len(numeric),)
-        What is subtracted from numeric columns, and what they are divided by then.
+        The value that is subtracted from each numeric column, and the value that it is then divided by.
     single : bool
-        Whether the numbers are float32.
+        Whether the encoded rows are float32 instead of float64.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from bochner.tables.encoding import Encoding
+    >>> encoding = Encoding(["size"], {"color": ["blue", "red"]}, mean=[2.0], scale=[0.5], single=False)
+    >>> encoding.names
+    ['size', 'color=blue', 'color=red']
+    >>> encoding.encode(pa.RecordBatch.from_pydict({"size": [3.0, 2.0], "color": ["red", "green"]}))
+    array([[2., 0., 1.],
+           [0., 0., 0.]])
     """
 
     numeric: list[str]
@@ -41,25 +52,24 @@ class Encoding:
 
     @property
     def names(self) -> list[str]:
-        """Names of the columns that `encode` makes."""
+        """Names of the encoded columns."""
         return [*self.numeric, *(f"{name}={value}" for name, values in self.categories.items() for value in values)]
 
     def open(self, path: str | PathLike[str], target: str | None = None) -> "EncodedTable":
-        """Another table with the same columns."""
+        """Open another table that has the same columns."""
         kinds = dict.fromkeys(self.numeric, "number") | dict.fromkeys(self.categories, "text")
         return EncodedTable(Table(path, target, kinds=kinds), self)
 
     def encode(self, cells: "pa.RecordBatch") -> Array:
-        """The cells as an array of numbers."""
-        pa = arrow()
+        """Return the cells as an array of shape (n_rows, len(names))."""
+        pa = import_pyarrow()
         encoded = np.zeros((cells.num_rows, len(self.names)), dtype=np.float32 if self.single else np.float64)
-        for place, name in enumerate(self.numeric):
+        for index, name in enumerate(self.numeric):
             column = cells.column(name).to_numpy(False).astype(np.float64)
-            encoded[:, place] = (column - self.mean[place]) / self.scale[place]
+            encoded[:, index] = (column - self.mean[index]) / self.scale[index]
         first = len(self.numeric)
         for name, values in self.categories.items():
-            known = pa.array(values, pa.string())
-            codes = pa.compute.index_in(cells.column(name), known).fill_null(-1).to_numpy(False)
+            codes = pa.compute.index_in(cells.column(name), pa.array(values, pa.string())).fill_null(-1).to_numpy(False)
             rows = np.flatnonzero(codes >= 0)
             encoded[rows, first + codes[rows]] = 1.0
             first += len(values)
@@ -68,12 +78,12 @@ class Encoding:
 
 @dataclass(frozen=True)
 class EncodedTable:
-    """A table whose rows come out as numbers."""
+    """A table with the encoding of its rows."""
 
     table: Table
     encoding: Encoding
 
     def batches(self, first_group: int = 0) -> Iterator[tuple[Chunk, Array]]:
-        """Chunks of the table, each with its rows encoded."""
+        """Yield the chunks of the table from a row group on, each with its encoded rows."""
         for chunk in self.table.chunks(first_group):
             yield chunk, self.encoding.encode(chunk.cells)

@@ -56,7 +56,7 @@ class ParquetFolder(Table):
             _check_alike(tables[0], table)
         self.files = [table.path for table in tables]
         self._ends = np.cumsum([table.n_rows for table in tables])
-        self._common_schema = _common_schema(tables)
+        self._opened = _common_schema(tables), [count for table in tables for count in table._row_counts or []]
         super().__init__(path, target, drop)
 
     def pieces(self) -> DaskPieces:
@@ -96,12 +96,8 @@ class ParquetFolder(Table):
         cells = pa.Table.from_pandas(frame, preserve_index=False).combine_chunks().to_batches()[0]
         return cells.cast(plain_schema(pa.schema([self.schema.field(name) for name in cells.schema.names])))
 
-    @property
-    def _is_parquet(self) -> bool:
-        return True
-
-    def _read_schema(self) -> "pa.Schema":
-        return self._common_schema
+    def _open(self) -> "tuple[pa.Schema, list[int]]":
+        return self._opened
 
     def _place(self, row: int) -> str:
         """The row in the file that has it."""
@@ -182,7 +178,7 @@ def _survey_of_piece(table: ParquetFolder, seed: int, first_row: int, frame: Any
 
 
 def _merged(table: ParquetFolder, left: Survey, right: Survey) -> Survey:
-    return left.merged(table, right)
+    return left.merge(table, right)
 
 
 def _parquet_files(path: Path) -> list[Path]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Parquet and CSV files as streams of rows: read a batch at a time, checked cell by cell."""
+"""Parquet and CSV files as streams of row batches, with every cell checked."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,16 +16,28 @@ from bochner.rows import Array
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Chunk", "Table", "arrow", "listed", "plain_schema"]
+__all__ = ["Chunk", "Table", "import_pyarrow", "join_names", "plain_schema"]
 
-BATCH_BYTES = 1 << 25  # cells that are read at a time
+BATCH_BYTES = 1 << 25  # of encoded rows per batch
 CSV_BLOCK_BYTES = 1 << 22
 NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+MAX_JOINED_NAMES = 20
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some consecutive rows: the group they belong to (the unit of resuming), the first one's number, the cells."""
+    """Consecutive rows of a table.
+
+    Attributes
+    ----------
+    group : int
+        Index of the group that the rows belong to: a row group of a Parquet file or a block of a CSV file. An
+        interrupted training is resumed at the beginning of a group.
+    first_row : int
+        Index of the first row in the table.
+    cells : RecordBatch
+        The cells.
+    """
 
     group: int
     first_row: int
@@ -38,19 +50,25 @@ class Table:
     Parameters
     ----------
     path : str or path
-        A ``.parquet`` or ``.csv`` file; a CSV file has a header.
+        A ``.parquet`` file, or a ``.csv`` file with a header.
     target : str, default=None
-        The column to predict, if there is one.
+        Name of the column to predict, if there is one.
     drop : sequence of str, default=()
-        Columns to leave out.
+        Names of columns to ignore.
     kinds : dict of str to {"number", "text"}, default=None
-        The columns to read, in that order, and what they must hold; None means all but the target and the dropped
-        ones, as they are.
+        The columns to read, in this order, with the kind that each must have. None reads all columns except the
+        target and the dropped ones.
 
     Attributes
     ----------
+    names : list of str
+        Names of all columns of the file.
     numeric, text : list of str
-        The columns with numbers (or booleans), and those with text, which are categories.
+        Names of the numeric (or boolean) columns and of the text columns to predict from.
+    target_is_text : bool
+        Whether the target column contains text.
+    batch_rows : int
+        Maximum number of rows per chunk of a Parquet file.
     """
 
     def __init__(
@@ -61,229 +79,202 @@ class Table:
         kinds: dict[str, str] | None = None,
     ) -> None:
         self.path = Path(path)
-        self._mostly_numbers: set[str] = set()
-        self.schema = self._read_schema()
-        self.names = self._read_names()
         self.target = target
-        for name in [*([] if target is None else [target]), *drop, *(kinds or [])]:
-            if name not in self.names:
-                raise ValueError(f"{self.path} has no column {name!r}; its columns are {listed(self.names)}.")
+        self.schema, self._row_counts = self._open()
+        self.names = list(self.schema.names)
+        self._check_names([*([] if target is None else [target]), *drop, *(kinds or [])])
         if kinds is None:
             kinds = {name: self._kind(name) for name in self.names if name not in (target, *drop)}
-        elif self._is_parquet:
+        elif not self._is_csv:  # the cells of a CSV file are converted to these kinds as they are read
             self._check_kinds(kinds)
         if not kinds:
-            raise ValueError(f"{self.path} has no column but {listed(self.names)}: nothing to predict from.")
+            raise ValueError(
+                f"{self.path} has no columns to predict from; besides the target and the dropped columns, at least one "
+                f"of {join_names(self.names)} is needed."
+            )
         self.numeric = [name for name, kind in kinds.items() if kind == "number"]
         self.text = [name for name, kind in kinds.items() if kind == "text"]
         self.target_is_text = target is not None and self._kind(target) == "text"
-        # A category is a column, and a column with text has some.
+        # One-hot encoding makes several columns of a text column; 16 is a guess that bounds the memory of a batch.
         self.batch_rows = max(1024, min(2**17, BATCH_BYTES // (8 * (len(self.numeric) + 16 * len(self.text)))))
 
     def chunks(self, first_group: int = 0) -> Iterator[Chunk]:
-        """The rows in pieces, from the beginning of a group on: a Parquet row group, or a block of a CSV file."""
-        read = self._parquet_chunks if self._is_parquet else self._csv_chunks
+        """Yield the rows in chunks with checked cells, from the beginning of a group on."""
         try:
-            yield from map(self.checked, read(self.columns, first_group))
-        except (arrow().ArrowException, OSError) as error:
-            self._explain(error)
+            yield from map(self.checked, self._csv_chunks(first_group) if self._is_csv else self._chunks(first_group))
+        except (import_pyarrow().ArrowException, OSError) as error:
+            raise self._read_error(error) from None
 
     def checked(self, chunk: Chunk) -> Chunk:
-        """A chunk whose cells are all there and finite, as plain numbers and text."""
-        self._check_cells(chunk)
+        """Return a chunk with plain column types; a missing or infinite cell raises an error that names its row."""
+        for name, column in zip(chunk.cells.schema.names, chunk.cells.columns, strict=True):
+            if column.null_count:
+                row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
+                raise self._cell_error(chunk.first_row + row, name, "the value is missing")
+            if import_pyarrow().types.is_floating(column.type):
+                values = np.asarray(column.to_numpy(False))
+                if not np.isfinite(values).all():
+                    row = int(np.flatnonzero(~np.isfinite(values))[0])
+                    raise self._cell_error(chunk.first_row + row, name, f"the value is {values[row]}")
         return replace(chunk, cells=chunk.cells.cast(plain_schema(chunk.cells.schema)))
 
     @property
     def columns(self) -> list[str]:
-        """The columns that are read: those with numbers, those with text, the target."""
+        """Names of the columns to read: numeric columns, text columns, target."""
         return [*self.numeric, *self.text, *([] if self.target is None else [self.target])]
 
     @property
     def n_rows(self) -> int | None:
-        """The number of rows, if the file tells."""
-        return int(self._parquet().metadata.num_rows) if self._is_parquet else None
+        """Number of rows; None for a CSV file, which does not record it."""
+        return None if self._row_counts is None else sum(self._row_counts)
 
     @property
     def n_groups(self) -> int | None:
-        """The number of groups, if the file tells."""
-        return int(self._parquet().num_row_groups) if self._is_parquet else None
+        """Number of groups; None for a CSV file, which does not record it."""
+        return None if self._row_counts is None else len(self._row_counts)
 
     def n_chunks(self, first_group: int = 0) -> int | None:
-        """The number of chunks from the beginning of a group on, if the file tells."""
-        if not self._is_parquet:
+        """Return the number of chunks from the beginning of a group on; None for a CSV file."""
+        if self._row_counts is None:
             return None
-        metadata = self._parquet().metadata
-        return sum(
-            -(-int(metadata.row_group(group).num_rows) // self.batch_rows)
-            for group in range(first_group, metadata.num_row_groups)
-        )
+        return sum(-(-n_rows // self.batch_rows) for n_rows in self._row_counts[first_group:])
 
     def target_values(self, chunk: Chunk) -> Array:
-        """The targets of a chunk: text, or numbers as the file has them."""
+        """Return the targets of a chunk: text, or numbers of the type that the file has."""
         column = chunk.cells.column(self.target)
         return np.asarray(column.to_pylist()) if self.target_is_text else np.asarray(column.to_numpy(False))
 
     def fingerprint(self) -> list[str]:
-        """What tells this file from another one or a later version of it."""
+        """Return what identifies this version of the file: its name, size, modification time, columns and types."""
         status = self.path.stat()
-        columns = [*self.numeric, *self.text, self.target]
-        return [
-            self.path.name,
-            str(status.st_size),
-            str(status.st_mtime_ns),
-            *map(str, columns),
-            str(self.schema.types),
-        ]
+        columns = [*self.numeric, *self.text, str(self.target)]
+        return [self.path.name, str(status.st_size), str(status.st_mtime_ns), *columns, str(self.schema.types)]
 
     @property
-    def _is_parquet(self) -> bool:
-        return self.path.suffix.lower() == ".parquet"
+    def _is_csv(self) -> bool:
+        return self._row_counts is None
 
-    def _parquet(self) -> Any:
-        from pyarrow import parquet
-
-        return parquet.ParquetFile(self.path, pre_buffer=False)
-
-    def _read_schema(self) -> "pa.Schema":
-        pa = arrow()
-        if self.path.suffix.lower() not in (".parquet", ".csv"):
-            raise ValueError(f"{self.path} is not a table that can be read; give a .parquet or .csv file.")
+    def _open(self) -> tuple["pa.Schema", list[int] | None]:
+        """Return the column types and the number of rows per group; None for a CSV file, which does not record it."""
+        suffix = self.path.suffix.lower()
+        if suffix not in (".parquet", ".csv"):
+            raise ValueError(f"{self.path} has an unsupported file type; give a .parquet or .csv file.")
         if not self.path.is_file():
             raise ValueError(f"{self.path} {'is a folder, not a file' if self.path.is_dir() else 'does not exist'}.")
         try:
-            schema = self._parquet().schema_arrow if self._is_parquet else self._read_csv_schema()
-        except (pa.ArrowException, OSError) as error:
-            self._explain(error)
+            return _open_parquet(self.path) if suffix == ".parquet" else (_infer_csv_schema(self.path), None)
+        except (import_pyarrow().ArrowException, OSError) as error:
+            raise self._read_error(error) from None
         except UnicodeDecodeError:
-            raise ValueError(f"{self.path} is not UTF-8 text; convert it.") from None
-        return schema
+            raise ValueError(f"{self.path} is not UTF-8 text; convert the file to UTF-8.") from None
 
-    def _read_names(self) -> list[str]:
-        names = list(self.schema.names)
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise ValueError(f"{self.path} has more than one column named {twice[0]!r}; rename one of them.")
-        if not self._is_parquet and len(names) == 1 and re.search("[;\t|]", names[0]):
-            raise ValueError(f"{self.path} has one column only, {names[0]!r}; separate the columns with commas.")
-        return names
+    def _check_names(self, requested: list[str]) -> None:
+        """Check that column names are unique and that the requested columns exist."""
+        duplicates = [name for name in self.names if self.names.count(name) > 1]
+        if duplicates:
+            raise ValueError(f"{self.path} has more than one column named {duplicates[0]!r}; rename one of them.")
+        if self._is_csv and len(self.names) == 1 and re.search("[;\t|]", self.names[0]):
+            raise ValueError(f"{self.path} has a single column, {self.names[0]!r}; separate the columns with commas.")
+        for name in requested:
+            if name not in self.names:
+                raise ValueError(f"{self.path} has no column {name!r}; its columns are {join_names(self.names)}.")
 
-    def _read_csv_schema(self) -> "pa.Schema":
-        pa = arrow()
-        reader = self._open_csv(None)
-        for cells in islice(reader, 1):
-            for name, column in zip(cells.schema.names, cells.columns, strict=True):
-                if pa.types.is_string(column.type):
-                    numbers = pa.compute.match_substring_regex(column, NUMBER)
-                    if 2 * (pa.compute.sum(numbers).as_py() or 0) > cells.num_rows:
-                        self._mostly_numbers.add(name)
-        return reader.schema
-
-    def _check_kinds(self, kinds: dict[str, str]) -> None:
-        for name, wanted in kinds.items():
-            if self._kind(name) != wanted:
-                found = {"number": "numbers", "text": "text"}
+    def _check_kinds(self, expected: dict[str, str]) -> None:
+        """Check that the columns have the kinds that a model was trained on."""
+        words = {"number": "numbers", "text": "text"}
+        for name, kind in expected.items():
+            if self._kind(name) != kind:
                 raise ValueError(
-                    f"{self.path}: column {name!r} holds {found[self._kind(name)]}, and the model was trained on "
-                    f"{found[wanted]}."
+                    f"{self.path}: column {name!r} contains {words[self._kind(name)]}, but the model was trained on "
+                    f"{words[kind]}."
                 )
 
     def _kind(self, name: str) -> str:
-        pa = arrow()
-        kind = self.schema.field(name).type
-        if pa.types.is_dictionary(kind):
-            kind = kind.value_type
-        tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
-        if any(test(kind) for test in tests):
+        """Return "number" or "text"; a column of any other type raises an error."""
+        types = import_pyarrow().types
+        column_type = self.schema.field(name).type
+        if types.is_dictionary(column_type):
+            column_type = column_type.value_type
+        numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
+        if any(has_kind(column_type) for has_kind in numeric):
             return "number"
-        if any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)):
-            # A slip among numbers does not make a category: reading it as a number says where it is.
-            return "number" if name in self._mostly_numbers else "text"
-        if pa.types.is_binary(kind) and not self._is_parquet:
-            raise ValueError(f"{self.path}: column {name!r} is not UTF-8 text; convert the file.")
-        raise ValueError(f"{self.path}: column {name!r} holds {kind}; make numbers or text of it, or drop it.")
+        if any(has_kind(column_type) for has_kind in (types.is_string, types.is_large_string, types.is_string_view)):
+            return "text"
+        if types.is_binary(column_type):
+            raise ValueError(
+                f"{self.path}: column {name!r} contains bytes that are not UTF-8 text; convert or drop it."
+            )
+        raise ValueError(
+            f"{self.path}: column {name!r} has type {column_type}; convert it to numbers or text, or drop it."
+        )
 
-    def _parquet_chunks(self, columns: list[str], first_group: int) -> Iterator[Chunk]:
-        file = self._parquet()
-        first_row = sum(file.metadata.row_group(group).num_rows for group in range(first_group))
-        for group in range(first_group, file.num_row_groups):
-            for cells in file.iter_batches(self.batch_rows, row_groups=[group], columns=columns):
-                yield Chunk(group, first_row, cells)
-                first_row += cells.num_rows
+    def _chunks(self, first_group: int) -> Iterator[Chunk]:
+        """Yield the rows of a Parquet file."""
+        from pyarrow.parquet import ParquetFile
 
-    def _csv_chunks(self, columns: list[str], first_group: int) -> Iterator[Chunk]:
+        row_counts = self._row_counts or []
+        first_row = sum(row_counts[:first_group])
+        with ParquetFile(self.path, pre_buffer=False) as file:
+            for group in range(first_group, len(row_counts)):
+                for cells in file.iter_batches(self.batch_rows, row_groups=[group], columns=self.columns):
+                    yield Chunk(group, first_row, cells)
+                    first_row += cells.num_rows
+
+    def _csv_chunks(self, first_group: int) -> Iterator[Chunk]:
+        """Yield the rows of a CSV file."""
+        pa = import_pyarrow()
+        text = [*self.text, *([self.target] if self.target_is_text else [])]
+        # Numbers are read as floats: a column of whole numbers in the first block may have fractions in a later one.
+        types = {name: pa.string() if name in text else pa.float64() for name in self.columns}
+        types |= {name: pa.bool_() for name in types if name not in text and self._is_boolean(name)}
         first_row = 0
-        for group, cells in enumerate(self._open_csv(columns)):
+        for group, cells in enumerate(_open_csv(self.path, types)):
             if group >= first_group:
                 yield Chunk(group, first_row, cells)
             first_row += cells.num_rows
 
-    def _open_csv(self, columns: list[str] | None) -> Any:
-        from pyarrow import csv
-
-        pa = arrow()
-        types = None
-        if columns is not None:
-            # Types are guessed from the first block; a later 0.5 must not break a column that began with whole numbers.
-            numeric = [*self.numeric, *([self.target] if self.target and not self.target_is_text else [])]
-            types = {name: pa.float64() if name in numeric else pa.string() for name in columns}
-            types |= {name: pa.bool_() for name in numeric if self.schema.field(name).type == pa.bool_()}
-        return csv.open_csv(
-            self.path,
-            # One thread knows the number of a row that is malformed.
-            read_options=csv.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False),
-            parse_options=csv.ParseOptions(newlines_in_values=True),
-            convert_options=csv.ConvertOptions(
-                column_types=types, include_columns=columns, strings_can_be_null=True, quoted_strings_can_be_null=False
-            ),
-        )
-
-    def _check_cells(self, chunk: Chunk) -> None:
-        """Refuse missing and infinite cells with the first one's place."""
-        for name, column in zip(chunk.cells.schema.names, chunk.cells.columns, strict=True):
-            if column.null_count:
-                row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
-                self._refuse_cell(chunk.first_row + row, name, "is missing")
-            if arrow().types.is_floating(column.type):
-                values = np.asarray(column.to_numpy(False))
-                if not np.isfinite(values).all():
-                    row = int(np.flatnonzero(~np.isfinite(values))[0])
-                    self._refuse_cell(chunk.first_row + row, name, f"is {values[row]}")
-
-    def _refuse_cell(self, row: int, name: str, what: str) -> NoReturn:
-        raise ValueError(f"{self._place(row)}, column {name!r} {what}; fill it in, or drop the row or the column.")
+    def _is_boolean(self, name: str) -> bool:
+        return bool(self.schema.field(name).type == import_pyarrow().bool_())
 
     def _place(self, row: int) -> str:
+        """Return the file and the number of a row, counted from 1, for an error message."""
         return f"{self.path}: row {row + 1}"
 
-    def _explain(self, error: Exception) -> NoReturn:
-        """Raise one sentence for what pyarrow says, with the row and the column where there are any."""
-        said = str(error).splitlines()[0]
-        cell = re.search(r"In CSV column #(\d+): Row #(\d+): .*(invalid value .*)", said)
-        row = re.search(r"Row #(\d+): (.*)", said)
-        if cell:  # pyarrow counts the header as a row
+    def _cell_error(self, row: int, name: str, problem: str) -> ValueError:
+        return ValueError(f"{self._place(row)}, column {name!r}: {problem}; correct it, or drop the row or the column.")
+
+    def _read_error(self, error: Exception) -> ValueError:
+        """Return pyarrow's error as one sentence, with the row and the column where they are known."""
+        message = str(error).splitlines()[0]
+        # Pyarrow numbers the rows from 1 and counts the header as a row.
+        cell = re.search(r"In CSV column #(\d+): Row #(\d+): .*(invalid value .*)", message)
+        if cell:
             name = self.names[int(cell[1])]
-            others = "true and false" if self.schema.field(name).type == arrow().bool_() else "numbers"
-            self._refuse_cell(int(cell[2]) - 2, name, f"has the {cell[3]} among {others}")
+            expected = "true or false" if self._is_boolean(name) else "a number"
+            return self._cell_error(int(cell[2]) - 2, name, f"{cell[3]}, expected {expected}")
+        row = re.search(r"Row #(\d+): (.*)", message)
         if row:
-            raise ValueError(f"{self.path}: row {int(row[1]) - 1} is malformed: {row[2]}.") from None
-        raise ValueError(f"{self.path} cannot be read as {self.path.suffix[1:]}: {said}.") from None
+            return ValueError(f"{self._place(int(row[1]) - 2)} is malformed: {row[2]}.")
+        return ValueError(f"{self.path} cannot be read as {self.path.suffix[1:]}: {message}.")
 
 
 def plain_schema(schema: "pa.Schema") -> "pa.Schema":
-    """Decimals as floats and all kinds of text as strings: what the rest can work with."""
-    pa = arrow()
+    """Replace decimal types by float64, and dictionary, large and view types of text by string."""
+    pa = import_pyarrow()
 
-    def plain(kind: Any) -> Any:
-        if pa.types.is_dictionary(kind):
-            return plain(kind.value_type)
-        if pa.types.is_decimal(kind):
+    def plain(column_type: Any) -> Any:
+        if pa.types.is_dictionary(column_type):
+            return plain(column_type.value_type)
+        if pa.types.is_decimal(column_type):
             return pa.float64()
-        return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
+        is_text = pa.types.is_large_string(column_type) or pa.types.is_string_view(column_type)
+        return pa.string() if is_text else column_type
 
     return pa.schema([(name, plain(kind)) for name, kind in zip(schema.names, schema.types, strict=True)])
 
 
-def arrow() -> Any:
+def import_pyarrow() -> Any:
+    """Return the module pyarrow, which is an optional dependency."""
     try:
         import pyarrow
         import pyarrow.compute
@@ -292,6 +283,52 @@ def arrow() -> Any:
     return pyarrow
 
 
-def listed(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:20])
-    return f"{shown} and {len(names) - 20} more" if len(names) > 20 else shown
+def join_names(names: Sequence[str]) -> str:
+    """Return column names as a list for an error message, shortened if there are many."""
+    joined = ", ".join(map(repr, names[:MAX_JOINED_NAMES]))
+    n_more = len(names) - MAX_JOINED_NAMES
+    return f"{joined} and {n_more} more" if n_more > 0 else joined
+
+
+def _open_parquet(path: Path) -> tuple["pa.Schema", list[int]]:
+    """Return the column types and the number of rows per row group."""
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(path) as file:
+        return file.schema_arrow, [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+
+
+def _infer_csv_schema(path: Path) -> "pa.Schema":
+    """Return the column types of the first block of a CSV file.
+
+    A text column whose values are mostly numbers counts as numeric, so that reading it reports the row of a typing
+    error instead of making categories of all numbers.
+    """
+    pa = import_pyarrow()
+    reader = _open_csv(path)
+    schema = reader.schema
+    for cells in islice(reader, 1):
+        for index, column in enumerate(cells.columns):
+            if pa.types.is_string(column.type):
+                n_numbers = pa.compute.sum(pa.compute.match_substring_regex(column, NUMBER)).as_py() or 0
+                if 2 * n_numbers > cells.num_rows:
+                    schema = schema.set(index, schema.field(index).with_type(pa.float64()))
+    return schema
+
+
+def _open_csv(path: Path, types: dict[str, Any] | None = None) -> Any:
+    """Open a CSV file for reading block by block: the given columns, or all of them with inferred types."""
+    from pyarrow import csv
+
+    return csv.open_csv(
+        path,
+        # Pyarrow reports the row of an error only with a single thread.
+        read_options=csv.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False),
+        parse_options=csv.ParseOptions(newlines_in_values=True),
+        convert_options=csv.ConvertOptions(
+            column_types=types,
+            include_columns=None if types is None else list(types),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
