@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Samplers: how the frequencies of a kernel's spectral law are drawn.
+"""Samplers, which draw frequencies from the spectral distribution of a kernel.
 
-Independent draws (`MonteCarlo`) are the baseline. Quasi-Monte Carlo points (`Halton`, `Sobol`, `Lattice`) fill the
-unit cube more evenly, and `Orthogonal` frequencies fill the sphere more evenly; all are unbiased.
+`MonteCarlo` draws independent frequencies. The quasi-Monte Carlo samplers `Halton`, `Sobol` and `Lattice` cover the
+unit cube more evenly, and `Orthogonal` frequencies cover the sphere more evenly. `Sorf` is a faster variant of
+`Orthogonal` for wide data. With every sampler each single frequency follows the spectral distribution (that of `Sorf`
+approximately), so that uniform weights give an unbiased kernel estimate.
 """
 
 from abc import ABC, abstractmethod
@@ -31,11 +33,39 @@ __all__ = [
     "Sorf",
 ]
 
-EDGE = 2.0**-53  # uniforms stay this far from 0 and 1, where frequencies are infinite
+EDGE = 2.0**-53  # smallest distance of uniforms from 0 and 1, where frequencies are infinite
+FEWEST_COLUMNS = 128  # with fewer columns the structure of `Sorf` saves no time
 
 
 class Sampler(BaseEstimator, ABC):
-    """Draws frequencies for a kernel; subclasses write `sample`."""
+    """Base class of samplers.
+
+    Notes
+    -----
+    **Subclassing**
+
+    Write `sample`. It receives a validated kernel at unit length scale and draws all random numbers from `rng`, so that
+    a fit is repeatable. `kernel.uniform_dim` and `kernel.frequencies` turn uniform random numbers into frequencies of
+    the spectral distribution; keep the uniforms strictly between 0 and 1. A subclass that only changes the uniform
+    points derives from `QuasiMonteCarlo`.
+
+    Examples
+    --------
+    Pairs of uniform points, the second one shifted by half the unit cube in every coordinate.
+
+    >>> import numpy as np
+    >>> from bochner import FourierFeatures
+    >>> from bochner.samplers import Sampler
+    >>> class ShiftedPairs(Sampler):
+    ...     def sample(self, kernel, n_frequencies, X, rng):
+    ...         first = rng.random((-(-n_frequencies // 2), kernel.uniform_dim(X.shape[1])))
+    ...         uniforms = np.vstack([first, (first + 0.5) % 1])[:n_frequencies]
+    ...         return kernel.frequencies(np.clip(uniforms, 2**-53, 1 - 2**-53))
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> features = FourierFeatures(sampler=ShiftedPairs(), n_frequencies=99, random_state=0).fit(X)
+    >>> features.frequencies_.shape
+    (99, 3)
+    """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
@@ -43,18 +73,23 @@ class Sampler(BaseEstimator, ABC):
     def sample(
         self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator
     ) -> "Floats | HadamardFrequencies":
-        """Frequencies (n_frequencies, n_features) of `kernel`, as an array or in a form that makes one.
+        """Draw frequencies from the spectral distribution of a kernel.
 
         Parameters
         ----------
         kernel : Kernel
-            A shape at unit length scale.
+            A kernel at unit length scale.
         n_frequencies : int
-            How many to draw.
-        X : rows of shape (n_samples, n_features)
-            The data in units of the length scale. Most samplers read only its width.
+            Number of frequencies, at least 1.
+        X : Rows of shape (n_samples, n_features)
+            The data divided by the length scale. Most samplers only use the number of columns.
         rng : numpy.random.Generator
             The only source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (n_frequencies, n_features) or HadamardFrequencies
+            One frequency per row.
         """
 
 
@@ -76,14 +111,37 @@ class MonteCarlo(Sampler):
 
 
 class QuasiMonteCarlo(Sampler):
-    """Randomised low-discrepancy points through the inverse distribution function; subclasses write `points`.
+    """Base class of samplers that transform randomized low-discrepancy points.
 
     Parameters
     ----------
     rotate : bool, default=False
-        Turn the frequencies so that the first, best distributed coordinates lie along the principal axes of the
-        data. Only for isotropic kernels, whose law no rotation changes. It lowers the error on some data whose
-        spectrum decays and raises it on some other: measure it.
+        Rotate the frequencies so that the first coordinates, which are distributed best, lie along the principal axes
+        of the data. This requires an isotropic kernel, whose spectral distribution is invariant under rotations. It
+        lowers the kernel error on some data with a decaying spectrum and raises it on others.
+
+    Notes
+    -----
+    **Subclassing**
+
+    Write `points`. Each single point must be uniformly distributed in the unit cube; the points may depend on each
+    other. Coordinates of exactly 0 or 1 are allowed.
+
+    Examples
+    --------
+    Latin hypercube points, stratified in every coordinate.
+
+    >>> import numpy as np
+    >>> from scipy.stats import qmc
+    >>> from bochner import FourierFeatures
+    >>> from bochner.samplers import QuasiMonteCarlo
+    >>> class LatinHypercube(QuasiMonteCarlo):
+    ...     def points(self, n_points, dim, rng):
+    ...         return qmc.LatinHypercube(dim, rng=rng).random(n_points)
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> features = FourierFeatures(sampler=LatinHypercube(rotate=True), random_state=0).fit(X)
+    >>> features.frequencies_.shape
+    (256, 3)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"rotate": ["boolean"]}
@@ -93,13 +151,28 @@ class QuasiMonteCarlo(Sampler):
 
     @abstractmethod
     def points(self, n_points: int, dim: int, rng: np.random.Generator) -> Floats:
-        """`n_points` points of the unit cube, shape (n_points, dim), each of them uniform."""
+        """Return randomized points of the unit cube.
+
+        Parameters
+        ----------
+        n_points : int
+            Number of points, at least 1.
+        dim : int
+            Dimension of the unit cube.
+        rng : numpy.random.Generator
+            The only source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (n_points, dim)
+            One point per row, each uniformly distributed.
+        """
 
     def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> Floats:
         if self.rotate and not isinstance(kernel, IsotropicKernel):
             raise ValueError(
                 f"{type(kernel).__name__} is not isotropic, so {type(self).__name__}(rotate=True) would change its "
-                f"spectral law; use rotate=False or an isotropic kernel ({_isotropic_names()})."
+                f"spectral distribution; use rotate=False or an isotropic kernel ({_isotropic_names()})."
             )
         uniforms = self.points(n_frequencies, kernel.uniform_dim(X.shape[1]), rng)
         frequencies = kernel.frequencies(np.clip(uniforms, EDGE, 1.0 - EDGE))
@@ -107,12 +180,12 @@ class QuasiMonteCarlo(Sampler):
 
 
 class Halton(QuasiMonteCarlo):
-    """Halton's sequence with scrambled digits: any number of points, any dimension.
+    """Halton sequence with scrambled digits, for any number of points and any dimension.
 
     Parameters
     ----------
     rotate : bool, default=False
-        Turn the points into the principal axes of the data (isotropic kernels only).
+        Rotate the frequencies into the principal axes of the data (isotropic kernels only).
 
     Examples
     --------
@@ -127,28 +200,28 @@ class Halton(QuasiMonteCarlo):
 
 
 class Sobol(QuasiMonteCarlo):
-    """Sobol's sequence, scrambled and digitally shifted.
+    """Sobol sequence, scrambled and digitally shifted.
 
-    It is balanced when the number of frequencies is a power of two; other numbers take the beginning of the next
-    power. It exists in up to 21,201 dimensions.
+    The points are balanced if the number of frequencies is a power of two. For other numbers, the first points of the
+    next larger power of two are used. The sequence exists in up to 21,201 dimensions.
 
     Parameters
     ----------
     rotate : bool, default=False
-        Turn the points into the principal axes of the data (isotropic kernels only).
+        Rotate the frequencies into the principal axes of the data (isotropic kernels only).
 
     Examples
     --------
     >>> import numpy as np
     >>> from bochner.samplers import Sobol
-    >>> np.sort(Sobol().points(4, 1, np.random.default_rng(0))[:, 0] * 4).astype(int)  # one point a quarter
+    >>> np.sort(Sobol().points(4, 1, np.random.default_rng(0))[:, 0] * 4).astype(int)  # one point per quarter
     array([0, 1, 2, 3])
     """
 
     def points(self, n_points: int, dim: int, rng: np.random.Generator) -> Floats:
         if dim > qmc.Sobol.MAXDIM:
             raise ValueError(
-                f"Sobol's sequence exists in up to {qmc.Sobol.MAXDIM} dimensions and this kernel needs {dim} for "
+                f"The Sobol sequence exists in up to {qmc.Sobol.MAXDIM} dimensions and this kernel needs {dim} for "
                 f"the columns of X; use sampler='orthogonal', 'halton' or 'mc'."
             )
         engine = qmc.Sobol(dim, scramble=True, rng=rng)
@@ -156,22 +229,22 @@ class Sobol(QuasiMonteCarlo):
 
 
 class Lattice(QuasiMonteCarlo):
-    r"""A randomly shifted rank-1 lattice: point i is the fractional part of :math:`i z / M + \Delta`.
+    r"""Randomly shifted rank-1 lattice, whose point i is the fractional part of :math:`i z / M + \Delta`.
 
-    The generating vector has Korobov's form :math:`z_j = a^j \bmod M`; `a` is the best of 64 candidates for the
-    worst-case error of smooth periodic functions in which column j weighs 1/j. With more columns than half the
-    number of frequencies components repeat, and the lattice loses to the other samplers.
+    The generating vector has Korobov's form :math:`z_j = a^j \bmod M`. The generator a is the best of 64 candidates for
+    the worst-case error of smooth periodic functions, where column j has weight 1/j. With more columns than half the
+    number of frequencies, components of z repeat, and the other samplers have a lower error.
 
     Parameters
     ----------
     rotate : bool, default=False
-        Turn the points into the principal axes of the data (isotropic kernels only).
+        Rotate the frequencies into the principal axes of the data (isotropic kernels only).
 
     Examples
     --------
     >>> import numpy as np
     >>> from bochner.samplers import Lattice
-    >>> np.sort(Lattice().points(4, 1, np.random.default_rng(0))[:, 0] * 4).astype(int)  # one point a quarter
+    >>> np.sort(Lattice().points(4, 1, np.random.default_rng(0))[:, 0] * 4).astype(int)  # one point per quarter
     array([0, 1, 2, 3])
     """
 
@@ -181,10 +254,10 @@ class Lattice(QuasiMonteCarlo):
 
 
 class Orthogonal(Sampler):
-    """Groups of mutually orthogonal directions with radii of the kernel's own law (Yu et al., 2016).
+    """Groups of mutually orthogonal frequencies (Yu et al., 2016), for isotropic kernels.
 
-    The radii are stratified over all frequencies (a Latin hypercube), which keeps their law exact and measures up
-    to 6 % better than independent radii. Needs an isotropic kernel.
+    The lengths of the frequencies follow the kernel's exact radial distribution. They are stratified over all
+    frequencies (a Latin hypercube), which lowers the kernel error by up to 6 % compared with independent lengths.
 
     Examples
     --------
@@ -204,17 +277,18 @@ class Orthogonal(Sampler):
             np.linalg.qr(rng.standard_normal((n_features, min(n_features, n_frequencies - start))))[0].T
             for start in range(0, n_frequencies, n_features)
         ]
-        # LAPACK fixes the signs of the directions; random ones make them uniform on the sphere.
+        # LAPACK fixes the signs of the directions; random signs make them uniform on the sphere.
         radii = radii * rng.choice([-1.0, 1.0], size=n_frequencies)
         return np.asarray(np.concatenate(directions) * radii[:, None])
 
 
 class Sorf(Sampler):
-    """Structured orthogonal frequencies, for wide data: `transform` costs O(log d) a frequency instead of O(d).
+    """Structured orthogonal frequencies for wide data and isotropic kernels (Yu et al., 2016).
 
-    Blocks of directions are products of Hadamard matrices and random signs, three of each; the radii are those of
-    `Orthogonal`. Signs only imitate a uniform direction, the better the more columns there are, and speed only comes
-    with many: below 128 columns the directions are those of `Orthogonal` too. Needs an isotropic kernel.
+    With d columns, `transform` costs O(log d) per frequency instead of O(d). Blocks of directions are products of three
+    Hadamard matrices and three diagonal matrices of random signs; the lengths are those of `Orthogonal`. The directions
+    are uniform on the sphere only approximately, and the more columns, the closer. With fewer than 128 columns the
+    structure saves no time, and this sampler is the same as `Orthogonal`.
 
     Examples
     --------
@@ -230,9 +304,9 @@ class Sorf(Sampler):
         self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator
     ) -> "Floats | HadamardFrequencies":
         n_features = X.shape[1]
-        if n_features < 128:
+        if n_features < FEWEST_COLUMNS:
             return Orthogonal().sample(kernel, n_frequencies, X, rng)
-        from bochner.feature_maps.hadamard import HadamardFrequencies  # numba's import: only who needs it pays for it
+        from bochner.feature_maps.hadamard import HadamardFrequencies  # deferred, because it imports numba
 
         padded = 1 << (n_features - 1).bit_length()
         radii = _stratified_radii(self, kernel, n_frequencies, padded, rng)
@@ -243,11 +317,11 @@ class Sorf(Sampler):
 def _stratified_radii(
     sampler: Sampler, kernel: Kernel, n_frequencies: int, n_features: int, rng: np.random.Generator
 ) -> Floats:
-    """Radii of the kernel's law in `n_features` dimensions, one in each stratum of equal probability."""
+    """Return lengths of frequencies in `n_features` dimensions, one in each stratum of equal probability."""
     if not isinstance(kernel, IsotropicKernel):
         raise ValueError(
-            f"{type(kernel).__name__} is not compatible with sampler {type(sampler).__name__}: it is not isotropic, so "
-            f"it has no `radii`; use sampler='mc', 'halton', 'sobol' or 'lattice', or an isotropic kernel "
+            f"{type(kernel).__name__} is not compatible with sampler {type(sampler).__name__}, because it is not "
+            f"isotropic and has no `radii`; use sampler='mc', 'halton', 'sobol' or 'lattice', or an isotropic kernel "
             f"({_isotropic_names()})."
         )
     uniforms = qmc.LatinHypercube(kernel.radial_dim, rng=rng).random(n_frequencies)
@@ -260,7 +334,7 @@ def _isotropic_names() -> str:
 
 @serial_blas()
 def _principal_axes(X: Rows, rng: np.random.Generator) -> Floats:
-    """Principal axes of the rows, one a row, the widest first, from at most 2,000 of them."""
+    """Return the principal axes of a sample of at most 2,000 rows, one axis per row, the largest variance first."""
     sample, counts = sample_rows(X, 2_000, rng)
     shares = counts / counts.sum()
     mean = sample.T @ shares
@@ -269,19 +343,19 @@ def _principal_axes(X: Rows, rng: np.random.Generator) -> Floats:
 
 
 def _korobov_vector(n_points: int, dim: int) -> Indices:
-    """The generating vector 1, a, a^2, ... (mod n_points) with the smallest worst-case error of 64 candidates."""
+    """Return the vector 1, a, a^2, ... (mod n_points) with the smallest worst-case error of 64 generators a."""
     generators = [a for a in range(1, n_points + 1) if np.gcd(a, n_points) == 1]
-    chosen = [generators[i] for i in np.unique(np.linspace(0, len(generators) - 1, 64).astype(int))]
-    judged = min(dim, 64)  # later columns weigh next to nothing
-    relevance = 1.0 / np.arange(1, judged + 1)
+    candidates = [generators[i] for i in np.unique(np.linspace(0, len(generators) - 1, 64).astype(int))]
+    n_columns = min(dim, 64)  # the weights 1/j of later columns are negligible
+    column_weights = 1.0 / np.arange(1, n_columns + 1)
     rows = np.arange(n_points)[:, None]
 
     def worst_case_error(a: int) -> float:
-        x = rows * _powers(a, judged, n_points) % n_points / n_points
+        x = rows * _powers(a, n_columns, n_points) % n_points / n_points
         bernoulli = x * (x - 1.0) + 1.0 / 6.0
-        return float(np.prod(1.0 + relevance * (2.0 * np.pi**2) * bernoulli, axis=1).mean())
+        return float(np.prod(1.0 + column_weights * (2.0 * np.pi**2) * bernoulli, axis=1).mean())
 
-    return _powers(min(chosen, key=worst_case_error), dim, n_points)
+    return _powers(min(candidates, key=worst_case_error), dim, n_points)
 
 
 def _powers(a: int, dim: int, modulus: int) -> Indices:
