@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Learned length scales: which columns matter
-===========================================
+Learned length scales
+=====================
 
-Friedman's function of ten columns, of which five have a say: what is learned, and what it does to the error on other
-rows as the number of features grows, beside one length scale for all columns and Nystroem. Run it to make
-``docs/images/learned-length-scales.png`` again; it takes a few minutes.
+Friedman's function has ten columns, of which five are informative. The left panel shows the learned relevances. The
+right panel shows the error on held-out rows against the number of Fourier columns, for one length scale, for Nystroem
+and for one length scale per column. Running this example writes ``docs/images/learned-length-scales.png``; it takes
+about a minute.
 """
 
 from pathlib import Path
@@ -26,15 +27,15 @@ FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 STYLES = {
     "one length scale": {"color": "#c9a227", "marker": "o"},
     "Nystroem, one length scale": {"color": "#7d7d7d", "marker": "x", "linestyle": "--"},
-    'one a column (length_scale="learn")': {"color": "#17304f", "marker": "D"},
+    'one per column (length_scale="learn")': {"color": "#17304f", "marker": "D"},
 }
 
 
 def model(method: str, size: int, seed: int, median: float) -> FourierRidge | GridSearchCV:
-    """One of the three, with 2 * size columns, its length scale and penalty chosen on the training rows."""
+    """Return the model with 2 * size columns; it selects its length scale and penalty on the training rows."""
     if method == "one length scale":
         return FourierRidge(FourierFeatures(n_frequencies=size), length_scales=FACTORS, random_state=seed)
-    if method.startswith("one a column"):
+    if method.startswith("one per column"):
         return FourierRidge(FourierFeatures(length_scale="learn", n_frequencies=size), random_state=seed)
     landmarks = Nystroem(n_components=2 * size, random_state=seed)
     pipeline = Pipeline([("map", landmarks), ("ridge", RidgeCV(np.logspace(-6, 4, 21)))])
@@ -56,15 +57,15 @@ def main() -> None:
         bars = errors.std(axis=1, ddof=1) / np.sqrt(len(SEEDS))
         right.errorbar([2 * size for size in SIZES], errors.mean(axis=1), bars, label=method, markersize=5, **style)
     noise = 1.0 / y_test.var()
-    right.axhline(noise, color="#1b1b1b", linestyle=":", label="the noise")
-    right.set(xscale="log", yscale="log", xlabel="columns", ylabel="1 $-$ R² on other rows")
+    right.axhline(noise, color="#1b1b1b", linestyle=":", label="noise variance")
+    right.set(xscale="log", yscale="log", xlabel="columns", ylabel="1 $-$ R² on held-out rows")
     right.set_xticks([2 * size for size in SIZES], labels=[str(2 * size) for size in SIZES])
     right.set_yticks([0.05, 0.1, 0.2, 0.5], labels=["0.05", "0.1", "0.2", "0.5"])
     right.minorticks_off()
     right.grid(alpha=0.3)
     right.legend(frameon=False, fontsize=9)
-    learned = model('one a column (length_scale="learn")', 256, 0, median).fit(X_train, y_train)
-    terms = ["sin(π x₀ x₁)", "sin(π x₀ x₁)", "(x₂ $-$ ½)²", "10 x₃", "5 x₄", *["no say"] * 5]
+    learned = model('one per column (length_scale="learn")', 256, 0, median).fit(X_train, y_train)
+    terms = ["sin(π x₀ x₁)", "sin(π x₀ x₁)", "(x₂ $-$ ½)²", "10 x₃", "5 x₄", *["uninformative"] * 5]
     names = [f"x{j}:  {term}" for j, term in enumerate(terms)]
     RelevanceDisplay.from_estimator(learned, names=names, ax=left)
     figure.savefig(Path(__file__).parents[1] / "docs" / "images" / "learned-length-scales.png", dpi=120)
