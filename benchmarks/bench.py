@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How fast bochner is, as ratios: `make bench`.
+"""Measure the speed of bochner relative to scikit-learn: `make bench`.
 
-Times on a shared machine mean little, ratios measured in one interleaved run mean something: every repetition runs
-all competitors once, one after the other, and medians are compared. Prints tables; writes `bench.json` and `bench.png`.
+Absolute times are not reliable on a shared machine; ratios measured in one interleaved run are. Each repetition runs
+all competitors once, one after the other, and the medians are compared. The script prints tables and writes
+`bench.json` and `bench.png`.
 """
 
 import json
@@ -41,22 +42,23 @@ from bochner import FourierFeatures, FourierRidge, FourierSVC
 from bochner.feature_maps import FourierMap, add_moments, fourier_map
 from bochner.feature_maps.trigonometry import sincos_rows
 from bochner.kernels import Gaussian
+from bochner.learning.nonnegative_ridge import nonnegative_ridge
 from bochner.rows import in_threads
-from bochner.weightings import Matrix, Stein, nonnegative_ridge
+from bochner.weightings import Matrix, Stein
 
 Row = dict[str, Any]
-OUTPUT_BYTES = 2**27  # outputs several times the size of any cache
+OUTPUT_BYTES = 2**27  # outputs are several times larger than any cache
 ERRORS = (0.05, 0.02, 0.01)
 console = Console() if Console().is_terminal else Console(width=120)
 
 
 def interleave(actions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Median seconds of each action; all run once in every repetition, after a first one that does not count."""
+    """Return the median seconds of each action; a repetition runs all of them once, and the first one is not counted."""
     seconds: dict[str, list[float]] = {name: [] for name in actions}
     for repetition in range(repeats + 1):
         for name, action in actions.items():
             if len(actions) > 1:
-                sleep(0.1)  # OpenBLAS's threads spin for a while after a product, at the next action's expense
+                sleep(0.1)  # the threads of OpenBLAS spin for a while after a product and would slow the next action
             begin = perf_counter()
             action()
             if repetition:
@@ -65,6 +67,7 @@ def interleave(actions: dict[str, Callable[[], Any]], repeats: int) -> dict[str,
 
 
 def show(title: str, rows: list[Row]) -> None:
+    """Print rows as a table."""
     table = Table(title=title, title_justify="left")
     for column in rows[0]:
         table.add_column(column, justify="left" if isinstance(rows[0][column], str) else "right")
@@ -74,7 +77,7 @@ def show(title: str, rows: list[Row]) -> None:
 
 
 def transform(repeats: int) -> list[Row]:
-    """Transform against RBFSampler and Nystroem at equal width; a new output each time, as they make one."""
+    """Compare `transform` with RBFSampler and Nystroem at equal width; each call allocates its output, as theirs do."""
     cases = [(54, 256, "orthogonal"), (90, 128, "orthogonal"), (784, 512, "orthogonal"), (784, 512, "sorf")]
     rows = []
     for dtype in (np.float64, np.float32):
@@ -110,9 +113,9 @@ def transform(repeats: int) -> list[Row]:
 
 
 def roofline(repeats: int) -> list[Row]:
-    """Share of the time that the map would take at the peak of GEMM, of the sines in cache, and of memory.
+    """Compare the map with the time it would take at the peak rates of GEMM, of sines in cache, and of memory.
 
-    One after the other, that is: a map that computes while it writes can come out above 1.
+    The three times are added, so a map that computes while it writes can exceed 1.
     """
     rows, (d, m) = [], (54, 256)
     for dtype in (np.float64, np.float32):
@@ -155,13 +158,13 @@ def roofline(repeats: int) -> list[Row]:
 
 
 def growth(repeats: int) -> list[Row]:
-    """Log-log slopes of the time of `transform` into a given output in n, M and d."""
+    """Fit the log-log slopes of the time of `transform` into a given output against n, M and d."""
 
     def seconds(n: int, d: int, m: int) -> float:
         X = np.random.default_rng(0).standard_normal((n, d))
         features = FourierFeatures(n_frequencies=m, weighting="uniform", sampler="mc", random_state=0).fit(X[:100])
         out = features.transform(X)
-        # The shorter a call, the more of them: a few milliseconds alone are noise.
+        # Short calls are repeated more often, because a few milliseconds are within the noise.
         return interleave({"map": lambda: features.transform(X, out=out)}, max(repeats, 10**8 // out.size))["map"]
 
     ranges = {
@@ -173,12 +176,12 @@ def growth(repeats: int) -> list[Row]:
     for name, sizes in ranges.items():
         times = [seconds(*size) for size in sizes.values()]
         slope = np.polyfit(np.log(list(sizes)), np.log(times), 1)[0]
-        rows.append({"in": name, "from": min(sizes), "to": max(sizes), "slope": float(slope)})
+        rows.append({"against": name, "from": min(sizes), "to": max(sizes), "slope": float(slope)})
     return rows
 
 
 def data_sets(folder: Path | None) -> dict[str, tuple[Any, Any]]:
-    """Standardised rows to work on, and 2,000 others to measure the error on; digits where the others are absent."""
+    """Return standardized rows, and 2,000 held-out rows to measure the error on; the digits if the others are missing."""
     found = {}
     for name in ("adult", "covtype", "cpu", "mnist"):
         if folder is None or not (folder / f"{name}.npz").is_file():
@@ -194,13 +197,13 @@ def data_sets(folder: Path | None) -> dict[str, tuple[Any, Any]]:
 
 
 class Contest:
-    """Several methods on one data set: their kernel errors by width, and the smallest width for an error."""
+    """Several methods on one data set: their kernel errors by width, and the smallest width that reaches an error."""
 
     def __init__(self, X: Any, test: Any) -> None:
         reference = FourierFeatures(n_frequencies=1, weighting="uniform", random_state=0).fit(X)
         gamma = 0.5 / reference.length_scale_**2
         self.X, self.test, self.exact = X, test, reference.exact_kernel(test)
-        self.known: dict[tuple[str, int], float] = {}
+        self.errors: dict[tuple[str, int], float] = {}
         self.methods: dict[str, Callable[[int, int], Any]] = {
             "RBFSampler": lambda w, seed: RBFSampler(gamma=gamma, n_components=w, random_state=seed),
             "bochner (default)": lambda w, seed: FourierFeatures(n_frequencies=w // 2, random_state=seed),
@@ -215,34 +218,37 @@ class Contest:
             ),
             "Nystroem": lambda w, seed: Nystroem(gamma=gamma, n_components=w, random_state=seed),
         }
-        # Weights of more than 4,000 columns take longer to fit than anyone would wait; landmarks are rows.
-        self.widest = {"RBFSampler": 2**16, "bochner, uniform": 2**16, "Nystroem": min(len(X), 10_000)}
-        self.widest["bochner, matrix"] = 512  # as many frequencies as the others have at 4,096
+        # Fitting weights for more than 4,096 columns takes too long. Nystroem has at most one landmark per row.
+        self.max_widths = {"RBFSampler": 2**16, "bochner, uniform": 2**16, "Nystroem": min(len(X), 10_000)}
+        self.max_widths["bochner, matrix"] = 512  # as many frequencies as the others have at 4,096 columns
 
     def error(self, method: str, width: int) -> float:
-        if (method, width) not in self.known:
+        """Return the mean kernel error of two seeds."""
+        if (method, width) not in self.errors:
             maps = [self.methods[method](width, seed).fit(self.X[:10_000]).transform(self.test) for seed in range(2)]
             errors = [np.linalg.norm(self.exact - Z @ Z.T) / np.linalg.norm(self.exact) for Z in maps]
-            self.known[method, width] = float(np.mean(errors))
-        return self.known[method, width]
+            self.errors[method, width] = float(np.mean(errors))
+        return self.errors[method, width]
 
     def smallest_width(self, method: str, target: float) -> int | None:
-        return _smallest(lambda width: self.error(method, width) <= target, self.widest.get(method, 4096))
+        """Return the smallest width with at most the target error, or None if there is none."""
+        return _smallest(lambda width: self.error(method, width) <= target, self.max_widths.get(method, 4096))
 
     def run(self, method: str, width: int, n_rows: int) -> None:
+        """Fit and transform the first rows."""
         rows = self.X[:n_rows]
         self.methods[method](width, 0).fit(rows).transform(rows)
 
 
 def time_to_error(folder: Path | None, repeats: int) -> list[Row]:
-    """Fit and transform all rows with the smallest width at which a method reaches an error on held-out rows."""
+    """Time fit and transform at the smallest width with which a method reaches an error on held-out rows."""
     rows = []
     for name, (X, test) in data_sets(folder).items():
         contest = Contest(X, test)
         for target in ERRORS:
             widths = {method: contest.smallest_width(method, target) for method in contest.methods}
             reached = {method: width for method, width in widths.items() if width is not None}
-            # The output of the widest competitor must fit into memory: fewer rows for all of them if it does not.
+            # The output of the widest competitor must fit into memory; otherwise all of them get fewer rows.
             n = min(len(X), 2**31 // (8 * max(reached.values())))
             seconds = interleave(
                 {method: partial(contest.run, method, width, n) for method, width in reached.items()}, repeats
@@ -262,7 +268,7 @@ def time_to_error(folder: Path | None, repeats: int) -> list[Row]:
 
 
 def beside_nystroem(folder: Path | None, repeats: int) -> list[Row]:
-    """Seconds of fit and transform of 100,000 rows at 2 % error: the matrix beside Nystroem, the rows repeated."""
+    """Time fit and transform of 100,000 (repeated) rows at 2 % error, for the matrix and for Nystroem."""
     rows = []
     for name, (X, test) in data_sets(folder).items():
         contest = Contest(X, test)
@@ -277,21 +283,21 @@ def beside_nystroem(folder: Path | None, repeats: int) -> list[Row]:
     return rows
 
 
-def _smallest(good: Callable[[int], bool], most: int) -> int | None:
-    """The smallest good width, to a quarter of an octave: doubled from 16 until one is good, then bisected."""
+def _smallest(is_enough: Callable[[int], bool], largest: int) -> int | None:
+    """Return the smallest width that is enough, to a quarter of an octave, by doubling from 16 and bisection."""
     widths = [2 * round(8 * 2 ** (k / 4)) for k in range(49)]
-    high = next((k for k in range(0, len(widths), 4) if widths[k] <= most and good(widths[k])), None)
+    high = next((k for k in range(0, len(widths), 4) if widths[k] <= largest and is_enough(widths[k])), None)
     if high is None:
         return None
     low = max(high - 3, 0)
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if good(widths[middle]) else (middle + 1, high)
+        low, high = (low, middle) if is_enough(widths[middle]) else (middle + 1, high)
     return widths[high]
 
 
 def fitting(repeats: int) -> list[Row]:
-    """Fitting stein weights at M = 1024 against mapping the same rows, and the non-negative solve against scipy's."""
+    """Compare the fit of stein weights at M = 1024 with `transform`, and the non-negative solver with SciPy's."""
     rows = []
     for dtype in (np.float64, np.float32):
         X = np.random.default_rng(0).standard_normal((500_000, 54), dtype=dtype)
@@ -314,7 +320,7 @@ def fitting(repeats: int) -> list[Row]:
 
 
 def _stein_problem(m: int) -> tuple[Any, Any]:
-    """Gram matrix and target of the stein regression on clustered data, where many weights end at 0."""
+    """Return the Gram matrix and target of the stein regression on clustered data, for which many weights are 0."""
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(5, 20))[rng.integers(5, size=1500)] + 0.2 * rng.normal(size=(1500, 20))) * 0.8 ** np.arange(
         20
@@ -325,23 +331,23 @@ def _stein_problem(m: int) -> tuple[Any, Any]:
     return gram / len(X) ** 2, (forms[:m] + forms[m:]) / len(X) ** 2
 
 
-def heads(folder: Path | None) -> list[Row]:
-    """Self-tuning heads at M = 256 against a grid search over scikit-learn's pipeline, which runs once in between."""
-    X, *rest = _head_data(folder, "covtype")
+def linear_models(folder: Path | None) -> list[Row]:
+    """Compare the linear models at M = 256 with a grid search over a scikit-learn pipeline, which runs once."""
+    X, *rest = _labeled_data(folder, "covtype")
     plain = make_pipeline(RBFSampler(gamma=0.5 / _median(X) ** 2, n_components=512, random_state=0), Ridge())
     search = GridSearchCV(plain, {"ridge__alpha": np.logspace(-8, 4, 25) * len(X)}, cv=5)
     ridge = FourierRidge(FourierFeatures(random_state=0))
-    rows = [_head_row("FourierRidge, 25 alphas, 5 folds", ridge, search, X, *rest)]
-    X, *rest = _head_data(folder, "adult")
+    rows = [_model_row("FourierRidge, 25 alphas, 5 folds", ridge, search, X, *rest)]
+    X, *rest = _labeled_data(folder, "adult")
     sampler = RBFSampler(gamma=0.5 / _median(X) ** 2, n_components=512, random_state=0)
     search = GridSearchCV(make_pipeline(sampler, LinearSVC(dual=False)), {"linearsvc__C": np.logspace(-3, 5, 9)}, cv=5)
     svc = FourierSVC(FourierFeatures(random_state=0))
-    return [*rows, _head_row("FourierSVC, 9 values of C, 5 folds", svc, search, X, *rest)]
+    return [*rows, _model_row("FourierSVC, 9 values of C, 5 folds", svc, search, X, *rest)]
 
 
 def learning(folder: Path | None) -> list[Row]:
-    """What learning length scales adds to a ridge fit at M = 256, and what it does to the error on other rows."""
-    X, y, X_test, y_test = _head_data(folder, "covtype")
+    """Measure what learning length scales adds to a ridge fit at M = 256: seconds, and R2 on test rows."""
+    X, y, X_test, y_test = _labeled_data(folder, "covtype")
     plain, learned = (
         FourierRidge(FourierFeatures(length_scale=scale, random_state=0)) for scale in ("median", "learn")
     )
@@ -351,34 +357,34 @@ def learning(folder: Path | None) -> list[Row]:
             "what": f"FourierRidge, {X.shape[0]:,} x {X.shape[1]}",
             "one fit, s": seconds["plain"],
             "learning adds, s": seconds["learned"] - seconds["plain"],
-            "in fits": seconds["learned"] / seconds["plain"] - 1.0,
+            "learning / one fit": seconds["learned"] / seconds["plain"] - 1.0,
             "R2": plain.score(X_test, y_test),
-            "R2 learned": learned.score(X_test, y_test),
+            "R2, learned": learned.score(X_test, y_test),
         }
     ]
 
 
-def _head_row(name: str, head: Any, search: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> Row:
+def _model_row(name: str, model: Any, search: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> Row:
     fitted = FourierFeatures(random_state=0).fit(X)
 
     def transform_and_gram() -> None:
         features = fitted.transform(X)
         features.T @ features
 
-    seconds = _around(lambda: search.fit(X, y), {"ours": lambda: head.fit(X, y), "pass": transform_and_gram})
+    seconds = _around(lambda: search.fit(X, y), {"ours": lambda: model.fit(X, y), "pass": transform_and_gram})
     return {
-        "head": name,
+        "model": name,
         "rows": len(X),
         "seconds": seconds["ours"],
         "x grid search": seconds["search"] / seconds["ours"],
-        "/ one transform + Gram": seconds["ours"] / seconds["pass"],
-        "score": head.score(X_test, y_test),
-        "grid search's": search.score(X_test, y_test),
+        "/ (transform + Gram)": seconds["ours"] / seconds["pass"],
+        "test score": model.score(X_test, y_test),
+        "grid search: test score": search.score(X_test, y_test),
     }
 
 
 def _around(search: Callable[[], Any], actions: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Medians of the actions, measured before and after the one long search, and the search's seconds."""
+    """Return the seconds of one long search, and the medians of the actions measured before and after it."""
     before = interleave(actions, 3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # liblinear at large C
@@ -390,14 +396,15 @@ def _around(search: Callable[[], Any], actions: dict[str, Callable[[], Any]]) ->
 
 
 def _median(X: Any) -> float:
+    """Return the median distance that `FourierFeatures` uses as its length scale."""
     return float(FourierFeatures(n_frequencies=1, weighting="uniform", random_state=0).fit(X).length_scale_)
 
 
-def _head_data(folder: Path | None, name: str) -> tuple[Any, Any, Any, Any]:
-    """Standardised rows and a target of -1 and 1 to train and to test on; without the folder, simulated ones."""
+def _labeled_data(folder: Path | None, name: str) -> tuple[Any, Any, Any, Any]:
+    """Return standardized training and test rows with targets -1 and 1; simulated ones without the folder."""
     if folder is not None and (folder / f"{name}.npz").is_file():
         with np.load(folder / f"{name}.npz") as data:
-            if name == "covtype":  # the first 100,000 rows, class 2 against the rest; the next ones to test on
+            if name == "covtype":  # class 2 against the rest; the next rows are the test rows
                 parts = (
                     data["X"][:100_000],
                     data["y"][:100_000] == 2,
@@ -415,9 +422,9 @@ def _head_data(folder: Path | None, name: str) -> tuple[Any, Any, Any, Any]:
 
 
 def memory(tmp: Path) -> list[Row]:
-    """Resident memory above input and output, in MB (Linux only)."""
+    """Measure the resident memory beyond input and output, in MB (Linux only)."""
     if not Path("/proc/self/status").exists():
-        return [{"what": "not measured: needs Linux", "MB": 0.0}]
+        return [{"what": "not measured (needs Linux)", "MB": 0.0}]
     rows = []
     for n in (100_000, 1_000_000):
         X = np.random.default_rng(0).standard_normal((n, 54), dtype=np.float32)
@@ -437,14 +444,14 @@ def memory(tmp: Path) -> list[Row]:
         feature_map = FourierMap(features.frequencies_, features.weights_)
         totals = np.zeros((1, feature_map.width + 1, feature_map.width + 1))
         extra = _peak_anonymous(lambda: add_moments(totals, feature_map, X, np.empty((len(X), 0))))
-        rows.append({"what": "second moments of its features", "MB": extra})
+        rows.append({"what": "second moments of these features", "MB": extra})
     finally:
         path.unlink(missing_ok=True)
     return rows
 
 
 def _peak_anonymous(action: Callable[[], Any]) -> float:
-    """Growth of the process's anonymous memory while `action` runs, sampled every few milliseconds."""
+    """Return the growth of the anonymous memory of this process during an action, sampled every few milliseconds."""
 
     def resident() -> int:
         status = Path("/proc/self/status").read_text()
@@ -465,7 +472,7 @@ def _peak_anonymous(action: Callable[[], Any]) -> float:
 
 
 def start_up() -> list[Row]:
-    """Seconds that a new process waits: importing bochner after scikit-learn, and the first transform."""
+    """Measure the start-up of a new process: importing bochner after scikit-learn, and the first `transform`."""
     code = (
         "from time import perf_counter as t; import numpy as np, sklearn.kernel_approximation; a = t();"
         "import bochner; b = t(); X = np.ones((10, 3));"
@@ -476,11 +483,12 @@ def start_up() -> list[Row]:
     times = np.median([[float(word) for word in run.stdout.split()] for run in runs[1:]], axis=0)
     return [
         {"what": "import bochner, after scikit-learn", "seconds": float(times[0])},
-        {"what": "first transform, cache warm", "seconds": float(times[1])},
+        {"what": "first transform, with compiled loops cached", "seconds": float(times[1])},
     ]
 
 
 def plot(results: dict[str, list[Row]], path: Path) -> None:
+    """Plot the ratios of `transform` and of the time to 2 % error."""
     figure = Figure(figsize=(10, 4.6), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.2))
     cases = results["transform"]
@@ -491,7 +499,7 @@ def plot(results: dict[str, list[Row]], path: Path) -> None:
         left.bar_label(bars, fmt="%.1f", fontsize=8)
     left.axhline(1.0, color="#1b1b1b", linewidth=0.8)
     left.set_xticks(range(len(names)), names, fontsize=8)
-    left.set(ylabel="times faster than RBFSampler", title="transform at equal width")
+    left.set(ylabel="speed relative to RBFSampler", title="transform at equal width")
     left.legend(frameon=False)
 
     rows = [row for row in results["time to error"] if row["error"] == "2 %" and row["method"] != "RBFSampler"]
@@ -502,7 +510,7 @@ def plot(results: dict[str, list[Row]], path: Path) -> None:
         places = [sets.index(name) + 0.2 * i - 0.3 for name in found]
         right.bar(places, list(found.values()), 0.19, label=method, color=colour)
     right.axhline(1.0, color="#1b1b1b", linewidth=0.8)
-    right.set(yscale="log", title="fit and transform at 2 % kernel error", ylabel="times faster than RBFSampler")
+    right.set(yscale="log", title="fit and transform at 2 % kernel error", ylabel="speed relative to RBFSampler")
     right.set_xticks(range(len(sets)), sets)
     right.legend(frameon=False, fontsize=8, loc="upper left", ncols=2)
     right.set_ylim(top=3 * right.get_ylim()[1])
@@ -514,29 +522,34 @@ def main(
         Path | None, typer.Option(envvar="BOCHNER_DATA", help="Folder with adult, covtype, cpu and mnist as .npz.")
     ] = None,
     output: Annotated[Path, typer.Option(help="Folder for bench.json and bench.png.")] = Path(),
-    repeats: Annotated[int, typer.Option(min=1, help="Counted repetitions of every measurement.")] = 7,
-    only: Annotated[str | None, typer.Option(help="One section, by its name in bench.json.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Number of repetitions of each measurement.")] = 7,
+    only: Annotated[str | None, typer.Option(help="Run one section only, by its name in bench.json.")] = None,
 ) -> None:
-    """Measure everything and print it."""
+    """Measure and print all sections."""
     sections: dict[str, tuple[str, Callable[[], list[Row]]]] = {
-        "transform": ("transform: times faster at equal width", lambda: transform(repeats)),
-        "roofline": ("share of the roofline (GEMM + sines + write)", lambda: roofline(repeats)),
-        "growth": ("growth: log-log slope of the time", lambda: growth(repeats)),
+        "transform": ("transform: speed ratios at equal width", lambda: transform(repeats)),
+        "roofline": ("fraction of the roofline (GEMM + sines + write)", lambda: roofline(repeats)),
+        "growth": ("growth: log-log slope of the time of transform", lambda: growth(repeats)),
         "start-up": ("start-up of a new process", start_up),
         "fitting": ("fitting", lambda: fitting(repeats)),
-        "heads": ("self-tuning heads against a grid search", lambda: heads(data)),
-        "learning": ("learned length scales beside one ridge fit", lambda: learning(data)),
-        "memory": ("memory above input and output", lambda: memory(output)),
+        "linear models": ("linear models against a grid search", lambda: linear_models(data)),
+        "learning": ("learned length scales against one ridge fit", lambda: learning(data)),
+        "memory": ("memory beyond input and output", lambda: memory(output)),
         "beside Nystroem": (
-            "100,000 rows at 2 % kernel error: fit + transform",
+            "100,000 rows at 2 % kernel error: seconds of fit + transform",
             lambda: beside_nystroem(data, min(repeats, 3)),
         ),
-        "time to error": ("time to a kernel error: fit + transform", lambda: time_to_error(data, min(repeats, 3))),
+        "time to error": (
+            "fit + transform at a given kernel error: speed ratios",
+            lambda: time_to_error(data, min(repeats, 3)),
+        ),
     }
     results: dict[str, list[Row]] = {}
     if only is not None:
         if only not in sections:
-            raise typer.BadParameter(f"{only!r} is not one of {', '.join(sections)}.", param_hint="--only")
+            raise typer.BadParameter(
+                f"{only!r} is not a section; use one of {', '.join(sections)}.", param_hint="--only"
+            )
         show(sections[only][0], sections[only][1]())
         return
     for name in track(sections, "measuring", console=console, transient=True, disable=not console.is_terminal):
@@ -547,7 +560,7 @@ def main(
     about = {"packages": packages, "python": platform.python_version(), "cores": os.cpu_count(), "repeats": repeats}
     (output / "bench.json").write_text(json.dumps({"about": about, **results}, indent=2) + "\n", encoding="utf-8")
     plot(results, output / "bench.png")
-    console.print(f"Written: {output / 'bench.json'}, {output / 'bench.png'}", soft_wrap=True)
+    console.print(f"Wrote {output / 'bench.json'} and {output / 'bench.png'}", soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -7,39 +7,11 @@ from scipy.optimize import nnls
 from bochner import FourierFeatures
 from bochner.feature_maps import fourier_map
 from bochner.kernels import KERNELS, Gaussian
+from bochner.learning.pair_statistics import point_statistics
 from bochner.samplers import SAMPLERS
-from bochner.weightings import (
-    PAPER_GRID,
-    WEIGHTINGS,
-    PairStatistics,
-    Quadrature,
-    Shrinkage,
-    Stein,
-    Uniform,
-    _active_set,
-    _row_norm_sample,
-    nonnegative_ridge,
-)
+from bochner.weightings import PAPER_GRID, WEIGHTINGS, Quadrature, Shrinkage, Stein, Uniform
 from tests.conftest import COMBINATIONS
-
-
-def all_pairs(X, W, kernel):
-    """Cosines (n^2, M) and kernel values (n^2,) of all ordered pairs, the slow way."""
-    differences = (X[:, None] - X).reshape(-1, X.shape[1])
-    return np.cos(differences @ W.T), kernel.at(differences)
-
-
-def point_statistics(X, W, kernel):
-    """Over all pairs of the rows of X, from their Gram matrix and quadratic forms."""
-    features, exact = fourier_map(X, W, np.ones(len(W))), kernel(X)
-    forms = np.einsum("ij,ij->j", features, exact @ features)
-    return PairStatistics.of_points(len(X), features.T @ features, forms, np.sum(exact**2))
-
-
-def clustered(rng, n=200, d=6):
-    """Clusters with a decaying spectrum, where plain ridge weights go negative."""
-    centres = rng.normal(size=(4, d))
-    return (centres[rng.integers(4, size=n)] + 0.2 * rng.normal(size=(n, d))) * 0.7 ** np.arange(d)
+from tests.learning.test_pair_statistics import all_pair_statistics, all_pairs, clustered
 
 
 @pytest.mark.parametrize(("kernel", "sampler", "weighting"), COMBINATIONS)
@@ -53,78 +25,9 @@ def test_weights_are_finite_nonnegative_and_repeatable(kernel, sampler, weightin
     np.testing.assert_array_equal(once, again)
 
 
-class TestNonnegativeRidge:
-    def problem(self, rng, n=60, n_rows=80, noise=1.0):
-        A = rng.normal(size=(n_rows, n)) + 1.0
-        return A, A @ np.maximum(rng.normal(size=n), 0) + noise * rng.normal(size=n_rows)
-
-    @pytest.mark.parametrize("ridge", [0.0, 1e-3, 1.0])
-    @pytest.mark.parametrize("n_rows", [30, 80, 500])
-    def test_optimality_conditions(self, rng, ridge, n_rows):
-        """KKT: weights >= 0, gradient >= 0, and one of the two is 0 for each weight."""
-        A, b = self.problem(rng, n_rows=n_rows)
-        weights = nonnegative_ridge(A.T @ A, A.T @ b, ridge)
-        gradient = A.T @ (A @ weights - b) + ridge * weights
-        scale = np.abs(A.T @ b).max()
-        assert (weights >= 0).all()
-        assert gradient.min() > -1e-7 * scale
-        assert np.abs(weights * gradient).max() < 1e-7 * scale
-        assert 0 < (weights > 0).sum() < 60
-
-    @pytest.mark.parametrize("ridge", [1e-3, 1.0])
-    def test_equals_scipys_nnls(self, rng, ridge):
-        A, b = self.problem(rng)
-        expected = nnls(np.vstack([A, np.sqrt(ridge) * np.eye(60)]), np.append(b, np.zeros(60)))[0]
-        np.testing.assert_allclose(nonnegative_ridge(A.T @ A, A.T @ b, ridge), expected, atol=1e-9)
-        np.testing.assert_allclose(_active_set(A.T @ A + ridge * np.eye(60), A.T @ b), expected, atol=1e-9)
-
-    def test_any_start_gives_the_same_solution(self, rng):
-        A, b = self.problem(rng)
-        expected = nonnegative_ridge(A.T @ A, A.T @ b, 0.1)
-        for start in (np.zeros(60, dtype=bool), rng.random(60) < 0.5):
-            np.testing.assert_allclose(nonnegative_ridge(A.T @ A, A.T @ b, 0.1, start), expected, atol=1e-10)
-
-    def test_equals_ridge_where_no_weight_is_negative(self, rng):
-        gram = np.eye(5) + 0.01
-        target = rng.random(5) + 1
-        np.testing.assert_allclose(nonnegative_ridge(gram, target, 0.5), np.linalg.solve(gram + np.eye(5) / 2, target))
-
-    def test_singular_and_nearly_singular_grams(self, rng):
-        """Rank one, and a Gaussian covariance whose smallest eigenvalues are rounding errors."""
-        np.testing.assert_allclose(nonnegative_ridge(np.ones((4, 4)), np.ones(4), 1e-6).sum(), 1.0, rtol=1e-5)
-        points = rng.normal(size=(150, 2))
-        gram = Gaussian()(points / 20) + 1e-10 * np.eye(150)
-        target = np.exp(Gaussian().log_embedding(points, [20.0])[0])
-        weights = nonnegative_ridge(gram, target, 0.0)
-        gradient = gram @ weights - target
-        assert (weights >= 0).all()
-        assert gradient.min() > -1e-9
-        assert abs(weights @ gradient) < 1e-9
-
-    def test_all_targets_negative_gives_zero(self):
-        np.testing.assert_array_equal(nonnegative_ridge(np.eye(3), -np.ones(3), 0.0), np.zeros(3))
-
-
-class TestPairStatistics:
-    def test_points_equal_all_pairs_the_slow_way(self, rng):
-        X, W, kernel = clustered(rng, n=40), rng.normal(size=(15, 6)), Gaussian()
-        fast = point_statistics(X, W, kernel)
-        cosines, exact = all_pairs(X, W, kernel)
-        slow = PairStatistics.of_pairs(cosines, exact, np.ones(len(exact)))
-        np.testing.assert_allclose(fast.gram, slow.gram, rtol=1e-11)
-        np.testing.assert_allclose(fast.target, slow.target, rtol=1e-11)
-        assert fast.energy == pytest.approx(slow.energy, rel=1e-11)
-
-    def test_risk_is_the_mean_squared_error(self, rng):
-        X, W, weights = clustered(rng, n=30), rng.normal(size=(10, 6)), rng.random(10)
-        cosines, exact = all_pairs(X, W, Gaussian())
-        statistics = point_statistics(X, W, Gaussian())
-        assert statistics.risk(weights) == pytest.approx(np.mean((exact - cosines @ weights) ** 2), rel=1e-9)
-
-
 class TestShrinkage:
-    def test_equals_the_simulated_optimum(self, rng):
-        """The best (1 - alpha) for independent frequencies, by regression over many draws."""
+    def test_equals_simulated_optimum(self, rng):
+        """The reference is the best (1 - alpha) for independent frequencies, by regression over many draws."""
         X, kernel, n_frequencies = clustered(rng, n=30) * 3, Gaussian(), 4
         exact = kernel(X)
         products = squares = 0.0
@@ -140,21 +43,21 @@ class TestShrinkage:
         assert np.ptp(weights) == 0.0
 
     @pytest.mark.parametrize("name", KERNELS)
-    def test_variance_of_the_cosine_is_the_closed_form(self, name, rng):
+    def test_variance_of_the_cosine_equals_closed_form(self, name, rng):
         kernel, delta = KERNELS[name](), np.array([[0.7, -0.3]])
         W = SAMPLERS["mc"]().sample(kernel, 200_000, np.zeros((1, 2)), rng)
         closed_form = (1 + kernel.at(2 * delta)) / 2 - kernel.at(delta) ** 2
         assert np.var(np.cos(W @ delta[0])) == pytest.approx(closed_form[0], rel=0.02)
 
-    def test_goes_to_uniform_with_many_frequencies(self, rng):
+    def test_many_frequencies_give_uniform_weights(self, rng):
         weights = Shrinkage().weigh(np.zeros((10_000, 6)), Gaussian(), clustered(rng), rng)
         assert 10_000 * weights[0] == pytest.approx(1.0, rel=1e-3)
 
 
 class TestQuadrature:
     @pytest.mark.parametrize("n_features", [1, 2])
-    def test_equals_the_weights_of_an_integrated_embedding(self, n_features, rng):
-        """K^-1 gamma with gamma integrated numerically, where no weight is negative."""
+    def test_equals_weights_of_integrated_embedding(self, n_features, rng):
+        """The reference is K^-1 gamma with gamma integrated numerically, in a case without negative weights."""
         W, bandwidth = np.linspace(-2, 2, 5)[:, None].repeat(n_features, axis=1), 1.1
         if n_features == 2:
             W[:, 1] = [0.9, -1.1, 0.1, 1.2, -0.8]
@@ -174,7 +77,7 @@ class TestQuadrature:
         weights = Quadrature(bandwidths=[bandwidth / unit]).weigh(W, Gaussian(), rng.normal(size=(9, n_features)), rng)
         np.testing.assert_allclose(weights, expected, rtol=1e-6)
 
-    def test_is_the_nonnegative_minimiser_of_the_posterior_variance(self, rng):
+    def test_minimizes_posterior_variance_over_nonnegative_weights(self, rng):
         W, kernel = rng.normal(size=(60, 3)), Gaussian()
         squared = np.sum((W[:, None] - W) ** 2, axis=-1)
         unit = np.sqrt(np.median(squared[squared > 0]))
@@ -193,34 +96,34 @@ class TestQuadrature:
         exact = Gaussian().at(delta[None])[0]
         assert abs(weights @ np.cos(W @ delta) - exact) < 0.1 * abs(np.cos(W @ delta).mean() - exact)
 
-    def test_selection_by_pairs_takes_the_smallest_risk(self, rng):
+    def test_selection_by_pairs_minimizes_the_error_on_pairs(self, rng):
         X, W, kernel = clustered(rng), rng.normal(size=(30, 6)), Gaussian()
-        statistics = point_statistics(X, W, kernel)
+        statistics = all_pair_statistics(X, W, kernel)
         risks = [statistics.risk(Quadrature([b]).weigh(W, kernel, X, rng)) for b in PAPER_GRID]
         chosen = Quadrature(n_pairs=200**2).weigh(W, kernel, X, rng)
         assert statistics.risk(chosen) == pytest.approx(min(risks), rel=1e-9)
 
-    def test_selection_by_likelihood_finds_the_process_that_made_the_functions(self, rng):
-        """With cosines of long differences as data the likelihood prefers a short bandwidth, and conversely."""
+    def test_selection_by_likelihood_maximizes_the_likelihood(self, rng):
+        """Cosines of large differences have a short bandwidth, and cosines of small differences a long one."""
         W = SAMPLERS["mc"]().sample(Gaussian(), 40, np.zeros((1, 2)), rng)
-        picked = []
+        selected = []
         for spread in (0.1, 1.0):
             X = spread * rng.normal(size=(60, 2))
-            statistics = _statistics(W, X)
+            statistics = all_pair_statistics(X, W, Gaussian())
             scores = [_log_likelihood(W, b, statistics) for b in PAPER_GRID]
             weights = Quadrature(selection="likelihood", n_pairs=60**2).weigh(W, Gaussian(), X, rng)
             expected = Quadrature([PAPER_GRID[int(np.argmax(scores))]]).weigh(W, Gaussian(), X, rng)
             np.testing.assert_allclose(weights, expected)
-            picked.append(PAPER_GRID[int(np.argmax(scores))])
-        assert picked[0] > picked[1]
+            selected.append(PAPER_GRID[int(np.argmax(scores))])
+        assert selected[0] > selected[1]
 
-    def test_duplicate_frequencies_are_no_trouble(self, rng):
+    def test_duplicate_frequencies_have_finite_weights(self, rng):
         W = rng.normal(size=(5, 3)).repeat(8, axis=0)
         weights = Quadrature().weigh(W, Gaussian(), clustered(rng, d=3), rng)
         assert np.isfinite(weights).all()
         assert weights.sum() > 0.5
 
-    def test_a_kernel_without_embedding_is_refused_by_name(self, rng):
+    def test_kernel_without_embedding_is_rejected(self, rng):
         class Custom:
             def at(self, differences):
                 return Gaussian().at(differences)
@@ -229,18 +132,13 @@ class TestQuadrature:
             Quadrature().weigh(np.ones((2, 2)), Custom(), np.ones((3, 2)), rng)
 
     @pytest.mark.parametrize("bandwidths", [[], [0.0], [-1.0], [np.nan], [[1.0]]])
-    def test_bad_bandwidths(self, bandwidths, rng):
+    def test_invalid_bandwidths_are_rejected(self, bandwidths, rng):
         with pytest.raises(ValueError, match="`bandwidths` must be a non-empty sequence of positive numbers"):
             Quadrature(bandwidths).weigh(np.ones((2, 2)), Gaussian(), np.ones((3, 2)), rng)
 
 
-def _statistics(W, X):
-    cosines, exact = all_pairs(X, W, Gaussian())
-    return PairStatistics.of_pairs(cosines, exact, np.ones(len(exact)))
-
-
 def _log_likelihood(W, relative_bandwidth, statistics):
-    """Of all pairs' cosines as draws of a process with its best amplitude, by the textbook formula."""
+    """Return the log likelihood of all pairs' cosines as draws of a Gaussian process with its best amplitude."""
     squared = np.sum((W[:, None] - W) ** 2, axis=-1)
     bandwidth = relative_bandwidth * np.sqrt(np.median(squared[squared > 0]))
     covariance = np.exp(-squared / (2 * bandwidth**2)) + 1e-10 * np.eye(len(W))
@@ -249,7 +147,7 @@ def _log_likelihood(W, relative_bandwidth, statistics):
 
 
 class TestStein:
-    def test_one_alpha_solves_the_ridge_problem_over_all_pairs(self, rng):
+    def test_single_alpha_solves_the_ridge_problem_over_all_pairs(self, rng):
         X, W, kernel, alpha = clustered(rng, n=50), rng.normal(size=(20, 6)), Gaussian(), 3.0
         cosines, exact = all_pairs(X, W, kernel)
         rows = np.vstack([cosines / 50, np.sqrt(alpha / (4 * 20)) * np.eye(20)])
@@ -257,7 +155,7 @@ class TestStein:
         np.testing.assert_allclose(Stein(alphas=[alpha]).weigh(W, kernel, X, rng), expected, atol=1e-8)
 
     @pytest.mark.parametrize("sampler", ["mc", "orthogonal"])
-    def test_all_pairs_equal_points(self, sampler, rng):
+    def test_sketch_of_all_pairs_equals_sketch_of_points(self, sampler, rng):
         X, kernel = clustered(rng, n=60), Gaussian()
         W = SAMPLERS[sampler]().sample(kernel, 30, X, rng)
         points = Stein(alphas=[0.5]).weigh(W, kernel, X, rng)
@@ -265,7 +163,7 @@ class TestStein:
         np.testing.assert_allclose(pairs, points, rtol=1e-6, atol=1e-10)
 
     @pytest.mark.parametrize("sampling", ["uniform", "row-norm"])
-    def test_many_sampled_pairs_approach_points(self, sampling, rng):
+    def test_sketch_of_many_pairs_approaches_sketch_of_points(self, sampling, rng):
         X, W, kernel = clustered(rng, n=150), rng.normal(size=(8, 6)), Gaussian()
         points = Stein(alphas=[0.1]).weigh(W, kernel, X, rng)
 
@@ -277,18 +175,7 @@ class TestStein:
         assert many < 0.25 * few
         assert many < 0.05 * np.linalg.norm(points)
 
-    def test_row_norm_weights_make_the_sketch_unbiased(self, rng):
-        X, W, kernel = clustered(rng, n=20), 3 * rng.normal(size=(4, 6)), Gaussian()
-        cosines, exact = all_pairs(X, W, kernel)
-        norms = np.linalg.norm(cosines, axis=1)
-        assert norms.std() > 0.1 * norms.mean()
-        truth = PairStatistics.of_pairs(cosines, exact, np.ones(len(exact)))
-        sketches = [PairStatistics.of_pairs(*_row_norm_sample(W, kernel, X, 400, rng)) for _ in range(300)]
-        grams = np.array([sketch.gram for sketch in sketches])
-        deviation = np.abs(grams.mean(axis=0) - truth.gram) / (grams.std(axis=0) / np.sqrt(300))
-        assert deviation.max() < 4.5
-
-    def test_never_negative_where_plain_ridge_is(self, rng):
+    def test_weights_are_nonnegative_where_ridge_weights_are_negative(self, rng):
         X, kernel = clustered(rng, n=300), Gaussian()
         W = SAMPLERS["mc"]().sample(kernel, 128, X, rng)
         cosines, exact = all_pairs(X[:80], W, kernel)
@@ -299,20 +186,20 @@ class TestStein:
 
     @pytest.mark.parametrize("sketch", ["points", "pairs"])
     @pytest.mark.parametrize("n", [4, 10, 50, 300])
-    def test_not_worse_than_uniform_on_other_rows(self, sketch, n):
-        """Averaged over draws; with few rows the held-out pairs keep the weights near uniform."""
+    def test_error_on_new_rows_is_below_uniform_weights(self, sketch, n):
+        """The error is averaged over draws. With few rows, the shrinkage factor keeps the weights near uniform."""
         ratios = []
         for seed in range(12):
             rng = np.random.default_rng(seed)
             X, kernel = clustered(rng, n=n + 300), Gaussian()
             train, test = X[:n], X[n:]
             W = SAMPLERS["orthogonal"]().sample(kernel, 48, X, rng)
-            held = point_statistics(test, W, kernel)
+            validation, *_ = point_statistics(W, kernel, test, np.ones(300))
             weights = Stein(sketch=sketch).weigh(W, kernel, train, rng)
-            ratios.append(np.sqrt(held.risk(weights) / held.risk(np.full(48, 1 / 48))))
+            ratios.append(np.sqrt(validation.risk(weights) / validation.risk(np.full(48, 1 / 48))))
         assert np.mean(ratios) < (1.1 if n < 10 else 0.95)
 
-    def test_more_rows_take_the_weights_further_from_uniform(self, rng):
+    def test_more_rows_move_the_weights_further_from_uniform(self, rng):
         kernel, W = Gaussian(), SAMPLERS["mc"]().sample(Gaussian(), 64, np.zeros((1, 6)), rng)
         spreads = [np.std(64 * Stein().weigh(W, kernel, clustered(rng, n=n), rng)) for n in (6, 2000)]
         assert spreads[1] > 2 * spreads[0]
@@ -326,18 +213,18 @@ class TestStein:
 
     @pytest.mark.parametrize("part", [Stein(), Stein(sketch="pairs"), Shrinkage(), Quadrature(), Uniform()], ids=str)
     @pytest.mark.parametrize("n", [1, 2, 3])
-    def test_a_few_equal_rows(self, part, n, rng):
+    def test_few_equal_rows(self, part, n, rng):
         weights = part.weigh(rng.normal(size=(9, 2)), Gaussian(), np.ones((n, 2)), rng)
         assert np.isfinite(weights).all()
         assert (weights >= 0).all()
 
     @pytest.mark.parametrize("alphas", [[], [-1.0], [np.inf]])
-    def test_bad_alphas(self, alphas, rng):
+    def test_invalid_alphas_are_rejected(self, alphas, rng):
         with pytest.raises(ValueError, match="`alphas` must be a non-empty sequence of non-negative numbers"):
             Stein(alphas=alphas).weigh(np.ones((2, 2)), Gaussian(), np.ones((3, 2)), rng)
 
 
-def test_equal_rows_are_one_row_that_counts_often():
+def test_equal_rows_are_merged():
     features = FourierFeatures(n_frequencies=16, random_state=0).fit(np.ones((200, 2)))
     assert features.weights_.sum() == pytest.approx(1.0, rel=1e-2)
     assert features.kernel_error(np.ones((200, 2)), random_state=0).error < 0.01

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-r"""Weightings: how much each frequency counts in :math:`\hat k(\delta) = \sum_m \beta_m \cos(w_m \cdot \delta)`.
+r"""Weightings, which weight frequencies so that the features approximate the kernel well on the data.
 
-Weights are never negative, so that :math:`\sqrt{\beta_m}` exists and the approximate kernel is positive
-semidefinite. Plain Fourier features have :math:`\beta_m = 1/M`. One step on, `Matrix` lets the frequencies count
-in pairs as well.
+A weighting returns the weights :math:`\beta_m` of :math:`\hat k(\delta) = \sum_m \beta_m \cos(w_m \cdot \delta)`.
+Weights are never negative, so that :math:`\sqrt{\beta_m}` exists and the approximate kernel is positive semidefinite.
+Plain random Fourier features have :math:`\beta_m = 1/M`. `Matrix` generalizes the weights to a matrix.
 """
 
 import warnings
@@ -15,67 +15,92 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy import linalg
-from scipy.optimize import nnls
 from scipy.spatial.distance import pdist, squareform
 from sklearn.base import BaseEstimator
 
 from bochner.feature_maps import fourier_map
 from bochner.feature_maps.compression import best_matrix, principal_components
 from bochner.kernels import Kernel, kernel_matrix
-from bochner.rows import (
-    Floats,
-    Indices,
-    Mask,
-    Rows,
-    draw_pairs,
-    in_threads,
-    pair_differences,
-    sample_rows,
-    serial_blas,
-    shuffled_sample,
-    sum_over_spans,
+from bochner.learning.nonnegative_ridge import nonnegative_ridge
+from bochner.learning.pair_statistics import (
+    PairStatistics,
+    point_statistics,
+    row_norm_pair_statistics,
+    uniform_pair_statistics,
 )
+from bochner.rows import Floats, Mask, Rows, in_threads, sample_rows, serial_blas, shuffled_sample
 from bochner.validation import Interval, StrOptions, positive_values
 
-__all__ = [
-    "PAPER_GRID",
-    "WEIGHTINGS",
-    "Matrix",
-    "PairStatistics",
-    "Quadrature",
-    "Shrinkage",
-    "Stein",
-    "Uniform",
-    "Weighting",
-    "nonnegative_ridge",
-]
+__all__ = ["PAPER_GRID", "WEIGHTINGS", "Matrix", "Quadrature", "Shrinkage", "Stein", "Uniform", "Weighting"]
 
 PAPER_GRID = tuple(2.0**exponent for exponent in range(-8, 9, 2))
-PAIRS_PER_FREQUENCY = 4  # the paper: "2 to 4 times the number of random features" are enough
-MATRIX_GRID = (*(10.0**exponent for exponent in range(-7, 1)), 1e3)  # the last one trusts the data next to nothing
+PAIRS_PER_FREQUENCY = 4  # the paper finds 2 to 4 pairs per frequency sufficient
+MATRIX_GRID = (*(10.0**exponent for exponent in range(-7, 1)), 1e3)  # the last one almost keeps the plain kernel
 JITTERS = (1e-10, 1e-8, 1e-6, 1e-4)
+COMPRESSION_ROWS = 2000
+
+_Split = tuple[PairStatistics, PairStatistics]  # of training pairs and of validation pairs
 
 
 class Weighting(BaseEstimator, ABC):
-    """Chooses one weight a frequency; subclasses write `weigh`."""
+    """Base class of weightings.
 
-    always_compresses: ClassVar[bool] = False  # or only when asked for a number of columns
+    Attributes
+    ----------
+    always_compresses : bool
+        Whether the weighting needs a number of output columns, as `Matrix` does; False by default.
+
+    Notes
+    -----
+    **Subclassing**
+
+    Write `weigh`, which returns one non-negative weight per frequency. Weights that sum to about 1 keep k(0) at about
+    1. The frequencies are drawn before and from another random stream, so that a weighting never changes them. The
+    method `compress` is used when `n_components` is given; the inherited one computes principal components.
+
+    Examples
+    --------
+    A weighting that gives high frequencies less weight.
+
+    >>> import numpy as np
+    >>> from bochner import FourierFeatures
+    >>> from bochner.weightings import Weighting
+    >>> class LowPass(Weighting):
+    ...     def __init__(self, cutoff=3.0):
+    ...         self.cutoff = cutoff
+    ...     def weigh(self, frequencies, kernel, X, rng):
+    ...         norms = np.linalg.norm(frequencies, axis=1)
+    ...         weights = 1 / (1 + (norms / self.cutoff) ** 4)
+    ...         return weights / weights.sum()
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> features = FourierFeatures(weighting=LowPass(cutoff=2.0), random_state=0).fit(X)
+    >>> largest = np.linalg.norm(features.frequencies_, axis=1).argmax()
+    >>> bool(features.weights_[largest] == features.weights_.min())
+    True
+    """
+
+    always_compresses: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     @abstractmethod
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
-        """Weights (n_frequencies,), none negative.
+        """Return the weights of frequencies.
 
         Parameters
         ----------
         frequencies : ndarray of shape (n_frequencies, n_features)
-            Frequencies of `kernel`.
+            Frequencies of `kernel`, at unit length scale.
         kernel : Kernel
-            A shape at unit length scale.
-        X : rows of shape (n_samples, n_features)
-            The data in units of the length scale.
+            A kernel at unit length scale.
+        X : Rows of shape (n_samples, n_features)
+            The data divided by the length scale; ``X[rows]`` reads rows by slice or index.
         rng : numpy.random.Generator
-            The only source of randomness; the frequencies were drawn from another one.
+            The only source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (n_frequencies,)
+            Non-negative weights.
         """
 
     def compress(
@@ -87,17 +112,37 @@ class Weighting(BaseEstimator, ABC):
         n_components: int,
         rng: np.random.Generator,
     ) -> Floats:
-        """The matrix (2 * n_frequencies, n_components) that the weighted features are multiplied by.
+        """Return a matrix that turns the weighted features into fewer columns.
 
-        The columns are the principal components, about zero, of the features of 2,000 rows.
+        The columns are the uncentered principal components of the features of a sample of 2,000 rows.
+
+        Parameters
+        ----------
+        frequencies : ndarray of shape (n_frequencies, n_features)
+            Frequencies of `kernel`, at unit length scale.
+        weights : ndarray of shape (n_frequencies,)
+            Weights of the frequencies.
+        kernel : Kernel
+            A kernel at unit length scale.
+        X : Rows of shape (n_samples, n_features)
+            The data divided by the length scale.
+        n_components : int
+            Number of columns, at most ``2 * n_frequencies``.
+        rng : numpy.random.Generator
+            The only source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (2 * n_frequencies, n_components)
+            The matrix by which the weighted features are multiplied.
         """
         del kernel
-        points, counts = shuffled_sample(X, 2000, rng)
-        return principal_components(fourier_map(points, frequencies, weights), counts, n_components)
+        points, point_weights = shuffled_sample(X, COMPRESSION_ROWS, rng)
+        return principal_components(fourier_map(points, frequencies, weights), point_weights, n_components)
 
 
 class Uniform(Weighting):
-    """The plain weights 1/M.
+    """Equal weights 1/M, as in plain random Fourier features.
 
     Examples
     --------
@@ -114,17 +159,17 @@ class Uniform(Weighting):
 
 
 class Shrinkage(Weighting):
-    r"""One number for all frequencies: :math:`(1 - \alpha^*) / M`, the paper's Theorem 1 with :math:`\mu = 0`.
+    r"""Equal weights :math:`(1 - \alpha^*) / M`, the paper's Theorem 1 with :math:`\mu = 0`.
 
     .. math:: \alpha^* = \frac{V}{V + E[k^2]}, \quad V = \frac1M E\left[\frac{1 + k(2\delta)}2 - k(\delta)^2\right],
 
-    expectations over pairs of data. The variance is that of independent frequencies; samplers that do better are
-    shrunk a little too much.
+    with expectations over pairs of rows. V is the variance for independent frequencies. Other samplers have a smaller
+    variance, and the formula shrinks their weights slightly too much.
 
     Parameters
     ----------
     n_points : int, default=2000
-        Rows sampled for the expectations, which run over all their pairs.
+        Number of sampled rows. The expectations are averages over all pairs of them.
 
     Examples
     --------
@@ -143,64 +188,28 @@ class Shrinkage(Weighting):
 
     @serial_blas()  # no bit of the weights depends on the number of threads
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
-        points, counts = sample_rows(X, self.n_points, rng)
-        shares = counts / counts.sum()
+        points, point_weights = sample_rows(X, self.n_points, rng)
+        shares = point_weights / point_weights.sum()
         energy = float(shares @ np.square(kernel(points)) @ shares)
         variance = (0.5 + 0.5 * float(shares @ kernel(2.0 * points) @ shares) - energy) / len(frequencies)
         return energy / (max(variance, 0.0) + energy) * _uniform(len(frequencies))
 
 
-@dataclass(frozen=True)
-class PairStatistics:
-    r"""What a quadratic risk over pairs is made of: averages of :math:`z z^T`, :math:`k z` and :math:`k^2`.
-
-    z holds the cosines :math:`\cos(w_m \cdot \delta)` of a pair and k its exact kernel value.
-    """
-
-    gram: Floats
-    target: Floats
-    energy: float
-
-    @classmethod
-    def of_points(cls, n_points: float, gram: Floats, forms: Floats, energy: float) -> "PairStatistics":
-        r"""Over all pairs of n points with features [C | S] at unit weight and kernel matrix K, without a pair formed.
-
-        :math:`\sum z z^T` is the entrywise :math:`(C^TC)^2 + (C^TS)^2 + (S^TC)^2 + (S^TS)^2`, squares of blocks of
-        the features' Gram matrix, and :math:`\sum k z_m = c_m^T K c_m + s_m^T K s_m`, sums of the quadratic forms
-        `forms` of the columns in K; `energy` is the sum of squares of K.
-        """
-        m, n_pairs = len(gram) // 2, n_points**2
-        squares = np.square(gram)
-        cosines = squares[:m, :m] + squares[:m, m:] + squares[m:, :m] + squares[m:, m:]
-        return cls(cosines / n_pairs, (forms[:m] + forms[m:]) / n_pairs, energy / n_pairs)
-
-    @classmethod
-    def of_pairs(cls, cosines: Floats, exact: Floats, pair_weights: Floats) -> "PairStatistics":
-        """Over explicit pairs, each row multiplied by the root of its weight (the weights' mean estimates 1)."""
-        roots = np.sqrt(pair_weights / len(exact))
-        cosines, exact = cosines * roots[:, None], exact * roots
-        return cls(cosines.T @ cosines, cosines.T @ exact, float(exact @ exact))
-
-    def risk(self, weights: Floats) -> float:
-        """Mean squared error of the weighted kernel over the pairs."""
-        return float(self.energy - 2.0 * self.target @ weights + weights @ self.gram @ weights)
-
-
 class Quadrature(Weighting):
-    r"""Bayesian quadrature: the weights of the posterior mean of a Gaussian process over frequencies.
+    r"""Bayesian quadrature: weights of the posterior mean of a Gaussian process over frequencies.
 
-    With :math:`K_{ml} = e^{-|w_m - w_l|^2 / (2 s^2)}` and :math:`\gamma_m = \int e^{-|w - w_m|^2 / (2 s^2)} dP(w)`
-    the weights are :math:`K^{-1} \gamma`, the minimiser of the posterior variance :math:`\beta^T K \beta - 2
-    \gamma^T \beta`; here the minimiser over :math:`\beta \ge 0`, which is the same when none is negative.
+    With :math:`K_{ml} = e^{-|w_m - w_l|^2 / (2 s^2)}` and :math:`\gamma_m = \int e^{-|w - w_m|^2 / (2 s^2)} dP(w)`, the
+    weights :math:`K^{-1} \gamma` minimize the posterior variance :math:`\beta^T K \beta - 2 \gamma^T \beta`. Some of
+    them can be negative. This class minimizes the posterior variance over :math:`\beta \ge 0` instead.
 
     Parameters
     ----------
     bandwidths : sequence of float, default=PAPER_GRID
-        Candidates for s, in units of the median distance between frequencies.
+        Candidates for s, as multiples of the median distance between frequencies.
     selection : {"pairs", "likelihood"}, default="pairs"
-        Choose s by the squared error on sampled pairs, or by the marginal likelihood of their cosines.
+        Criterion for s: the squared error on sampled pairs, or the marginal likelihood of their cosines.
     n_pairs : int, default=None
-        Number of sampled pairs; None means four a frequency.
+        Number of sampled pairs; None means four per frequency.
 
     Examples
     --------
@@ -233,28 +242,28 @@ class Quadrature(Weighting):
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
         if not hasattr(kernel, "log_embedding"):
             raise ValueError(
-                f"{type(kernel).__name__} is not compatible with weighting Quadrature: it must implement "
+                f"{type(kernel).__name__} is not compatible with weighting Quadrature, because it does not implement "
                 f"`log_embedding`; use weighting='stein', 'shrinkage' or 'uniform'."
             )
         bandwidths = positive_values("bandwidths", self.bandwidths)
         n_pairs = self.n_pairs or PAIRS_PER_FREQUENCY * len(frequencies)
-        statistics = PairStatistics.of_pairs(*_uniform_sample(frequencies, kernel, X, n_pairs, rng))
-        squared = squareform(pdist(frequencies, "sqeuclidean"))
-        apart = squared[squared > 0.0]
-        unit = float(np.sqrt(np.median(apart))) if len(apart) else 1.0
-        log_embeddings = kernel.log_embedding(frequencies, unit * bandwidths)
+        statistics = uniform_pair_statistics(frequencies, kernel, X, n_pairs, rng)
+        squared_distances = squareform(pdist(frequencies, "sqeuclidean"))
+        positive = squared_distances[squared_distances > 0.0]
+        bandwidths = bandwidths * (float(np.sqrt(np.median(positive))) if len(positive) else 1.0)
         rules = [
-            _QuadratureRule.at(bandwidth, log_embedding, squared)
-            for bandwidth, log_embedding in zip((unit * bandwidths).tolist(), log_embeddings, strict=True)
+            _QuadratureRule.at(bandwidth, log_embedding, squared_distances)
+            for bandwidth, log_embedding in zip(bandwidths, kernel.log_embedding(frequencies, bandwidths), strict=True)
         ]
-        if self.selection == "pairs" or len(frequencies) == 1:  # one value has no length scale to be likely
+        # The likelihood of a single frequency does not depend on the bandwidth.
+        if self.selection == "pairs" or len(frequencies) == 1:
             best = min(rules, key=lambda rule: statistics.risk(rule.weights))
         else:
             best = max(rules, key=lambda rule: rule.log_likelihood(statistics))
         if best.jitter > JITTERS[0]:
             warnings.warn(
-                f"The covariance of the frequencies is nearly singular: {best.jitter:g} was added to its diagonal. "
-                f"Smaller `bandwidths` avoid it.",
+                f"The covariance matrix of the frequencies is nearly singular, and {best.jitter:g} was added to its "
+                f"diagonal. Use smaller `bandwidths` to avoid this.",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -263,59 +272,61 @@ class Quadrature(Weighting):
 
 @dataclass(frozen=True)
 class _QuadratureRule:
-    """Bayesian quadrature at one bandwidth: the covariance's Cholesky factor and the non-negative weights."""
+    """Bayesian quadrature at one bandwidth: the Cholesky factor of the covariance, and the non-negative weights."""
 
     factor: Floats
     weights: Floats
     jitter: float
 
     @classmethod
-    def at(cls, bandwidth: float, log_embedding: Floats, squared: Floats) -> "_QuadratureRule":
+    def at(cls, bandwidth: float, log_embedding: Floats, squared_distances: Floats) -> "_QuadratureRule":
         with np.errstate(over="ignore"):
-            covariance = np.exp(-0.5 * np.square(np.sqrt(squared) / bandwidth))
-        # In many dimensions the embedding underflows long before the ratios of its entries do.
-        top = float(log_embedding.max())
+            covariance = np.exp(-0.5 * np.square(np.sqrt(squared_distances) / bandwidth))
+        # In many dimensions the embedding underflows, but the ratios of its entries do not.
+        largest = float(log_embedding.max())
         for jitter in JITTERS:
             covariance.flat[:: len(covariance) + 1] = 1.0 + jitter
             try:
                 factor = linalg.cholesky(covariance, lower=True)
-                weights = nonnegative_ridge(covariance, np.exp(log_embedding - top), 0.0)
+                weights = nonnegative_ridge(covariance, np.exp(log_embedding - largest), 0.0)
             except linalg.LinAlgError:
                 continue
-            return cls(factor, np.exp(top) * weights, jitter)
-        raise linalg.LinAlgError(f"The covariance of the frequencies is singular at bandwidth {bandwidth:g}.")
+            return cls(factor, np.exp(largest) * weights, jitter)
+        raise linalg.LinAlgError(
+            f"The covariance matrix of the frequencies is singular at bandwidth {bandwidth:g}. Use smaller "
+            f"`bandwidths`."
+        )
 
     def log_likelihood(self, statistics: PairStatistics) -> float:
-        """Marginal likelihood of the pairs' cosines as independent functions, their amplitude maximised out."""
+        """Return the marginal likelihood of the pairs' cosines as independent functions, at the best amplitude."""
         amplitude = np.trace(linalg.cho_solve((self.factor, True), statistics.gram)) / len(self.factor)
         log_determinant = 2.0 * np.log(np.diag(self.factor)).sum()
         return -0.5 * float(len(self.factor) * np.log(amplitude) + log_determinant)
 
 
 class Stein(Weighting):
-    r"""The paper's data-driven weights: ridge regression of the exact kernel on the cosines, without negative weights.
+    r"""Data-driven weights of the paper: non-negative ridge regression of the exact kernel on the cosines.
 
     .. math:: \min_{\beta \ge 0} \; \mathrm{mean}_{(x, y)} \Big(k(x - y) - \sum_m \beta_m \cos(w_m \cdot (x - y))
         \Big)^2 + \frac{\alpha}{4M} |\beta|^2
 
-    `alpha` is the candidate with the smallest error on held-out pairs; then the weights are moved towards 1/M by the
-    factor that those pairs ask for, so that few data never make them worse than uniform ones there.
+    The penalty `alpha` is the candidate with the smallest error on held-out pairs. The weights are then shrunk towards
+    1/M by the factor that minimizes the held-out error. So on few rows they stay close to uniform weights.
 
     Parameters
     ----------
     sketch : {"points", "pairs"}, default="points"
-        Which pairs the mean runs over: all pairs of sampled rows, or sampled pairs (the paper's sketch).
+        Pairs that the mean is taken over: all pairs of sampled rows, or sampled pairs as in the paper.
     n_points : int, default=2000
-        Rows sampled by ``sketch="points"``; half of them judge the weights of the other half.
+        Number of sampled rows with ``sketch="points"``. Each half of them validates the weights of the other half.
     n_pairs : int, default=None
-        Pairs sampled by ``sketch="pairs"`` for the regression, and as many again to choose `alpha`; None means four
-        a frequency, n_samples squared or more all of them.
+        Number of sampled pairs with ``sketch="pairs"``; as many again select `alpha`. None means four per frequency.
+        If there are no more pairs than that, all pairs are used.
     sampling : {"uniform", "row-norm"}, default="uniform"
-        Probabilities of ``sketch="pairs"``: equal, or proportional to the norm of the row of cosines, which the
-        regression then weighs by the inverse.
+        Sampling probabilities with ``sketch="pairs"``: equal, or proportional to the norm of a pair's row of cosines.
+        In the latter case, the regression weights each pair by its inverse probability.
     alphas : sequence of float, default=PAPER_GRID
-        Ridge candidates, in units of the paper's sketch of 4M pairs. With a single one nothing is held out and the
-        weights solve the problem above exactly.
+        Candidates for `alpha`. With a single candidate, no pairs are held out and the weights are not shrunk.
 
     Examples
     --------
@@ -352,117 +363,85 @@ class Stein(Weighting):
 
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
         ridges = positive_values("alphas", self.alphas, zero=True) / (PAIRS_PER_FREQUENCY * len(frequencies))
-        sketch = self._points if self.sketch == "points" else self._pairs
+        sketch = self._sketch_points if self.sketch == "points" else self._sketch_pairs
         statistics, splits = sketch(frequencies, kernel, X, rng)
         if len(ridges) == 1:
             return _solve(statistics, float(ridges[0]))
-        ridge, trust = _select(splits, ridges)
+        ridge, shrinkage_factor = _select(splits, ridges)
         weights = _solve(statistics, ridge)
-        return trust * weights + (1.0 - trust) * _uniform(len(weights))
+        return shrinkage_factor * weights + (1.0 - shrinkage_factor) * _uniform(len(weights))
 
-    def _points(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> "_Sketch":
-        points, counts = shuffled_sample(X, self.n_points, rng)
-        roots = np.sqrt(counts)
-        features = fourier_map(points, frequencies, np.ones(len(frequencies)))
-        n = len(features)
-        if n == 1:  # a single row, however often it counts, judges itself
-            whole = PairStatistics.of_points(1.0, features.T @ features, np.square(features[0]), 1.0)
-            return whole, [(whole, whole)]
-        features *= roots[:, None]
-        halves = slice(0, n // 2), slice(n // 2, n)
-        sizes = [float(np.square(roots[half]).sum()) for half in halves]
-        grams = list(in_threads(lambda half: features[half].T @ features[half], halves))
-        own = [_kernel_sums(kernel, points, roots, features, half, half) for half in halves]
-        across = _kernel_sums(kernel, points, roots, features, *halves)
-        parts = [
-            PairStatistics.of_points(size, gram, sums[:-1], sums[-1])
-            for size, gram, sums in zip(sizes, grams, own, strict=True)
-        ]
-        # The kernel is symmetric: pairs across the halves count twice.
-        sums = own[0] + own[1] + 2.0 * across
-        whole = PairStatistics.of_points(sum(sizes), grams[0] + grams[1], sums[:-1], sums[-1])
-        return whole, [(parts[0], parts[1]), (parts[1], parts[0])]
+    def _sketch_points(
+        self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator
+    ) -> tuple[PairStatistics, list[_Split]]:
+        points, point_weights = shuffled_sample(X, self.n_points, rng)
+        whole, first, second = point_statistics(frequencies, kernel, points, point_weights)
+        return whole, [(first, second), (second, first)]
 
     @serial_blas()
-    def _pairs(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> "_Sketch":
+    def _sketch_pairs(
+        self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator
+    ) -> tuple[PairStatistics, list[_Split]]:
         n_pairs = self.n_pairs or PAIRS_PER_FREQUENCY * len(frequencies)
-        sample = _uniform_sample if self.sampling == "uniform" else _row_norm_sample
-        drawn = PairStatistics.of_pairs(*sample(frequencies, kernel, X, n_pairs, rng))
-        return drawn, [(drawn, PairStatistics.of_pairs(*_uniform_sample(frequencies, kernel, X, n_pairs, rng)))]
+        statistics_of = uniform_pair_statistics if self.sampling == "uniform" else row_norm_pair_statistics
+        training = statistics_of(frequencies, kernel, X, n_pairs, rng)
+        return training, [(training, uniform_pair_statistics(frequencies, kernel, X, n_pairs, rng))]
 
 
-_Sketch = tuple[PairStatistics, list[tuple[PairStatistics, PairStatistics]]]
+def _select(splits: list[_Split], ridges: Floats) -> tuple[float, float]:
+    r"""Return the ridge with the smallest validation error, and the shrinkage factor of its weights.
 
-
-def _kernel_sums(kernel: Kernel, points: Any, roots: Floats, features: Floats, rows: slice, columns: slice) -> Floats:
-    """Quadratic forms f' K f of the feature columns, then the sum of squares of K, for a block K of the kernel matrix.
-
-    The rows and columns of K are multiplied by `roots`, the roots of the points' weights, as the features are. The
-    matrix is made and used a few rows at a time, and of a block on the diagonal only the upper half.
+    The validation error first falls, then rises as the ridge decreases. So the search goes from the largest ridge down
+    and stops when the error rises. Each solution starts from the signs of the one before.
     """
-    square = rows == columns
-
-    def part(span: slice) -> Floats:
-        own = slice(rows.start + span.start, rows.start + span.stop)
-        others = slice(own.start, columns.stop) if square else columns
-        exact = kernel(points[own], points[others])
-        exact *= roots[own, None] * roots[others]
-        norms = np.einsum("ij,ij->j", exact, exact)
-        if square:
-            twice = slice(own.stop - own.start, None)  # beyond the diagonal's own piece, for the lower half
-            exact[:, twice] *= 2.0
-            norms[twice] *= 2.0
-        return np.append(np.einsum("ij,ij->j", features[own], exact @ features[others]), norms.sum())
-
-    return sum_over_spans(part, rows.stop - rows.start, 128)
-
-
-def _select(splits: list[tuple[PairStatistics, PairStatistics]], ridges: Floats) -> tuple[float, float]:
-    r"""The ridge with the smallest held-out risk, and how far to trust its weights against uniform ones.
-
-    The risk falls, then rises along the ridges: the walk goes from the largest down and ends where it rises; each
-    solution starts from the signs of the one before. The risk of :math:`u + \theta (\beta - u)` is a parabola in
-    :math:`\theta`; its minimum in [0, 1] is returned.
-    """
-    best, best_risk = 0.0, np.inf
-    chosen: list[Floats] = []
+    best, smallest_risk = 0.0, np.inf
+    best_solutions: list[Floats] = []
     starts: list[Mask | None] = [None] * len(splits)
     for ridge in np.sort(ridges)[::-1]:
-        problems = [(seen, float(ridge), start) for (seen, _), start in zip(splits, starts, strict=True)]
+        problems = [(training, float(ridge), start) for (training, _), start in zip(splits, starts, strict=True)]
         solutions = list(in_threads(lambda problem: _solve(*problem), problems))
-        risk = sum(held.risk(weights) for (_, held), weights in zip(splits, solutions, strict=True))
-        if risk > best_risk:
+        risk = sum(validation.risk(weights) for (_, validation), weights in zip(splits, solutions, strict=True))
+        if risk > smallest_risk:
             break
-        best, best_risk, chosen = float(ridge), risk, solutions
+        best, smallest_risk, best_solutions = float(ridge), risk, solutions
         starts = [weights > 0.0 for weights in solutions]
-    return best, _trust([held for _, held in splits], chosen)
+    return best, _shrinkage_factor([validation for _, validation in splits], best_solutions)
 
 
-def _trust(held: list[PairStatistics], weights: list[Floats]) -> float:
-    """How far to go from uniform weights to the given ones, for the smallest held-out risk: between 0 and 1."""
+def _shrinkage_factor(validation: list[PairStatistics], solutions: list[Floats]) -> float:
+    r"""Return the :math:`\theta` in [0, 1] with the smallest validation error of :math:`u + \theta (\beta - u)`.
+
+    u are uniform weights. The error is a parabola in :math:`\theta`.
+    """
     gain = curvature = 0.0
-    for statistics, candidate in zip(held, weights, strict=True):
-        uniform = _uniform(len(candidate))
-        step = candidate - uniform
+    for statistics, weights in zip(validation, solutions, strict=True):
+        uniform = _uniform(len(weights))
+        step = weights - uniform
         gain += float(step @ (statistics.target - statistics.gram @ uniform))
         curvature += float(step @ statistics.gram @ step)
     return float(np.clip(gain / curvature, 0.0, 1.0)) if curvature > 0.0 else 1.0
 
 
-class Matrix(Weighting):
-    r"""A matrix between the features in place of weights: a pool of frequencies compressed to a few columns.
+def _solve(statistics: PairStatistics, ridge: float, start: Mask | None = None) -> Floats:
+    with serial_blas():  # factorizations of this size are slower in several threads
+        return nonnegative_ridge(statistics.gram, statistics.target, ridge, start)
 
-    The approximate kernel is :math:`F A F^T`, F the pool's plain features and A the positive semidefinite matrix of
-    rank `n_components` that comes closest to the exact kernel on sampled rows, shrunk towards the plain kernel
-    :math:`F F^T`; see `bochner.feature_maps.compression.best_matrix`. The larger the pool for a number of columns, the lower the
-    error and the slower the map: twelve frequencies a column are a good start.
+
+class Matrix(Weighting):
+    r"""A matrix in place of weights, which compresses many frequencies to few columns.
+
+    The approximate kernel is :math:`F A F^T`, where F are the plain features and A is a positive semidefinite matrix of
+    rank `n_components`. A minimizes the error on sampled rows, and is shrunk towards the identity matrix, which gives
+    the plain kernel :math:`F F^T`. See `bochner.feature_maps.compression.best_matrix`. More frequencies for the same
+    number of columns lower the error and slow down the map. Twelve frequencies per column are a good start.
 
     Parameters
     ----------
     n_points : int, default=2000
-        Rows sampled; the halves of them judge each other's ridge.
+        Number of sampled rows. Each half of them validates the penalty on the other half.
     alphas : sequence of float, default=MATRIX_GRID
-        Ridge candidates, for rows of features of length one. With a single one nothing is held out.
+        Candidates for the ridge penalty, relative to feature rows of norm 1. With a single candidate, no rows are held
+        out.
 
     Examples
     --------
@@ -485,7 +464,6 @@ class Matrix(Weighting):
         self.alphas = alphas
 
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
-        """The weights 1/M of the pool, which the matrix builds on."""
         del kernel, X, rng
         positive_values("alphas", self.alphas, zero=True)
         return _uniform(len(frequencies))
@@ -499,117 +477,14 @@ class Matrix(Weighting):
         n_components: int,
         rng: np.random.Generator,
     ) -> Floats:
-        """The matrix (2 * n_frequencies, n_components) that the pool's features are multiplied by."""
         alphas = positive_values("alphas", self.alphas, zero=True)
-        points, counts = shuffled_sample(X, self.n_points, rng)
+        points, point_weights = shuffled_sample(X, self.n_points, rng)
         features = fourier_map(points, frequencies, weights)
-        return best_matrix(features, kernel_matrix(kernel, points), counts, n_components, alphas)
-
-
-def _solve(statistics: PairStatistics, ridge: float, start: Mask | None = None) -> Floats:
-    with serial_blas():  # threads only wait for each other in factorisations of this size
-        return nonnegative_ridge(statistics.gram, statistics.target, ridge, start)
-
-
-def nonnegative_ridge(gram: Floats, target: Floats, ridge: float, start: Mask | None = None) -> Floats:
-    r"""The minimiser of :math:`\beta^T (G + \rho I) \beta - 2 t^T \beta` over :math:`\beta \ge 0`.
-
-    Block principal pivoting (Portugal, Judice and Vicente, 1994): guess the positive weights, solve for them, and
-    exchange every weight that came out with the wrong sign. That takes a handful of Cholesky factorisations, where
-    an active-set method needs a step a weight; such a method (scipy's) takes over when the exchanges go in circles.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-        G, positive semidefinite.
-    target : ndarray of shape (n,)
-        t.
-    ridge : float
-        The ridge; where it is 0, a rounding error's worth is added.
-    start : ndarray of bool of shape (n,), default=None
-        First guess of the positive weights; None means all.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        The weights.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner.weightings import nonnegative_ridge
-    >>> nonnegative_ridge(np.eye(2), np.array([1.0, -1.0]), 0.0).round(6)
-    array([1., 0.])
-    """
-    n = len(target)
-    floor = n * np.finfo(float).eps * float(np.max(np.diag(gram)) or 1.0)
-    gram = gram.copy()
-    gram.flat[:: n + 1] += max(ridge, floor)
-    slack = 1e-12 * float(np.abs(target).max())
-    positive = np.ones(n, dtype=bool) if start is None else start.copy()
-    fewest, patience = n + 1, 5
-    while True:
-        weights = np.zeros(n)
-        if positive.any():
-            factor = linalg.cho_factor(gram[np.ix_(positive, positive)], overwrite_a=True, check_finite=False)
-            weights[positive] = linalg.cho_solve(factor, target[positive], check_finite=False)
-        gradient = gram @ weights - target
-        wrong = np.where(positive, weights < 0.0, gradient < -slack)
-        count = int(wrong.sum())
-        if count == 0:
-            return weights
-        if count >= fewest:
-            patience -= 1
-            if patience == 0:
-                return _active_set(gram, target)
-        fewest = min(fewest, count)
-        positive ^= wrong
-
-
-def _active_set(gram: Floats, target: Floats) -> Floats:
-    """The same minimiser by scipy's active-set method, from the Cholesky factor of the (definite) Gram matrix."""
-    factor = linalg.cholesky(gram, lower=True)
-    whitened = linalg.solve_triangular(factor, target, lower=True)
-    return np.asarray(nnls(factor.T, whitened, maxiter=100 * len(target))[0])
+        return best_matrix(features, kernel_matrix(kernel, points), point_weights, n_components, alphas)
 
 
 def _uniform(n_frequencies: int) -> Floats:
     return np.full(n_frequencies, 1.0 / n_frequencies)
-
-
-def _cosines(frequencies: Floats, kernel: Kernel, X: Rows, first: Indices, second: Indices) -> tuple[Floats, Floats]:
-    """cos(w_m . (x_i - x_j)) and k(x_i - x_j) for the given pairs, shapes (n_pairs, M) and (n_pairs,)."""
-    cosines, exact = np.empty((len(first), len(frequencies))), np.empty(len(first))
-    for pairs, differences in pair_differences(X, first, second, len(frequencies)):
-        np.matmul(differences, frequencies.T, out=cosines[pairs])
-        np.cos(cosines[pairs], out=cosines[pairs])
-        exact[pairs] = kernel.at(differences)
-    return cosines, exact
-
-
-def _uniform_sample(
-    frequencies: Floats, kernel: Kernel, X: Rows, n_pairs: int, rng: np.random.Generator
-) -> tuple[Floats, Floats, Floats]:
-    """Cosines and kernel values of pairs of rows, each pair as likely as any other, and the pairs' weights."""
-    first, second, pair_weights = draw_pairs(X, n_pairs, rng)
-    return *_cosines(frequencies, kernel, X, first, second), pair_weights
-
-
-def _row_norm_sample(
-    frequencies: Floats, kernel: Kernel, X: Rows, n_pairs: int, rng: np.random.Generator
-) -> tuple[Floats, Floats, Floats]:
-    """Pairs drawn with probability p proportional to the norm of their row of cosines, and their weights 1/(n p).
-
-    The norms of all n^2 rows are out of reach: a uniform pool of 16 times the size stands for them.
-    """
-    first, second, pair_weights = draw_pairs(X, 16 * n_pairs, rng)
-    norms = np.empty(len(first))
-    for pairs, differences in pair_differences(X, first, second, len(frequencies)):
-        norms[pairs] = np.linalg.norm(np.cos(differences @ frequencies.T), axis=1)
-    probabilities = pair_weights * norms / (pair_weights @ norms)
-    chosen = rng.choice(len(norms), size=n_pairs, p=probabilities)
-    cosines, exact = _cosines(frequencies, kernel, X, first[chosen], second[chosen])
-    return cosines, exact, pair_weights[chosen] / (len(norms) * probabilities[chosen])
 
 
 WEIGHTINGS: dict[str, type[Weighting]] = {
