@@ -49,11 +49,12 @@ from bochner.weightings import Matrix, Stein
 Row = dict[str, Any]
 OUTPUT_BYTES = 2**27  # outputs are several times larger than any cache
 ERRORS = (0.05, 0.02, 0.01)
+BAR_COLORS = ("#1f3a5f", "#5b84b1", "#a9c4e0", "#c9a227", "#ffffff")  # these differ in lightness, for print in gray
 console = Console() if Console().is_terminal else Console(width=120)
 
 
 def interleave(actions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Return the median seconds of each action; a repetition runs all of them once, and the first one is not counted."""
+    """Return the median seconds of each action; a repetition runs all of them once, and the first is not counted."""
     seconds: dict[str, list[float]] = {name: [] for name in actions}
     for repetition in range(repeats + 1):
         for name, action in actions.items():
@@ -181,18 +182,18 @@ def growth(repeats: int) -> list[Row]:
 
 
 def data_sets(folder: Path | None) -> dict[str, tuple[Any, Any]]:
-    """Return standardized rows, and 2,000 held-out rows to measure the error on; the digits if the others are missing."""
-    found = {}
+    """Return standardized rows, and 2,000 held-out rows to measure errors on; the digits if the others are missing."""
+    tables = {}
     for name in ("adult", "covtype", "cpu", "mnist"):
         if folder is None or not (folder / f"{name}.npz").is_file():
             continue
         with np.load(folder / f"{name}.npz") as archive:
             X = archive["X_train" if "X_train" in archive else "X"]
-        found[name] = X[np.random.default_rng(0).permutation(len(X))[:102_000]].astype(np.float64)
-    if not found:
-        found["digits"] = load_digits().data
-    held_out = {name: min(2000, len(X) // 5) for name, X in found.items()}
-    scaled = {name: StandardScaler().fit_transform(X) for name, X in found.items()}
+        tables[name] = X[np.random.default_rng(0).permutation(len(X))[:102_000]].astype(np.float64)
+    if not tables:
+        tables["digits"] = load_digits().data
+    held_out = {name: min(2000, len(X) // 5) for name, X in tables.items()}
+    scaled = {name: StandardScaler().fit_transform(X) for name, X in tables.items()}
     return {name: (X[held_out[name] :], X[: held_out[name]]) for name, X in scaled.items()}
 
 
@@ -493,9 +494,9 @@ def plot(results: dict[str, list[Row]], path: Path) -> None:
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.2))
     cases = results["transform"]
     names = [f"{row['sampler']}\nd={row['d']}, M={row['M']}" for row in cases if row["dtype"] == "float64"]
-    for i, (dtype, colour) in enumerate((("float64", "#1f3a5f"), ("float32", "#c9a227"))):
+    for i, (dtype, color) in enumerate((("float64", "#1f3a5f"), ("float32", "#c9a227"))):
         heights = [row["x RBFSampler"] for row in cases if row["dtype"] == dtype]
-        bars = left.bar(np.arange(len(names)) + 0.4 * i - 0.2, heights, 0.38, label=dtype, color=colour)
+        bars = left.bar(np.arange(len(names)) + 0.4 * i - 0.2, heights, 0.38, label=dtype, color=color)
         left.bar_label(bars, fmt="%.1f", fontsize=8)
     left.axhline(1.0, color="#1b1b1b", linewidth=0.8)
     left.set_xticks(range(len(names)), names, fontsize=8)
@@ -504,11 +505,11 @@ def plot(results: dict[str, list[Row]], path: Path) -> None:
 
     rows = [row for row in results["time to error"] if row["error"] == "2 %" and row["method"] != "RBFSampler"]
     sets, methods = list(dict.fromkeys(row["data"] for row in rows)), list(dict.fromkeys(row["method"] for row in rows))
-    colours = ("#1f3a5f", "#5b84b1", "#c9a227", "#9d9d9d")
-    for i, (method, colour) in enumerate(zip(methods, colours, strict=False)):
-        found = {row["data"]: row["x RBFSampler"] for row in rows if row["method"] == method}
-        places = [sets.index(name) + 0.2 * i - 0.3 for name in found]
-        right.bar(places, list(found.values()), 0.19, label=method, color=colour)
+    for i, method in enumerate(methods):
+        ratios = {row["data"]: row["x RBFSampler"] for row in rows if row["method"] == method}
+        places = [sets.index(name) + 0.16 * (i - 2) for name in ratios]
+        style: Any = {"color": BAR_COLORS[i], "edgecolor": "#1b1b1b", "linewidth": 0.5}
+        right.bar(places, list(ratios.values()), 0.15, label=method, **style)
     right.axhline(1.0, color="#1b1b1b", linewidth=0.8)
     right.set(yscale="log", title="fit and transform at 2 % kernel error", ylabel="speed relative to RBFSampler")
     right.set_xticks(range(len(sets)), sets)
