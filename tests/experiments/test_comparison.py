@@ -312,7 +312,7 @@ class TestCommandLine:
             (["none.csv"], "none.csv does not exist"),
             (["digits", "--target", "y"], "--target y is for a table of yours"),
             (["cpu", "--data", "{folder}/nowhere"], "nowhere does not exist"),
-            (["{table}", "--output", "{table}"], "would overwrite what is read"),
+            (["{table}", "--output", "{table}"], "would overwrite an input file"),
             (["{table}", "--output", "{folder}"], "is a folder"),
         ],
     )

@@ -267,7 +267,7 @@ class TestBadInput:
     def test_nothing_that_is_read_is_overwritten(self, regression, tmp_path):
         train, _, _ = regression
         before = train.read_bytes()
-        assert "would overwrite what is read" in self.refused("fit", train, "--target", "price", "--output", train)
+        assert "would overwrite an input file" in self.refused("fit", train, "--target", "price", "--output", train)
         assert "must end in .skops" in self.refused("fit", train, "--target", "price", "--output", tmp_path / "m.csv")
         answer("fit", train, "--target", "price", "--n-frequencies", "4", "--output", tmp_path / "m.skops")
         assert "would overwrite" in self.refused("predict", tmp_path / "m.skops", train, "--output", train)
@@ -280,7 +280,7 @@ class TestBadInput:
         said = self.refused("fit", tmp_path / "few.csv", "--target", "price", *output)
         assert "few.csv has 4 rows; at least 5 are needed" in said
         said = self.refused("fit", train, "--target", "price", "--task", "classification", *output)
-        assert "column 'price' holds numbers that are not whole, which are no classes; make it a regression" in said
+        assert "column 'price' contains fractional numbers, which cannot be classes; use regression" in said
 
     def test_resuming_something_else(self, regression, tmp_path, monkeypatch):
         monkeypatch.setattr(bochner.cli.table_commands, "CHECKPOINT_SECONDS", 0.0)
@@ -292,12 +292,12 @@ class TestBadInput:
             models.Table(data, "y"), models.Settings("ridge", "auto", "gaussian", 5, [1.0], 0)
         )
         models.save(training, tmp_path / "m.skops.partial")
-        assert "begun with other options" in self.refused(*fit)
-        assert "is an interrupted training" in self.refused("error", tmp_path / "m.skops.partial", data)
+        assert "was made with other options" in self.refused(*fit)
+        assert "is the checkpoint of an interrupted run" in self.refused("error", tmp_path / "m.skops.partial", data)
         other_target = ("fit", data, "--target", "a", "--n-frequencies", "5", "--output", model, "--resume")
-        assert "belongs to other data" in self.refused(*other_target)
+        assert "was made from other data" in self.refused(*other_target)
         many_groups(data, n_groups=4)
-        assert "belongs to other data" in self.refused(*fit)
+        assert "was made from other data" in self.refused(*fit)
         (tmp_path / "m.skops.partial").write_text("something else")
         assert "is damaged; start without --resume" in self.refused(*fit)
 
@@ -326,10 +326,10 @@ class TestBadInput:
         assert "has no column 'b'" in self.refused("predict", model, other, *output)
         frame.assign(b="x").to_csv(other, index=False)
         said = self.refused("predict", model, other, *output)
-        assert "row 1, column 'b' has the invalid value 'x' among numbers" in said
+        assert "row 1, column 'b': invalid value 'x', expected a number" in said
         frame.assign(b="x").to_parquet(tmp_path / "other.parquet")
         said = self.refused("predict", model, tmp_path / "other.parquet", *output)
-        assert "column 'b' holds text, and the model was trained on numbers" in said
+        assert "column 'b' contains text, but the model was trained on numbers" in said
         frame.assign(price="dear").to_csv(other, index=False)
         said = self.refused("error", model, other)
         assert "column 'price' holds text, and the model was trained on numbers" in said
@@ -342,7 +342,7 @@ class TestBadInput:
         model, output = tmp_path / "m.skops", tmp_path / "out.csv"
         answer("fit", train, "--target", "price", "--n-frequencies", "4", "--output", model)
         frame.assign(b=np.where(np.arange(200) == 150, np.nan, 1.0)).to_csv(tmp_path / "new.csv", index=False)
-        assert "row 151, column 'b' is missing" in self.refused(
+        assert "row 151, column 'b': the value is missing" in self.refused(
             "predict", model, tmp_path / "new.csv", "--output", output
         )
         assert not list(tmp_path.glob("out*"))

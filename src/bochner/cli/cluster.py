@@ -1,54 +1,63 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clusters of Dask for the command line: one of this computer's cores, or one that runs somewhere."""
+"""Dask clusters for the command line: a local one, or a running one."""
 
 import logging
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from bochner.rows import ClusterError
 
-__all__ = ["LOCAL", "open_cluster"]
+__all__ = ["open_cluster"]
 
-CONNECTING_SECONDS = 5
-LOCAL = "local"  # what --dask means without an address
-ON_CLUSTERS = {  # settings of Dask: workers write no log, and one that has lost all of them does not wait forever
-    "distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": "critical",
-    "distributed.scheduler.no-workers-timeout": "30s",
+CONNECT_TIMEOUT_SECONDS = 5
+DASK_SETTINGS = {
+    "distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": "critical",  # the workers write no log
+    "distributed.scheduler.no-workers-timeout": "30s",  # tasks fail when all workers have died, instead of waiting
 }
+SILENCED_LOGGERS = ("distributed", "distributed.client", "distributed.gc", "tornado.application")
 
 
 @contextmanager
-def open_cluster(address: str, say: Callable[[str], None]) -> Iterator[None]:
-    """A cluster for what is computed meanwhile."""
+def open_cluster(address: str | None, report: Callable[[str], None]) -> Iterator[None]:
+    """Connect to a cluster that computes what is inside the context.
+
+    Parameters
+    ----------
+    address : str or None
+        Address of a running scheduler; None starts a cluster of this machine's cores.
+    report : callable
+        Function that prints a message.
+    """
     from dask import config
+    from distributed import KilledWorker
+    from distributed.scheduler import NoValidWorkerError, NoWorkerError
 
-    with config.set(ON_CLUSTERS), _quiet_log(), _local() if address == LOCAL else _connected(address) as client:
-        from distributed.scheduler import KilledWorker, NoValidWorkerError, NoWorkerError
-
-        say(f"Dashboard of the cluster: {client.dashboard_link}")
+    cluster = _start_local() if address is None else _connect(address)
+    with config.set(DASK_SETTINGS), _silence_logs(), cluster as client:
+        report(f"Dashboard of the cluster: {client.dashboard_link}")
         if not client.scheduler_info()["workers"]:
-            say("The cluster has no workers yet: waiting for one.")
+            report("The cluster has no workers yet; waiting for one.")
         try:
             yield
         except ClusterError as error:
             if not isinstance(error.__cause__, KilledWorker):
                 raise
             raise ClusterError(
-                "Some rows have brought down one worker after the other, most likely for want of memory; write files "
-                "with smaller row groups, or give --dask the address of a cluster whose workers have more memory."
+                "One partition ended several workers, most likely because it did not fit into their memory; write "
+                "files with smaller row groups, or use workers with more memory (--scheduler)."
             ) from error
         except (NoValidWorkerError, NoWorkerError) as error:
             raise ClusterError(
-                "All workers have died, most likely for want of memory; close other programs, or give --dask the "
-                "address of a larger cluster."
+                "All workers have died, most likely because they ran out of memory; close other programs, or use a "
+                "larger cluster (--scheduler)."
             ) from error
 
 
 @contextmanager
-def _local() -> Iterator[Any]:
-    """A client of one worker a core of this computer."""
+def _start_local() -> Iterator[Any]:
+    """Start a cluster with one worker per core of this machine."""
     from distributed import Client, LocalCluster
 
     options: dict[str, Any] = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.CRITICAL}
@@ -58,31 +67,35 @@ def _local() -> Iterator[Any]:
 
 
 @contextmanager
-def _connected(address: str) -> Iterator[Any]:
-    """A client of a scheduler that runs somewhere."""
+def _connect(address: str) -> Iterator[Any]:
+    """Connect to a running scheduler."""
     from distributed import Client
 
     try:
-        client = Client(address, timeout=CONNECTING_SECONDS)
+        client = Client(address, timeout=CONNECT_TIMEOUT_SECONDS)
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"--dask {address} cannot be reached: {error}; start a scheduler there, or leave the address out."
+            f"--scheduler {address} cannot be reached: {error}; give the address of a running scheduler, such as "
+            f"tcp://host:8786, or --dask for a cluster of this machine's cores."
         ) from error
     with client:
         yield client
 
 
 def _ignore_interrupts() -> None:
-    """Leave Ctrl-C, which all processes of a terminal get, to the one that ends the others."""
+    """Ignore Ctrl-C in a worker; a terminal sends it to all processes, and the client stops the workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
-def _quiet_log() -> Iterator[None]:
-    """Keep Dask's own account of a failure from drowning the sentence about it."""
-    from distributed.utils import silence_logging_cmgr
-
-    with ExitStack() as stack:
-        for name in ("distributed", "distributed.client", "tornado.application"):
-            stack.enter_context(silence_logging_cmgr(logging.CRITICAL, name))
+def _silence_logs() -> Iterator[None]:
+    """Silence the logs of Dask, which would hide the error message of a failed command."""
+    loggers = [logging.getLogger(name) for name in SILENCED_LOGGERS]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
         yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from typer.core import TyperCommand
 
-from bochner.cli.console import app, check_output, check_plots, error_messages, report_console, track
+from bochner.cli.console import app, check_output, check_plots, error_messages, report_console
 from bochner.experiments import datasets, formats
 from bochner.experiments.comparison import Comparison, check, measure
 from bochner.experiments.comparison_page import terminal_tables, write_comparison
@@ -23,6 +23,7 @@ from bochner.experiments.reproduction import PAGE, Reproduction
 from bochner.experiments.run import KernelRow, Plan, run_kernel_study
 from bochner.experiments.store import Store
 from bochner.experiments.studies import ALL, BANDWIDTH, COMPARISON, DEMO, STUDIES, KernelStudy, Study, quick
+from bochner.progress import track
 
 DataFolder = Annotated[
     Path | None,
@@ -97,7 +98,7 @@ def compare(
         chosen = _named_or_own(data, target, folder, console)
         study = replace(COMPARISON, widths=tuple(sorted(set(widths or COMPARISON.widths))), seeds=tuple(range(seeds)))
         check(study, chosen)
-        rows = list(track(measure(study, chosen), "fitting", study.n_measurements, console))
+        rows = list(track(measure(study, chosen), "fitting", study.n_measurements))
         comparison = Comparison(study, chosen, rows)
         write_comparison(comparison, output)
     for table in terminal_tables(comparison):
@@ -180,7 +181,7 @@ def _named_or_own(data: str, target: str | None, folder: Path | None, console: C
 
 
 def _run(study: KernelStudy, data: datasets.Split, console: Console) -> list[KernelRow]:
-    return list(track(run_kernel_study(study, data), "fitting", study.n_fits, console))
+    return list(track(run_kernel_study(study, data), "fitting", study.n_fits))
 
 
 def _studies(targets: list[str], fast: bool, seeds: int | None) -> list[Study]:

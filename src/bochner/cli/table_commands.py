@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`bochner fit`, `predict` and `error`: models of tables."""
+"""The commands `bochner fit`, `predict` and `error`, which fit, apply and evaluate models of tables."""
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from glob import has_magic
 from importlib.util import find_spec
@@ -12,93 +11,79 @@ from time import monotonic
 from typing import Annotated, Any, Literal
 
 import typer
-from typer.core import TyperCommand
 
-from bochner.cli.cluster import LOCAL, open_cluster
-from bochner.cli.console import app, check_output, check_plots, error_messages, track
+from bochner.cli.cluster import open_cluster
+from bochner.cli.console import app, check_output, check_plots, comma_separated, error_messages
 from bochner.experiments.model_page import figures, relevances, write_model_page
 from bochner.kernels import KERNELS
 from bochner.linear_models.svm import FourierSVC
+from bochner.progress import track
 from bochner.table_models import models
 from bochner.tables.parquet_folder import ParquetFolder
 from bochner.tables.reader import Table
 from bochner.validation import positive_values
 
 CHECKPOINT_SECONDS = 5.0
-MOST_LISTED = 8  # columns with their relevances in a report
-Model = Annotated[Path, typer.Argument(help="A model file of `bochner fit`.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")]
+MAX_RELEVANCES = 8  # columns with their relevances in the output of `fit`
+Model = Annotated[Path, typer.Argument(help="A model file written by `bochner fit`.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines of text.")]
 
 
-class _OptionalAddress(TyperCommand):
-    """A command whose ``--dask`` may go without a value: it is then followed by another option, or by nothing."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        followed = zip(args, [*args, "--"][1:], strict=True)
-        args = [f"--dask={LOCAL}" if word == "--dask" and next_.startswith("-") else word for word, next_ in followed]
-        return list(super().parse_args(ctx, args))
-
-
-def _check_address(address: str | None) -> str | None:
-    """Notice a table that was taken for an address, before the table is missed."""
-    with error_messages():
-        if address not in (None, LOCAL) and not re.fullmatch(r"(\w+://)?[^/\s]+:\d+", str(address)):
-            raise ValueError(
-                f"--dask {address} is not the address of a scheduler such as tcp://host:8786; put the table before "
-                f"--dask."
-            )
-    return address
-
-
-@app.command(cls=_OptionalAddress)
+@app.command()
 def fit(
     data: Annotated[
         list[Path],
         typer.Argument(
-            help="A table: a .parquet or .csv file of any size; with --dask a folder or a quoted pattern of .parquet "
-            "files, too.",
+            help="A table: a .parquet or .csv file of any size; with Dask, also a folder or a quoted pattern of "
+            ".parquet files.",
             metavar="DATA",
         ),
     ],
     target: Annotated[str, typer.Option(help="The column to predict.")],
     output: Annotated[Path, typer.Option(help="The model file to write.")] = Path("model.skops"),
     head: Annotated[
-        Literal["ridge", "svm"], typer.Option(help="One pass over the table, or the paper's SVM: several passes.")
+        Literal["ridge", "svm"],
+        typer.Option(help="Ridge regression (one pass over the table) or support vector machine (several passes)."),
     ] = "ridge",
     task: Annotated[
-        Literal["auto", "regression", "classification"], typer.Option(help="What the target is; auto looks at it.")
+        Literal["auto", "regression", "classification"],
+        typer.Option(help="The kind of target; auto decides by its values."),
     ] = "auto",
     kernel: Annotated[str, typer.Option(help=f"One of {', '.join(KERNELS)}.")] = "gaussian",
-    n_frequencies: Annotated[int, typer.Option(min=1, help="Frequencies; each makes two features.")] = 256,
+    n_frequencies: Annotated[int, typer.Option(min=1, help="Number of frequencies; each gives two features.")] = 256,
     length_scale: Annotated[
         list[float] | None,
         typer.Option(
-            help="In units of the median distance, or of the learned ones; several are chosen from. [default: 1]"
+            help="Length scale as a multiple of the median distance, or of the learned length scales. May be repeated; "
+            "the best one is chosen by cross-validation. [default: 1]"
         ),
     ] = None,
-    learn: Annotated[
-        bool, typer.Option("--learn", help="Learn a length scale for each column from the target: which ones matter.")
-    ] = False,
-    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")] = None,
+    learn: Annotated[bool, typer.Option("--learn", help="Learn one length scale per column from the target.")] = False,
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Columns to ignore, separated by commas. May be repeated.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the frequencies and of the sample of rows.")] = 0,
     page: Annotated[
-        Path | None, typer.Option(help="An HTML page to write about the model, with --learn's plot.")
+        Path | None, typer.Option(help="An HTML page about the model to write; with --learn, it plots the relevances.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run stopped.")] = False,
-    dask: Annotated[
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    dask: Annotated[bool, typer.Option("--dask", help="Fit with Dask on a cluster of this machine's cores.")] = False,
+    scheduler: Annotated[
         str | None,
         typer.Option(
-            help="Train on the cluster of that scheduler, or without an address on all cores of this computer.",
-            metavar="[ADDRESS]",
-            callback=_check_address,
+            help="Fit with Dask on the cluster of a running scheduler, such as tcp://host:8786.", metavar="ADDRESS"
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Train on a table and write a model file: columns standardised, text one column a category, penalty chosen."""
-    say = _voice(as_json)
+    """Fit a model to a table and write it to a file.
+
+    Numeric columns are standardized and text columns are one-hot encoded. The regularization is chosen by
+    cross-validation.
+    """
+    report = _reporter(as_json)
     with error_messages():
-        path = _only(data)
+        path = _single(data)
         check_output(output, path)
         if output.suffix != ".skops":
             raise ValueError(f"--output {output} must end in .skops.")
@@ -109,111 +94,113 @@ def fit(
                 raise ValueError(f"--page {page} must end in .html.")
         if kernel not in KERNELS:
             raise ValueError(f"--kernel {kernel} is not one of {', '.join(KERNELS)}.")
+        dropped = comma_separated(drop)
         scales = positive_values("--length-scale", length_scale or [1.0]).tolist()
         settings = models.Settings(head, task, kernel, n_frequencies, scales, seed, learn)
-        if dask is None:
-            fitted = _fit_file(_file(path, target, drop or ()), settings, output, resume, say)
+        if dask or scheduler is not None:
+            table = _open_folder(path, target, dropped, resume)
+            fitted = _fit_on_cluster(table, settings, output, scheduler, report)
         else:
-            fitted = _fit_on_cluster(_files(path, target, drop or (), resume), settings, output, dask, say)
-        report = _report(*fitted, output)
+            fitted = _fit_file(_open_file(path, target, dropped), settings, output, resume, report)
+        result = _result(*fitted, output)
         if page is not None:
-            write_model_page(fitted[0], report, page, learned=learn)
-    _answer(report, as_json)
+            write_model_page(fitted[0], result, page, learned=learn)
+    _print_result(result, as_json)
 
 
 @app.command()
 def predict(
     model: Model,
-    data: Annotated[Path, typer.Argument(help="A table with the columns that the model was trained on.")],
+    data: Annotated[Path, typer.Argument(help="A table with the columns that the model was fitted on.")],
     output: Annotated[Path, typer.Option(help="The .csv or .parquet file to write.")] = Path("predictions.csv"),
     std: Annotated[
-        bool, typer.Option("--std", help="Add the standard deviation of a regression's predictions.")
+        bool, typer.Option("--std", help="Add the standard deviation of each prediction (regression only).")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Predict the target for every row of a table."""
+    """Predict the target of every row of a table and write the predictions to a file."""
     with error_messages():
         check_output(output, model, data)
         loaded = _model(model)
         n_rows = models.write_predictions(loaded, data, output, track, deviations=std)
-    _answer({"rows": n_rows, "target": loaded.target, "output": str(output)}, as_json)
+    _print_result({"rows": n_rows, "target": loaded.target, "output": str(output)}, as_json)
 
 
 @app.command()
 def error(
     model: Model,
-    data: Annotated[Path, typer.Argument(help="A table, with the target for the prediction error.")],
+    data: Annotated[
+        Path, typer.Argument(help="A table; with the target column, the prediction error is computed too.")
+    ],
     as_json: Json = False,
 ) -> None:
-    """Measure a model on a table: the error of its kernel, and of its predictions if the table has the target."""
+    """Estimate the error of a model's kernel on a table, and of its predictions if the table has the target."""
     with error_messages():
         scores = models.score(_model(model), data, track)
     low, high = scores.kernel_error.low, scores.kernel_error.high
-    report = {"rows": scores.n_rows, **scores.measures, "kernel_error": scores.kernel_error.error}
-    _answer(report | {"kernel_error_low": low, "kernel_error_high": high}, as_json)
+    result = {"rows": scores.n_rows, **scores.measures, "kernel_error": scores.kernel_error.error}
+    _print_result(result | {"kernel_error_low": low, "kernel_error_high": high}, as_json)
 
 
-def _only(data: list[Path]) -> Path:
-    """The table, if it is one."""
+def _single(data: list[Path]) -> Path:
+    """Return the only path; several mean that the shell has expanded a pattern."""
     if len(data) > 1:
         raise ValueError(
-            f"{data[0]} and {data[1]} are more than one table; give a pattern of Parquet files in quotes, as "
-            f"'data/*.parquet', together with --dask."
+            f"Expected one table but got {len(data)}, beginning with {data[0]} and {data[1]}; quote a pattern of "
+            f"Parquet files, as in 'data/*.parquet', and add --dask."
         )
     return data[0]
 
 
-def _file(path: Path, target: str, drop: Sequence[str]) -> Table:
-    """A table in one file."""
+def _open_file(path: Path, target: str, drop: Sequence[str]) -> Table:
     is_pattern = not path.exists() and has_magic(str(path))
     if path.is_dir() or is_pattern:
         raise ValueError(
-            f"{path} is a {'pattern' if is_pattern else 'folder'}; give one file, or --dask to read Parquet files "
-            f"together."
+            f"{path} is a {'pattern' if is_pattern else 'folder'}; give a single file, or add --dask to read several "
+            f"Parquet files as one table."
         )
     return Table(path, target, drop)
 
 
-def _files(path: Path, target: str, drop: Sequence[str], resume: bool) -> ParquetFolder:
-    """A table in one or many files, for Dask."""
+def _open_folder(path: Path, target: str, drop: Sequence[str], resume: bool) -> ParquetFolder:
     if find_spec("dask") is None or find_spec("distributed") is None:
-        raise ValueError("--dask needs Dask: pip install 'bochner[dask]'.")
+        raise ValueError("--dask and --scheduler need Dask: pip install 'bochner[dask]'.")
     if resume:
-        raise ValueError("--resume is for one file: a cluster's training is not stored in between; leave it out.")
+        raise ValueError("--resume does not work with --dask or --scheduler, which store no checkpoints; leave it out.")
     return ParquetFolder(path, target, drop)
 
 
 def _fit_file(
-    table: Table, settings: models.Settings, output: Path, resume: bool, say: Callable[[str], None]
+    table: Table, settings: models.Settings, output: Path, resume: bool, report: Callable[[str], None]
 ) -> tuple[models.TableModel, models.TableTraining, float]:
-    """Train on one file and store the model; also what it was made by, and the seconds that it took."""
+    """Fit a model to a file and save it; return the model, its training and the seconds that it took."""
     partial = output.with_name(output.name + ".partial")
-    training = _resumed(partial, table, settings, say) if resume else models.Training.of(table, settings)
-    begin = monotonic()
-    for sentence in training.run(table, track, _checkpoint(partial)):
-        say(sentence)
+    training = _load_training(partial, table, settings, report) if resume else models.Training.of(table, settings)
+    start = monotonic()
+    for message in training.run(table, track, _checkpoint(partial)):
+        report(message)
     model = training.model(table)
     models.save(model, output)
     partial.unlink(missing_ok=True)
-    return model, training, monotonic() - begin
+    return model, training, monotonic() - start
 
 
 def _fit_on_cluster(
-    table: ParquetFolder, settings: models.Settings, output: Path, address: str, say: Callable[[str], None]
+    table: ParquetFolder, settings: models.Settings, output: Path, address: str | None, report: Callable[[str], None]
 ) -> tuple[models.TableModel, models.TableTraining, float]:
-    """Train by Dask and store the model; also what it was made by, and the seconds that it took."""
+    """Fit a model with Dask and save it; return the model, its training and the seconds that it took."""
     training = models.ClusterTraining.of(table, settings)
-    begin = monotonic()
-    with open_cluster(address, say):
-        for sentence in training.run(table):
-            say(sentence)
+    start = monotonic()
+    with open_cluster(address, report):
+        for message in training.run(table):
+            report(message)
     model = training.model(table)
     models.save(model, output)
-    return model, training, monotonic() - begin
+    return model, training, monotonic() - start
 
 
-def _report(model: models.TableModel, training: models.TableTraining, seconds: float, output: Path) -> dict[str, Any]:
-    """What `fit` has to tell."""
+def _result(model: models.TableModel, training: models.TableTraining, seconds: float, output: Path) -> dict[str, Any]:
+    """Return what `fit` prints."""
     head = model.head
     chosen = {"C": head.C_} if isinstance(head, FourierSVC) else {"alpha": head.alpha_}
     measure = "accuracy" if isinstance(head, FourierSVC) else "r2"
@@ -237,63 +224,66 @@ def _report(model: models.TableModel, training: models.TableTraining, seconds: f
     }
 
 
-def _resumed(partial: Path, table: Table, settings: models.Settings, say: Callable[[str], None]) -> models.Training:
-    """The training that was interrupted, if it is the same one."""
+def _load_training(
+    partial: Path, table: Table, settings: models.Settings, report: Callable[[str], None]
+) -> models.Training:
+    """Load the checkpoint of an interrupted run with the same data and options."""
     if not partial.is_file():
-        say(f"There is no {partial} to resume from: starting at the beginning.")
+        report(f"There is no {partial} to resume from; starting from the beginning.")
         return models.Training.of(table, settings)
     try:
         training = models.load(partial)
     except ValueError:
         raise ValueError(f"{partial} is damaged; start without --resume.") from None
     if not isinstance(training, models.Training) or training.fingerprint != table.fingerprint():
-        raise ValueError(f"{partial} belongs to other data than {table.path} as it is now; start without --resume.")
+        raise ValueError(f"{partial} was made from other data than {table.path} is now; start without --resume.")
     if training.settings != settings:
-        raise ValueError(f"{partial} was begun with other options; give the same ones, or start without --resume.")
+        raise ValueError(f"{partial} was made with other options; give the same options, or start without --resume.")
     of = "" if table.n_groups is None else f" of {table.n_groups}"
     phase = "reading" if training.head is None else "training"
-    say(f"Resuming the {phase} at row group {training.next_group + 1}{of}.")
+    report(f"Resuming the {phase} at row group {training.next_group + 1}{of}.")
     return training
 
 
 def _checkpoint(partial: Path) -> Callable[[models.Training], None]:
-    """Stores a training, but not more often than every few seconds."""
+    """Return a function that saves a training, but only every few seconds."""
     due = monotonic() + CHECKPOINT_SECONDS
 
-    def store(training: models.Training) -> None:
+    def save(training: models.Training) -> None:
         nonlocal due
-        begin = monotonic()
-        if begin >= due:
+        start = monotonic()
+        if start >= due:
             models.save(training, partial)
             end = monotonic()
-            due = end + CHECKPOINT_SECONDS * (1.0 + 4.0 * (end - begin))  # a twentieth of the time at most
+            # A slow save delays the next one, so that checkpoints take at most about a twentieth of the time.
+            due = end + CHECKPOINT_SECONDS * (1.0 + 4.0 * (end - start))
 
-    return store
+    return save
 
 
 def _model(path: Path) -> models.TableModel:
     loaded = models.load(path)
     if not isinstance(loaded, models.TableModel):
-        raise ValueError(f"{path} is an interrupted training; finish it with `bochner fit --resume`.")
+        raise ValueError(f"{path} is the checkpoint of an interrupted run; finish it with `bochner fit --resume`.")
     return loaded
 
 
-def _voice(as_json: bool) -> Callable[[str], None]:
-    """Says a sentence; with --json on the error stream, so that standard output holds the object alone."""
-    return lambda sentence: typer.echo(sentence, err=as_json)
+def _reporter(as_json: bool) -> Callable[[str], None]:
+    """Return a function that prints a message; with --json, standard output is left to the JSON object."""
+    return lambda message: typer.echo(message, err=as_json)
 
 
-def _answer(report: dict[str, Any], as_json: bool) -> None:
-    """Print a report as JSON, or a line a figure."""
+def _print_result(result: dict[str, Any], as_json: bool) -> None:
+    """Print a result as JSON, or one line per value."""
     if as_json:
         finite = {
-            name: None if isinstance(value, float) and not isfinite(value) else value for name, value in report.items()
+            name: None if isinstance(value, float) and not isfinite(value) else value for name, value in result.items()
         }
         typer.echo(json.dumps(finite))
         return
-    for name, value in figures(report).items():
+    for name, value in figures(result).items():
         typer.echo(f"{name}: {value}")
-    if "relevance" in report:
-        listed = [f"{name} {100 * share:.3g} %" for name, share in list(report["relevance"].items())[:MOST_LISTED]]
-        more = f", {len(report['relevance']) - len(listed)} more" if len(listed) < len(report["relevance"]) else ""
-        typer.echo(f"relevance of columns: {', '.join(listed)}{more}")
+    if "relevance" in result:
+        shown = [f"{name} {100 * share:.3g} %" for name, share in list(result["relevance"].items())[:MAX_RELEVANCES]]
+        more = f", {len(result['relevance']) - len(shown)} more" if len(shown) < len(result["relevance"]) else ""
+        typer.echo(f"relevance of columns: {', '.join(shown)}{more}")
