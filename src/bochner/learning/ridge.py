@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-r"""Ridge regression from second moments: every penalty and every fold without another look at the rows.
+r"""Ridge regression from second moments, for every penalty and every fold, without reading the rows again.
 
-The moments of a row :math:`a = [z, 1, y]` (features, a one, targets) are summed once for each fold. Training moments
-are the total less a fold's; the error on a fold is a quadratic form in its own.
+A row has the vector :math:`a = [z, 1, y]` of its features, a one and its targets. The second moments of a are
+accumulated once per fold. The moments of the training rows are the total minus those of the held-out fold, and the
+squared error on a fold is a quadratic form in its moments.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -13,27 +15,27 @@ from scipy.linalg import lapack
 
 from bochner.rows import Floats, in_threads
 
-__all__ = ["RidgeSolution", "cross_validated_errors", "generalised_errors", "ridge_solution", "spread"]
+__all__ = ["RidgeSolution", "cross_validated_errors", "generalized_errors", "ridge_solution", "target_variances"]
 
 
 @dataclass(frozen=True)
 class RidgeSolution:
-    r"""The minimiser of :math:`\sum_i w_i |y_i - c^T z_i - b|^2 + \lambda |c|^2` and the posterior around it.
+    r"""Minimizer of :math:`\sum_i w_i |y_i - c^T z_i - b|^2 + \lambda |c|^2`, with its posterior covariance.
 
     Attributes
     ----------
     coef : ndarray of shape (width, n_targets)
-        c.
+        The coefficients c.
     intercept : ndarray of shape (n_targets,)
-        b.
+        The intercept b.
     noise : ndarray of shape (n_targets,)
-        Variance of the noise: the residual sum of squares over the degrees of freedom that are left.
+        Variance of the noise: the residual sum of squares divided by the residual degrees of freedom.
     mean : ndarray of shape (width,)
         Mean of the features.
     half_precision : ndarray of shape (width, width)
-        R with :math:`R R^T = (G + \lambda)^{-1}`, G the centred Gram matrix.
+        R with :math:`R R^T = (G + \lambda)^{-1}`, where G is the centered Gram matrix.
     weight : float
-        Sum of the rows' weights.
+        Sum of the sample weights.
     """
 
     coef: Floats
@@ -44,13 +46,24 @@ class RidgeSolution:
     weight: float
 
     def variance(self, features: Floats) -> Floats:
-        r"""Predictive variances (n_rows, n_targets): :math:`\sigma^2 (1 + 1/n + |R^T (z - \bar z)|^2)`."""
+        r"""Return predictive variances :math:`\sigma^2 (1 + 1/n + |R^T (z - \bar z)|^2)`.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_rows, width)
+            Features z.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_targets)
+            The variances.
+        """
         leverage = np.square((features - self.mean) @ self.half_precision).sum(axis=1)
         return np.asarray((1.0 + 1.0 / self.weight + leverage)[:, None] * self.noise)
 
 
 @dataclass(frozen=True)
-class _Centred:
+class _CenteredMoments:
     """Second moments of [z, 1, y] about the means."""
 
     gram: Floats
@@ -60,7 +73,7 @@ class _Centred:
     weight: float
 
     @classmethod
-    def of(cls, moments: Floats, n_targets: int) -> "_Centred":
+    def of(cls, moments: Floats, n_targets: int) -> "_CenteredMoments":
         width = len(moments) - 1 - n_targets
         weight = float(moments[width, width])
         mean, target_mean = moments[:width, width] / weight, moments[width + 1 :, width] / weight
@@ -71,7 +84,7 @@ class _Centred:
 
 @dataclass(frozen=True)
 class _Spectrum:
-    """The eigendecomposition of a centred Gram matrix: from here the residuals of a penalty cost next to nothing."""
+    """Eigendecomposition of a centered Gram matrix, from which the residuals of any penalty are cheap to compute."""
 
     values: Floats
     rotated: Floats
@@ -80,87 +93,97 @@ class _Spectrum:
 
     @classmethod
     def of(cls, moments: Floats, n_targets: int) -> "_Spectrum":
-        """From the second moments of [z, 1, y]."""
-        centred = _Centred.of(moments, n_targets)
-        values, vectors = linalg.eigh(centred.gram, driver="evd", check_finite=False)
+        centered = _CenteredMoments.of(moments, n_targets)
+        values, vectors = linalg.eigh(centered.gram, driver="evd", check_finite=False)
         # Rounding makes the smallest eigenvalues of a singular matrix negative.
         values = np.maximum(values, 0.0)
-        return cls(values, vectors.T @ centred.cross, centred.weight * spread(moments, n_targets), centred.weight)
+        squares = centered.weight * target_variances(moments, n_targets)
+        return cls(values, vectors.T @ centered.cross, squares, centered.weight)
 
     def residual_squares(self, penalties: Floats) -> Floats:
-        """Training sums of squared residuals (n_penalties, n_targets)."""
-        shrunk = 1.0 / (self.values + penalties[:, None])
-        explained = np.square(self.rotated).T @ (shrunk * (2.0 - self.values * shrunk)).T
+        """Return residual sums of squares on the training rows, of shape (n_penalties, n_targets)."""
+        inverse = 1.0 / (self.values + penalties[:, None])
+        explained = np.square(self.rotated).T @ (inverse * (2.0 - self.values * inverse)).T
         return np.maximum(self.target_squares[:, None] - explained, 0.0).T
 
     def degrees_of_freedom(self, penalties: Floats) -> Floats:
-        """Trace of the hat matrix (n_penalties,), the intercept included."""
+        """Return traces of the hat matrix including the intercept, of shape (n_penalties,)."""
         return np.asarray(1.0 + (self.values / (self.values + penalties[:, None])).sum(axis=1))
 
 
 def ridge_solution(moments: Floats, n_targets: int, penalty: float) -> RidgeSolution:
-    """The solution for one penalty from the second moments of [z, 1, y]."""
-    centred, width = _Centred.of(moments, n_targets), len(moments) - 1 - n_targets
-    penalised = centred.gram.copy()
-    # A singular Gram matrix and a penalty below its rounding have no Cholesky factor.
-    penalised.flat[:: width + 1] += max(penalty, width * np.finfo(float).eps * float(np.diag(centred.gram).max()))
-    factor = linalg.cholesky(penalised, lower=True, overwrite_a=True, check_finite=False)
-    coef = linalg.cho_solve((factor, True), centred.cross, check_finite=False)
-    half_precision = np.asarray(lapack.dtrtri(factor, lower=1)[0].T)
-    freedom = 1.0 + width - penalty * float(np.square(half_precision).sum())
-    # Where the rows count less than the degrees of freedom, there is nothing left to tell the noise from.
-    left = max(centred.weight - freedom, 1e-3 * centred.weight)
-    explained = (coef * (centred.cross + penalty * coef)).sum(axis=0)
-    return RidgeSolution(
-        coef=coef,
-        intercept=centred.target_mean - centred.mean @ coef,
-        noise=np.maximum(centred.weight * spread(moments, n_targets) - explained, 0.0) / left,
-        mean=centred.mean,
-        half_precision=half_precision,
-        weight=centred.weight,
-    )
-
-
-def _shrunk_solutions(gram: Floats, right: Floats, penalties: Floats) -> Floats:
-    r"""Solutions (width, n_penalties, n_columns) of :math:`(G + \lambda) c = b` for every penalty.
-
-    G is brought to tridiagonal form once, a third of the work of its eigenvectors; then a penalty is almost free.
-    """
-    if len(gram) < 2:
-        return right[:, None, :] / (gram + penalties)[:, :, None]
-    # LAPACK's room to work in: a line of 64 for the wider of its operands.
-    room = 64 * max(len(gram), len(penalties) * right.shape[1])
-    reflectors, diagonal, beside, tau, _ = lapack.dsytrd(gram, lower=1, lwork=room)
-    below = reflectors[1:, :-1]  # the first row takes part in no reflection
-    turned = np.array(right, order="F")
-    turned[1:] = lapack.dormqr("L", "T", below, tau, turned[1:], room)[0]
-    solved = [lapack.dgtsv(beside, diagonal + penalty, beside, turned)[3] for penalty in penalties.tolist()]
-    solutions = np.stack(solved, axis=1).reshape(len(gram), -1)
-    solutions[1:] = lapack.dormqr("L", "N", below, tau, solutions[1:], room)[0]
-    return solutions.reshape(len(gram), len(penalties), -1)
-
-
-def cross_validated_errors(fold_moments: Floats, n_targets: int, penalties: Floats) -> Floats:
-    """Mean squared errors (n_penalties, n_folds, n_targets) on each fold of what the other rows teach.
+    """Solve the ridge regression for one penalty.
 
     Parameters
     ----------
-    fold_moments : ndarray of shape (n_folds + 1, width, width)
+    moments : ndarray of shape (size, size)
+        Second moments of [z, 1, y].
+    n_targets : int
+        Number of targets.
+    penalty : float
+        The ridge penalty.
+
+    Returns
+    -------
+    RidgeSolution
+        The solution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.learning.ridge import ridge_solution
+    >>> rows = np.array([[-1.0, 1.0, 3.0], [1.0, 1.0, 7.0]])  # y = 5 + 2 z
+    >>> solution = ridge_solution(rows.T @ rows, 1, 0.0)
+    >>> solution.coef.round(6), solution.intercept.round(6)
+    (array([[2.]]), array([5.]))
+    """
+    centered, width = _CenteredMoments.of(moments, n_targets), len(moments) - 1 - n_targets
+    penalized = centered.gram.copy()
+    # A singular Gram matrix has no Cholesky factor if the penalty is below its rounding errors.
+    penalized.flat[:: width + 1] += max(penalty, width * np.finfo(float).eps * float(np.diag(centered.gram).max()))
+    factor = linalg.cholesky(penalized, lower=True, overwrite_a=True, check_finite=False)
+    coef = linalg.cho_solve((factor, True), centered.cross, check_finite=False)
+    half_precision = np.asarray(_lapack("dtrtri", factor, lower=1)[0].T)
+    degrees_of_freedom = 1.0 + width - penalty * float(np.square(half_precision).sum())
+    # With fewer rows than degrees of freedom, no residual degrees of freedom are left to estimate the noise.
+    residual_freedom = max(centered.weight - degrees_of_freedom, 1e-3 * centered.weight)
+    explained = (coef * (centered.cross + penalty * coef)).sum(axis=0)
+    return RidgeSolution(
+        coef=coef,
+        intercept=centered.target_mean - centered.mean @ coef,
+        noise=np.maximum(centered.weight * target_variances(moments, n_targets) - explained, 0.0) / residual_freedom,
+        mean=centered.mean,
+        half_precision=half_precision,
+        weight=centered.weight,
+    )
+
+
+def cross_validated_errors(fold_moments: Floats, n_targets: int, penalties: Floats) -> Floats:
+    """Return the mean squared error on each fold of the ridge regression on all other rows.
+
+    Parameters
+    ----------
+    fold_moments : ndarray of shape (n_folds + 1, size, size)
         Second moments of [z, 1, y] for each fold, and last for the rows that are always trained on.
     n_targets : int
-        How many of the columns are targets.
+        Number of targets.
     penalties : ndarray of shape (n_penalties,)
         Ridge penalties, the same for all folds.
+
+    Returns
+    -------
+    ndarray of shape (n_penalties, n_folds, n_targets)
+        Mean squared errors.
     """
     total = fold_moments.sum(axis=0)
 
     def errors(held_out: Floats) -> Floats:
-        trained = _Centred.of(total - held_out, n_targets)
-        coef = _shrunk_solutions(trained.gram, trained.cross, penalties)
-        intercept = trained.target_mean - np.tensordot(trained.mean, coef, axes=1)
-        # a = [z, 1, y] times [c, b, -1] is the residual.
-        own = np.broadcast_to(-np.eye(n_targets)[:, None, :], (n_targets, len(penalties), n_targets))
-        combination = np.concatenate([coef, intercept[None], own]).reshape(len(total), -1)
+        training = _CenteredMoments.of(total - held_out, n_targets)
+        coef = _coefficients(training.gram, training.cross, penalties)
+        intercept = training.target_mean - np.tensordot(training.mean, coef, axes=1)
+        # The product of a = [z, 1, y] with [c, b, -1] is the residual.
+        minus_targets = np.broadcast_to(-np.eye(n_targets)[:, None, :], (n_targets, len(penalties), n_targets))
+        combination = np.concatenate([coef, intercept[None], minus_targets]).reshape(len(total), -1)
         squares = np.einsum("ij,ij->j", combination, held_out @ combination)
         weight = held_out[-1 - n_targets, -1 - n_targets]
         return np.asarray(np.maximum(squares, 0.0).reshape(len(penalties), n_targets) / weight)
@@ -168,22 +191,91 @@ def cross_validated_errors(fold_moments: Floats, n_targets: int, penalties: Floa
     return np.stack(list(in_threads(errors, list(fold_moments[:-1]))), axis=1)
 
 
-def generalised_errors(moments: Floats, n_targets: int, penalties: Floats) -> Floats:
-    r"""Generalised cross-validation (n_penalties, 1, n_targets): :math:`\mathrm{RSS} / n / (1 - \mathrm{df} / n)^2`."""
+def _coefficients(gram: Floats, right: Floats, penalties: Floats) -> Floats:
+    r"""Solve :math:`(G + \lambda) c = b` for every penalty; the shape is (width, n_penalties, n_columns).
+
+    G is reduced to tridiagonal form once, at a third of the cost of its eigenvectors. Each penalty is then cheap.
+    """
+    if len(gram) < 2:
+        return right[:, None, :] / (gram + penalties)[:, :, None]
+    # The workspace that LAPACK recommends: 64 numbers per column of the wider operand.
+    workspace = 64 * max(len(gram), len(penalties) * right.shape[1])
+    reflectors, diagonal, off_diagonal, tau = _lapack("dsytrd", gram, lower=1, lwork=workspace)
+    below = reflectors[1:, :-1]  # the reflections leave the first row unchanged
+    rotated = np.array(right, order="F")
+    rotated[1:] = _lapack("dormqr", "L", "T", below, tau, rotated[1:], workspace)[0]
+    solved = [
+        _lapack("dgtsv", off_diagonal, diagonal + penalty, off_diagonal, rotated)[3] for penalty in penalties.tolist()
+    ]
+    solutions = np.stack(solved, axis=1).reshape(len(gram), -1)
+    solutions[1:] = _lapack("dormqr", "L", "N", below, tau, solutions[1:], workspace)[0]
+    return solutions.reshape(len(gram), len(penalties), -1)
+
+
+def _lapack(routine: str, *arguments: Any, **options: Any) -> list[Any]:
+    """Call a LAPACK routine and return its results without `info`, which must be 0."""
+    *results, info = getattr(lapack, routine)(*arguments, **options)
+    if info != 0:
+        raise np.linalg.LinAlgError(
+            f"LAPACK routine {routine} failed with info={info}; the Gram matrix of the features is singular or not "
+            f"finite. Use a larger ridge penalty."
+        )
+    return results
+
+
+def generalized_errors(moments: Floats, n_targets: int, penalties: Floats) -> Floats:
+    r"""Return generalized cross-validation errors :math:`\mathrm{RSS} / n / (1 - \mathrm{df} / n)^2`.
+
+    Parameters
+    ----------
+    moments : ndarray of shape (size, size)
+        Second moments of [z, 1, y].
+    n_targets : int
+        Number of targets.
+    penalties : ndarray of shape (n_penalties,)
+        Ridge penalties.
+
+    Returns
+    -------
+    ndarray of shape (n_penalties, 1, n_targets)
+        The errors; infinite where no residual degrees of freedom are left.
+    """
     spectrum = _Spectrum.of(moments, n_targets)
-    left = 1.0 - spectrum.degrees_of_freedom(penalties) / spectrum.weight
-    possible = left > 1e-12
+    residual_share = 1.0 - spectrum.degrees_of_freedom(penalties) / spectrum.weight
+    possible = residual_share > 1e-12
     if not possible.any():
         raise ValueError(
-            f"`cv`=None needs more rows than parameters, and there are n_samples={spectrum.weight:.3g} (counted with "
-            f"their weights); give larger `alphas`, or a number of folds."
+            f"`cv`=None needs more rows than degrees of freedom, and the sum of the sample weights is "
+            f"n_samples={spectrum.weight:.3g}; use larger `alphas` or a number of folds."
         )
     errors = spectrum.residual_squares(penalties) / spectrum.weight
-    return np.where(possible[:, None], errors / np.square(np.where(possible, left, 1.0))[:, None], np.inf)[:, None, :]
+    squares = np.square(np.where(possible, residual_share, 1.0))
+    return np.where(possible[:, None], errors / squares[:, None], np.inf)[:, None, :]
 
 
-def spread(moments: Floats, n_targets: int) -> Floats:
-    """Variances of the targets (n_targets,), never negative; exactly 0 where they are within rounding of constant."""
+def target_variances(moments: Floats, n_targets: int) -> Floats:
+    """Return the variances of the targets.
+
+    Parameters
+    ----------
+    moments : ndarray of shape (size, size)
+        Second moments of [z, 1, y].
+    n_targets : int
+        Number of targets.
+
+    Returns
+    -------
+    ndarray of shape (n_targets,)
+        Variances; exactly 0 for targets that are constant up to rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.learning.ridge import target_variances
+    >>> rows = np.array([[1.0, 3.0], [1.0, 7.0]])  # no features, a one, one target
+    >>> target_variances(rows.T @ rows, 1)
+    array([4.])
+    """
     weight = moments[-1 - n_targets, -1 - n_targets]
     squares = np.diag(moments)[len(moments) - n_targets :] / weight
     variances = squares - np.square(moments[len(moments) - n_targets :, -1 - n_targets] / weight)
