@@ -55,7 +55,7 @@ def fit(
         list[float] | None,
         typer.Option(
             help="Length scale as a multiple of the median distance, or of the learned length scales. May be repeated; "
-            "the best one is chosen by cross-validation. [default: 1]"
+            "the best one is chosen by cross-validation. The default is 1."
         ),
     ] = None,
     learn: Annotated[bool, typer.Option("--learn", help="Learn one length scale per column from the target.")] = False,
