@@ -166,7 +166,7 @@ def generated(n_frequencies: int, n_rows: int) -> dict[str, float]:
 
 
 def memory_rate(n_frequencies: int) -> float:
-    """Return the rows per second of fits in memory, measured in another process to keep the memory of this one small."""
+    """Return the rows per second of fits in memory, measured in another process to keep this one small."""
     command = [sys.executable, __file__, "--n-frequencies", str(n_frequencies), "--memory-only"]
     # A cluster leaves environment variables of its workers behind, such as one thread for BLAS.
     environment = {name: value for name, value in os.environ.items() if "_NUM_THREADS" not in name}
