@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Objectives of learned length scales: values against scikit-learn and dense formulas, slopes against differences."""
+"""Objectives are compared with scikit-learn and dense formulas, and their gradients with finite differences."""
 
 import numpy as np
 import pytest
@@ -20,9 +20,9 @@ class Problem:
 
     def moments(self, Z=None):
         rows = np.column_stack([self.Z if Z is None else Z, np.ones(len(self.Y)), self.Y])
-        return np.stack([(rows[own].T * self.weights[own]) @ rows[own] for own in self.of_folds()])
+        return np.stack([(rows[own].T * self.weights[own]) @ rows[own] for own in self.fold_masks()])
 
-    def of_folds(self):
+    def fold_masks(self):
         return [self.folds == fold for fold in range(3)]
 
 
@@ -31,19 +31,19 @@ def problem(rng):
     return Problem(rng)
 
 
-def test_validation_loss_is_that_of_scikit_learns_ridge(problem):
+def test_validation_loss_equals_scikit_learn(problem):
     squares = 0.0
-    for own in problem.of_folds():
+    for own in problem.fold_masks():
         ridge = Ridge(0.1 * problem.weights[~own].sum())
         ridge.fit(problem.Z[~own], problem.Y[~own], sample_weight=problem.weights[~own])
         residuals = problem.Y[own] - ridge.predict(problem.Z[own])
         squares += (problem.weights[own] * np.square(residuals).T).sum()
-    value = ValidationLoss().slope(problem.moments(), 2, alpha=0.1).value
+    value = ValidationLoss().value_and_gradient(problem.moments(), 2, alpha=0.1).value
     assert value == pytest.approx(np.log(squares / (2 * problem.weights.sum())), rel=1e-10)
 
 
-def test_held_out_error_is_that_of_scikit_learns_ridge(problem):
-    own = problem.of_folds()[2]
+def test_held_out_error_equals_scikit_learn(problem):
+    own = problem.fold_masks()[2]
     ridge = Ridge(0.1 * problem.weights[~own].sum())
     ridge.fit(problem.Z[~own], problem.Y[~own], sample_weight=problem.weights[~own])
     residuals = np.square(problem.Y[own] - ridge.predict(problem.Z[own])).mean(axis=1)
@@ -52,49 +52,49 @@ def test_held_out_error_is_that_of_scikit_learns_ridge(problem):
     assert error == pytest.approx(np.average(residuals, weights=problem.weights[own]), rel=1e-10)
 
 
-def test_marginal_likelihood_is_that_of_the_gaussian_process(rng):
-    """With the noise at its best value, and an intercept of a very wide prior instead of a flat one."""
+def test_marginal_likelihood_equals_gaussian_process(rng):
+    """The noise variance has its best value, and the prior of the intercept is very wide instead of flat."""
     problem = Problem(rng, n_targets=1)
     problem.weights[:] = 1.0
-    n_rows, wide = 60, 1e6
+    n_rows, intercept_variance = 60, 1e6
 
     def evidence(alpha):
         penalty = alpha * n_rows
-        shape = np.eye(n_rows) + problem.Z @ problem.Z.T / penalty + wide
+        shape = np.eye(n_rows) + problem.Z @ problem.Z.T / penalty + intercept_variance
         noise = problem.Y[:, 0] @ np.linalg.solve(shape, problem.Y[:, 0]) / n_rows
         return multivariate_normal.logpdf(problem.Y[:, 0], cov=noise * shape)
 
     def objective(alpha):
-        return MarginalLikelihood().slope(problem.moments(), 1, alpha).value
+        return MarginalLikelihood().value_and_gradient(problem.moments(), 1, alpha).value
 
-    # Up to a constant: differences of two penalties agree.
+    # The objective is defined up to a constant, so that differences of two penalties are compared.
     expected = -2.0 * (evidence(0.3) - evidence(0.01)) / n_rows
     assert objective(0.3) - objective(0.01) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 @pytest.mark.parametrize("alpha", [1e-6, 0.1, 10.0])
-def test_slopes_are_differences(rng, problem, name, alpha):
+def test_gradient_equals_finite_differences(rng, problem, name, alpha):
     objective, step = OBJECTIVES[name](), 1e-5
-    slope = objective.slope(problem.moments(), 2, alpha)
+    gradient = objective.value_and_gradient(problem.moments(), 2, alpha)
     rows = np.column_stack([problem.Z, np.ones(60), problem.Y])
     for _ in range(5):
         move = rng.normal(size=problem.Z.shape)
-        ahead = objective.slope(problem.moments(problem.Z + step * move), 2, alpha).value
-        behind = objective.slope(problem.moments(problem.Z - step * move), 2, alpha).value
+        ahead = objective.value_and_gradient(problem.moments(problem.Z + step * move), 2, alpha).value
+        behind = objective.value_and_gradient(problem.moments(problem.Z - step * move), 2, alpha).value
         moved = np.column_stack([move, np.zeros((60, 3))])
         parts = [
-            weight * (row @ slope.left[fold]) @ (slope.right[fold].T @ towards)
-            for weight, row, fold, towards in zip(problem.weights, rows, problem.folds, moved, strict=True)
+            weight * (row @ gradient.left[fold]) @ (gradient.right[fold].T @ change)
+            for weight, row, fold, change in zip(problem.weights, rows, problem.folds, moved, strict=True)
         ]
         assert sum(parts) == pytest.approx((ahead - behind) / (2 * step), rel=1e-6, abs=1e-9)
-    ahead, behind = (objective.slope(problem.moments(), 2, alpha * np.exp(d)).value for d in (step, -step))
-    assert slope.in_log_alpha == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=1e-9)
+    ahead, behind = (objective.value_and_gradient(problem.moments(), 2, alpha * np.exp(d)).value for d in (step, -step))
+    assert gradient.log_alpha_derivative == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=1e-9)
 
 
-def test_targets_that_are_met_exactly_have_a_finite_loss():
+def test_loss_is_finite_if_targets_are_fitted_exactly():
     fold = np.zeros((3, 3))
     fold[1, 1] = 4.0  # features and targets are zero
-    slope = ValidationLoss().slope(np.stack([fold, fold]), 1, alpha=1.0)
-    assert np.isfinite(slope.value)
-    assert np.isfinite(slope.left).all()
+    gradient = ValidationLoss().value_and_gradient(np.stack([fold, fold]), 1, alpha=1.0)
+    assert np.isfinite(gradient.value)
+    assert np.isfinite(gradient.left).all()

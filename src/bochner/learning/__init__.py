@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What is learned from data by optimization.
 
-Length scales from targets (`length_scales`), by an objective that is a function of the features' second moments
-(`objectives`); ridge regression for every penalty from the same moments (`ridge`), which the linear models use too; and
-frequencies that are moved to lower the kernel error (`refinement`).
+`length_scales` learns one length scale per column from targets. It minimizes an objective (`objectives`), a function of
+the features' second moments. `refinement` moves frequencies to lower the kernel error. Three modules are building
+blocks: `ridge` solves ridge regression for every penalty from second moments, also for the linear models;
+`nonnegative_ridge` solves it with non-negative coefficients, and `pair_statistics` has the regression of a kernel on
+cosines over pairs of rows, both for the weightings.
 """
 
 from bochner.learning.length_scales import LearnedLengthScales as LearnedLengthScales

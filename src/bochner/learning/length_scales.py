@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-r"""Length scales learned from targets: one a column, by the error that ridge regression makes with them.
+r"""Length scales learned from targets: one per column, by minimizing the error of ridge regression.
 
-With frequencies W at unit length scale, row x has the phases :math:`W (x / \ell)`. An objective (see
-`bochner.learning.objectives`) is a function of the features' second moments; the chain rule leads back from there through
-cosines and sines to the phases :math:`\phi`, and :math:`\partial / \partial \log \ell_j = -\sum_{im} (x_{ij} / \ell_j)
-W_{mj} \, \partial / \partial \phi_{im}`. Two passes over a sample of rows make a value and its gradient, for L-BFGS.
+With frequencies W at unit length scale, row x has the phases :math:`\phi = W (x / \ell)`. An objective (see
+`bochner.learning.objectives`) is a function of the features' second moments. The chain rule gives its derivatives with
+respect to features, phases and length scales: :math:`\partial / \partial \log \ell_j = -\sum_{im} (x_{ij} / \ell_j)
+W_{mj} \, \partial / \partial \phi_{im}`. One evaluation of the value and the gradient takes two passes over a sample of
+rows. L-BFGS minimizes the objective.
 """
 
 import reprlib
@@ -20,10 +21,10 @@ from sklearn.base import BaseEstimator, clone
 
 from bochner.feature_maps import FourierMap, add_moments
 from bochner.feature_maps.feature_map import GRAM_ROWS
-from bochner.learning.objectives import OBJECTIVES, Objective, Slope, held_out_error
+from bochner.learning.objectives import OBJECTIVES, Objective, ObjectiveGradient, held_out_error
 from bochner.learning.ridge import cross_validated_errors
 from bochner.length_scales import median_distance
-from bochner.progress import stepping
+from bochner.progress import progress_bar
 from bochner.rows import (
     Floats,
     Indices,
@@ -40,28 +41,44 @@ from bochner.rows import (
 )
 from bochner.validation import Interval, StrOptions
 
-__all__ = ["Evaluation", "LabelledRows", "Learned", "LearnedLengthScales", "LearningProblem", "regression_targets"]
+__all__ = [
+    "Evaluation",
+    "LabeledRows",
+    "LearnedLengthScales",
+    "LearningProblem",
+    "LearningResult",
+    "regression_targets",
+]
 
-FEWEST_ROWS = 20  # of fewer rows nothing is learned
-HELD_OUT = 5  # one row in so many judges what the others have learned
-FEW = 4  # times as many rows fit into `n_rows`: a further trial is made, with other rows held out
-LEAST_GAIN = 0.01  # of the start's squared error there, or one row's share: less is taken for chance
-MOST_CLASSES = 20  # a target of more different whole numbers is a quantity
-MOST_TARGETS = 32  # more, say of many classes, are projected on so many random directions
-PATIENCE = 15  # iterations without a gain on the rows held out
-FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # isotropic starts, in units of the median distance
+FEWEST_ROWS = 20  # with fewer rows nothing is learned
+HELD_OUT_RATIO = 5  # one in five rows is held out for validation
+TRIAL_RATIO = 4  # small samples get one trial for each time that four such samples fit into `n_rows`
+LEAST_GAIN = 0.01  # smaller relative gains on the held-out rows are attributed to chance
+MAX_CLASSES = 20  # integers with more distinct values are treated as numbers
+MAX_TARGETS = 32  # more targets, such as those of many classes, are projected on random directions
+PATIENCE = 15  # iterations without a smaller error on the held-out rows
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # starts, as multiples of the median distance
 ALPHAS = np.logspace(-8, 1, 10)
-ALPHA_BOUNDS = (np.log(1e-9), np.log(1e2))
-REACH = np.log(1e3)  # a length scale moves by a factor of up to a thousand
-IGNORED = 1e3  # times the longest length scale, for a column that never varies
-UNEVEN = 2.0  # times the smallest unit of a column: then the units are tried as a start
+LOG_ALPHA_BOUNDS = (np.log(1e-9), np.log(1e2))
+LARGEST_LOG_CHANGE = np.log(1e3)  # a length scale changes by at most a factor of 1,000
+CONSTANT_FACTOR = 1e3  # length scale of a constant column, as a multiple of the largest other one
+UNEVEN_RATIO = 2.0  # if spreads of columns differ by more, starts proportional to them are tried
 
 
 @dataclass(frozen=True)
-class LabelledRows:
-    """Rows with their targets (n_samples, n_targets) and how many times each counts, None meaning once.
+class LabeledRows:
+    """Rows with targets and sample weights.
 
-    Read like any rows, they have the targets as further columns.
+    Indexing returns rows with the targets as further columns.
+
+    Parameters
+    ----------
+    X : rows of shape (n_samples, n_features)
+        The rows.
+    targets : ndarray of shape (n_samples, n_targets)
+        Targets to regress on.
+    weights : ndarray of shape (n_samples,), default=None
+        Sample weights; None means 1 for every row.
     """
 
     X: Any
@@ -78,60 +95,102 @@ class LabelledRows:
         return np.hstack([self.X[rows], self.targets[rows]], dtype=np.float64)
 
     @serial_blas()
-    def sample(self, size: int, rng: np.random.Generator) -> "LabelledRows":
-        """So many rows in random order, every different one once, in float64; targets that vary, in their own units.
+    def sample(self, size: int, rng: np.random.Generator) -> "LabeledRows":
+        """Return a sample of distinct rows in random order, with standardized targets.
 
-        A target's units are its mean and standard deviation.
+        Parameters
+        ----------
+        size : int
+            Number of rows. All rows are returned if there are no more than that.
+        rng : numpy.random.Generator
+            Random numbers that select the rows.
+
+        Returns
+        -------
+        LabeledRows
+            Rows and targets in float64. Constant targets are dropped.
         """
         joined, counts = shuffled_sample(self, size, rng)
         n_features = self.X.shape[1]
         X, targets = joined[:, :n_features], joined[:, n_features:]
         targets = targets.toarray() if is_sparse(targets) else targets
-        # In units of the largest the squares neither overflow nor vanish.
+        # Relative to the largest magnitude, squares neither overflow nor underflow.
         targets = targets / np.maximum(np.abs(targets).max(axis=0), np.finfo(float).tiny)
         targets = targets - np.average(targets, axis=0, weights=counts)
-        spreads = np.sqrt(np.average(np.square(targets), axis=0, weights=counts))
-        varying = spreads > 1e-10
-        targets = targets[:, varying] / spreads[varying]
-        if targets.shape[1] > MOST_TARGETS:  # random directions keep squared errors, but for a constant
-            directions = rng.normal(size=(targets.shape[1], MOST_TARGETS))
+        deviations = np.sqrt(np.average(np.square(targets), axis=0, weights=counts))
+        varying = deviations > 1e-10
+        targets = targets[:, varying] / deviations[varying]
+        if targets.shape[1] > MAX_TARGETS:  # random directions preserve squared errors, up to a constant factor
+            directions = rng.normal(size=(targets.shape[1], MAX_TARGETS))
             targets = targets @ (directions / np.linalg.norm(directions, axis=0))
-        return LabelledRows(sparse.csr_array(X) if is_sparse(X) else np.ascontiguousarray(X), targets, counts)
+        return LabeledRows(sparse.csr_array(X) if is_sparse(X) else np.ascontiguousarray(X), targets, counts)
 
-    def rolled(self, n_rows: int) -> "LabelledRows":
-        """The rows in another order: the first `n_rows` come last."""
+    def rolled(self, n_rows: int) -> "LabeledRows":
+        """Return the rows in another order, with the first rows moved to the end.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows to move.
+
+        Returns
+        -------
+        LabeledRows
+            The rows in their new order.
+        """
         order = np.roll(np.arange(self.shape[0]), -n_rows)
         weights = None if self.weights is None else self.weights[order]
-        return LabelledRows(self.X[order], self.targets[order], weights)
+        return LabeledRows(self.X[order], self.targets[order], weights)
 
 
 def regression_targets(y: Any) -> Floats:
-    """Columns to regress on: numbers as they are; of classes, 1 and -1, one column a class, or one for two."""
+    """Return columns to regress on.
+
+    Numbers are used as they are. Text, booleans and up to 20 distinct integers are classes: two classes become one
+    column of -1 and 1, more classes become one such column per class.
+
+    Parameters
+    ----------
+    y : {array-like, sparse matrix} of shape (n_samples,) or (n_samples, n_targets)
+        Numbers, or class labels in one column.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_columns)
+        Targets in float64.
+
+    Examples
+    --------
+    >>> from bochner.learning.length_scales import regression_targets
+    >>> regression_targets(["no", "yes", "no"]).ravel()
+    array([-1.,  1., -1.])
+    """
     y = y.toarray() if is_sparse(y) else np.asarray(y)
     if y.dtype.kind == "O":
-        y = np.array(y.tolist())  # numbers in a column of objects are numbers
+        y = np.array(y.tolist())  # finds the dtype of numbers that are stored as objects
     if y.dtype.kind not in "biufUS" or (y.ndim > 1 and y.dtype.kind in "US"):
         raise ValueError(
-            f"y must hold numbers or, in one column, labels of classes to learn length scales from. Got "
+            f"y must hold numbers or, in one column, class labels to learn length scales. Got "
             f"{reprlib.repr(y.tolist())} instead."
         )
     if y.ndim == 1:
-        numbers = y.dtype.kind in "iuf"
-        classes = np.unique(y) if not numbers or (y == np.rint(y)).all() else y  # a fraction: as many as there are rows
-        if not numbers or len(classes) <= MOST_CLASSES < len(y):
+        is_numeric = y.dtype.kind in "iuf"
+        # Only integers can be classes; for fractions, the values themselves are a bound on the number of classes.
+        classes = np.unique(y) if not is_numeric or (y == np.rint(y)).all() else y
+        if not is_numeric or len(classes) <= MAX_CLASSES < len(y):
             return np.where(y[:, None] == classes[1 if len(classes) == 2 else 0 :], 1.0, -1.0)
     return np.asarray(y.reshape(len(y), -1), dtype=np.float64)
 
 
-class Learned(NamedTuple):
-    """What was learned.
+class LearningResult(NamedTuple):
+    """Learned length scales.
 
     Attributes
     ----------
     length_scales : ndarray of shape (n_features,)
-        One length scale a column.
+        One length scale per column.
     gain : float
-        The share by which the squared error on rows held out fell below the start's; 0 where the start was kept.
+        Relative decrease of the squared error on held-out rows, compared with the start; 0 if the start was kept.
     """
 
     length_scales: Floats
@@ -139,81 +198,125 @@ class Learned(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """An objective at some length scales and penalty.
+    """Value and derivatives of an objective at given length scales and penalty.
 
     Attributes
     ----------
     value : float
         The objective.
     gradient : ndarray of shape (n_features,)
-        Its derivatives in the logarithms of the length scales.
-    in_log_alpha : float
-        Its derivative in the logarithm of the penalty.
-    risk : float
-        Mean squared error on the rows held out of ridge regression on the others; NaN when none are.
+        Derivatives with respect to the logarithms of the length scales.
+    log_alpha_derivative : float
+        Derivative with respect to the logarithm of the penalty.
+    held_out_error : float
+        Mean squared error of ridge regression on the held-out rows; NaN if there are none.
     """
 
     value: float
     gradient: Floats
-    in_log_alpha: float
-    risk: float
+    log_alpha_derivative: float
+    held_out_error: float
 
 
 @dataclass(frozen=True)
 class LearningProblem:
-    """Sampled rows in folds, and what their features' moments have to do with length scales.
+    """Sampled rows in folds, and the objective on them as a function of length scales.
 
-    Attributes
+    Parameters
     ----------
-    rows : LabelledRows
+    rows : LabeledRows
         The sample.
     folds : ndarray of shape (n_samples,)
-        The fold of each row, in order; rows of fold `n_folds` are held out.
+        The fold of each row, in ascending order. Rows of fold `n_folds` are held out.
     n_folds : int
         Number of folds.
     frequencies : ndarray of shape (n_frequencies, n_features)
-        Frequencies at unit length scale, of equal weights.
+        Frequencies at unit length scale, with equal weights.
     """
 
-    rows: LabelledRows
+    rows: LabeledRows
     folds: Indices
     n_folds: int
     frequencies: Floats
 
     @classmethod
-    def of(cls, rows: LabelledRows, n_folds: int, n_held_out: int, frequencies: Floats) -> "LearningProblem":
-        """The first rows in folds of equal size, the last ones held out."""
-        n_seen = rows.shape[0] - n_held_out
-        folds = np.minimum(np.arange(rows.shape[0]) * n_folds // n_seen, n_folds)
+    def of(cls, rows: LabeledRows, n_folds: int, n_held_out: int, frequencies: Floats) -> "LearningProblem":
+        """Divide the first rows into folds of equal size, and hold out the last rows.
+
+        Parameters
+        ----------
+        rows : LabeledRows
+            The sample, in random order.
+        n_folds : int
+            Number of folds.
+        n_held_out : int
+            Number of held-out rows.
+        frequencies : ndarray of shape (n_frequencies, n_features)
+            Frequencies at unit length scale.
+
+        Returns
+        -------
+        LearningProblem
+            The problem.
+        """
+        n_training = rows.shape[0] - n_held_out
+        folds = np.minimum(np.arange(rows.shape[0]) * n_folds // n_training, n_folds)
         return cls(rows, folds, n_folds, frequencies)
 
     @property
     def n_targets(self) -> int:
+        """Number of targets."""
         return int(self.rows.targets.shape[1])
 
     def moments(self, length_scales: Floats) -> Floats:
-        """Second moments of [z, 1, y] for each fold, those of the rows held out last, if there are any."""
+        """Return second moments of [z, 1, y] per fold, those of the held-out rows last.
+
+        Parameters
+        ----------
+        length_scales : ndarray of shape (n_features,)
+            One length scale per column.
+
+        Returns
+        -------
+        ndarray of shape (n_folds, size, size) or (n_folds + 1, size, size)
+            The moments; the larger shape if rows are held out.
+        """
         feature_map = self._feature_map()
-        width = feature_map.width + 1 + self.n_targets
-        totals = np.zeros((int(self.folds.max()) + 1, width, width))
+        size = feature_map.width + 1 + self.n_targets
+        totals = np.zeros((int(self.folds.max()) + 1, size, size))
         scaled = ScaledRows(self.rows.X, length_scales)
         add_moments(totals, feature_map, scaled, self.rows.targets, self.rows.weights, self.folds, GRAM_ROWS)
         return totals
 
     def evaluate(self, objective: Objective, length_scales: Floats, alpha: float) -> Evaluation:
-        """The objective with its derivatives, and the error on the rows held out."""
-        moments = self.moments(length_scales)
-        seen, held_out = moments[: self.n_folds], moments[self.n_folds :].sum(axis=0)
-        slope = objective.slope(seen, self.n_targets, alpha)
-        risk = held_out_error(seen.sum(axis=0), held_out, self.n_targets, alpha) if held_out.any() else np.nan
-        return Evaluation(slope.value, self._gradient(length_scales, slope), slope.in_log_alpha, risk)
+        """Evaluate an objective with its derivatives, and the error on the held-out rows.
 
-    def _gradient(self, length_scales: Floats, slope: Slope) -> Floats:
-        """Derivatives of the objective with that slope in the logarithms of the length scales."""
+        Parameters
+        ----------
+        objective : Objective
+            The objective.
+        length_scales : ndarray of shape (n_features,)
+            One length scale per column.
+        alpha : float
+            The ridge penalty, relative to the number of rows.
+
+        Returns
+        -------
+        Evaluation
+            Value, derivatives and held-out error.
+        """
+        moments = self.moments(length_scales)
+        training, held_out = moments[: self.n_folds], moments[self.n_folds :].sum(axis=0)
+        result = objective.value_and_gradient(training, self.n_targets, alpha)
+        error = held_out_error(training.sum(axis=0), held_out, self.n_targets, alpha) if held_out.any() else np.nan
+        return Evaluation(result.value, self._gradient(length_scales, result), result.log_alpha_derivative, error)
+
+    def _gradient(self, length_scales: Floats, result: ObjectiveGradient) -> Floats:
+        """Return derivatives with respect to the logarithms of the length scales."""
         scaled, feature_map = ScaledRows(self.rows.X, length_scales), self._feature_map()
         n_rows, n_frequencies = self.rows.X.shape[0], len(self.frequencies)
-        n_seen = int(np.searchsorted(self.folds, len(slope.left)))
-        in_phases = np.zeros((n_rows, n_frequencies))
+        n_training = int(np.searchsorted(self.folds, len(result.left)))
+        phase_gradient = np.zeros((n_rows, n_frequencies))
 
         def work(span: slice) -> None:
             features = feature_map.features(scaled[span])
@@ -222,16 +325,16 @@ class LearningProblem:
                 rows *= self.rows.weights[span, None]
             for fold in np.unique(self.folds[span]).tolist():
                 own = self.folds[span] == fold
-                in_features = rows[own] @ slope.left[fold] @ slope.right[fold, : feature_map.width].T
+                feature_gradient = rows[own] @ result.left[fold] @ result.right[fold, : feature_map.width].T
                 cosines, sines = np.hsplit(features[own], 2)
-                in_cosines, in_sines = np.hsplit(in_features, 2)
-                in_phases[span][own] = in_sines * cosines - in_cosines * sines
+                cosine_gradient, sine_gradient = np.hsplit(feature_gradient, 2)
+                phase_gradient[span][own] = sine_gradient * cosines - cosine_gradient * sines
 
-        list(in_threads(work, row_spans(n_seen, GRAM_ROWS // 4)))
+        list(in_threads(work, row_spans(n_training, GRAM_ROWS // 4)))
         columns = scaled[:].T
 
         def part(span: slice) -> Floats:
-            return np.asarray(-((columns @ in_phases[:, span]) * self.frequencies[span].T).sum(axis=1))
+            return np.asarray(-((columns @ phase_gradient[:, span]) * self.frequencies[span].T).sum(axis=1))
 
         return sum_over_spans(part, n_frequencies, 32)
 
@@ -240,27 +343,28 @@ class LearningProblem:
 
 
 class LearnedLengthScales(BaseEstimator):
-    r"""One length scale a column, learned from the targets.
+    r"""Learn one length scale per column from the targets.
 
-    Starts at the best of a few isotropic length scales (and, where the columns have uneven units, of a few that are
-    proportional to these) and goes on by L-BFGS in the logarithms of the length scales and of the ridge penalty. A
-    fifth of the sampled rows is held out: the iterate with the smallest error there is kept, so that it is the start
-    where learning does not help. Few rows are divided several times, and the outcomes are averaged.
+    The optimization starts at the best of a few isotropic length scales. If the columns have different spreads, length
+    scales proportional to the spreads are further candidates. L-BFGS then minimizes the objective over the logarithms
+    of the length scales and of the ridge penalty. A fifth of the sampled rows is held out, and the iterate with the
+    smallest error on them is kept. If no iterate improves on the start, the start is kept. With few rows, several
+    trials hold out different rows, and their results are averaged.
 
     Parameters
     ----------
     n_rows : int, default=8000
-        Rows to learn from, at most.
+        Largest number of rows to learn from.
     n_iterations : int, default=40
-        Iterations at most.
+        Largest number of iterations.
     folds : int, default=3
-        Folds of the validation loss.
+        Number of folds of the validation loss.
     penalty : float, default=10.0
-        Pull towards the start's proportions: a normal prior of standard deviation :math:`1 / \sqrt{\mathrm{penalty}}`
-        for the logarithms of the length scales. 0 means none.
-    objective : str or Objective, default="validation"
-        What to minimise: "validation", the mean squared error of each fold when the others teach ridge regression;
-        "likelihood", minus the evidence of a Bayesian linear model; or a part.
+        Strength of a normal prior that pulls the length scales towards the proportions of the start. Their logarithms
+        have the standard deviation :math:`1 / \sqrt{\mathrm{penalty}}`; 0 means no prior.
+    objective : {"validation", "likelihood"} or Objective, default="validation"
+        Objective to minimize: "validation" is the cross-validated mean squared error of ridge regression, "likelihood"
+        is minus the log evidence of a Bayesian linear model.
 
     Examples
     --------
@@ -268,7 +372,7 @@ class LearnedLengthScales(BaseEstimator):
     >>> from bochner import FourierFeatures, FourierRidge
     >>> from bochner.learning import LearnedLengthScales
     >>> X = np.random.default_rng(0).normal(size=(300, 3))
-    >>> y = np.sin(2 * X[:, 0])  # the other columns have no say
+    >>> y = np.sin(2 * X[:, 0])  # only the first column is informative
     >>> features = FourierFeatures(length_scale=LearnedLengthScales(n_iterations=20), n_frequencies=32)
     >>> model = FourierRidge(features, random_state=0).fit(X, y)
     >>> int(model.features_.relevance_.argmax())
@@ -297,130 +401,131 @@ class LearnedLengthScales(BaseEstimator):
         self.penalty = penalty
         self.objective = objective
 
-    def learn(self, rows: LabelledRows, frequencies: Floats, rng: np.random.Generator, verbose: int = 0) -> Learned:
+    def learn(self, rows: LabeledRows, frequencies: Floats, rng: np.random.Generator) -> LearningResult:
         """Learn the length scales.
 
         Parameters
         ----------
-        rows : LabelledRows
-            What to learn from.
+        rows : LabeledRows
+            Rows and targets to learn from.
         frequencies : ndarray of shape (n_frequencies, n_features)
             Frequencies at unit length scale.
         rng : numpy.random.Generator
-            Chooses rows.
-        verbose : int, default=0
-            Whether to show a progress bar in a terminal.
+            Random numbers that select rows.
 
         Returns
         -------
-        Learned
+        LearningResult
             ``(length_scales, gain)``.
         """
         sample = rows.sample(self.n_rows, rng)
         n_rows, n_features = sample.X.shape
         if n_rows < max(FEWEST_ROWS, 2 * self.folds) or not sample.targets.shape[1]:
-            return Learned(np.full(n_features, median_distance(rows.X, rng, rows.weights)), 0.0)
-        n_held_out = n_rows // HELD_OUT
+            return LearningResult(np.full(n_features, median_distance(rows.X, rng, rows.weights)), 0.0)
+        n_held_out = n_rows // HELD_OUT_RATIO
         whole = LearningProblem.of(sample, self.folds, 0, frequencies)
-        start, alpha = self._start(whole, self._shapes(sample, rng))
-        n_trials = int(np.clip(self.n_rows // (FEW * n_rows), 1, HELD_OUT - 1))
-        moves, gains = [], []
-        with stepping(n_trials * self.n_iterations, "learning length scales", verbose) as step:
+        start, alpha = self._select_start(whole, _start_candidates(sample, rng))
+        n_trials = int(np.clip(self.n_rows // (TRIAL_RATIO * n_rows), 1, HELD_OUT_RATIO - 1))
+        changes, gains = [], []
+        with progress_bar("learning length scales", n_trials * self.n_iterations) as advance:
             for trial in range(n_trials):
                 problem = LearningProblem.of(sample.rolled(trial * n_held_out), self.folds, n_held_out, frequencies)
-                move, gain = self._descend(problem, start, alpha, step)
-                moves.append(move)
+                change, gain = self._optimize(problem, start, alpha, advance)
+                changes.append(change)
                 gains.append(gain)
-        return Learned(_ignoring_constants(rows.X, start * np.exp(np.mean(moves, axis=0))), float(np.mean(gains)))
+        length_scales = _suppress_constant_columns(rows.X, start * np.exp(np.mean(changes, axis=0)))
+        return LearningResult(length_scales, float(np.mean(gains)))
 
-    def _shapes(self, sample: LabelledRows, rng: np.random.Generator) -> list[Floats]:
-        """Length scales to start from, up to a factor: one for all columns, and their units if those are uneven."""
-        units = _units(sample)
-        varying = units > 0.0
-        shapes = [np.ones(len(units))]
-        if varying.any() and units.max() > UNEVEN * units[varying].min():
-            shapes.append(np.where(varying, units, 1.0))
-        return [shape * median_distance(ScaledRows(sample.X, shape)[:], rng, sample.weights) for shape in shapes]
-
-    def _start(self, problem: LearningProblem, shapes: list[Floats]) -> tuple[Floats, float]:
-        """The best start of a few and the best penalty there, by the mean squared error over the folds."""
-        found = []
-        for length_scales in [factor * shape for shape in shapes for factor in FACTORS]:
+    def _select_start(self, problem: LearningProblem, candidates: list[Floats]) -> tuple[Floats, float]:
+        """Return the candidate multiple and the penalty with the smallest mean squared error over the folds."""
+        results = []
+        for length_scales in [factor * candidate for candidate in candidates for factor in FACTORS]:
             moments = problem.moments(length_scales)
-            n_trained = float(moments[:, -1 - problem.n_targets, -1 - problem.n_targets].sum()) * (1 - 1 / self.folds)
+            n_training = float(moments[:, -1 - problem.n_targets, -1 - problem.n_targets].sum()) * (1 - 1 / self.folds)
             folds = np.concatenate([moments, np.zeros_like(moments[:1])])
-            errors = cross_validated_errors(folds, problem.n_targets, ALPHAS * n_trained).mean(axis=(1, 2))
-            found.append((float(errors.min()), length_scales, float(ALPHAS[errors.argmin()])))
-        _, length_scales, alpha = min(found, key=lambda one: one[0])
+            errors = cross_validated_errors(folds, problem.n_targets, ALPHAS * n_training).mean(axis=(1, 2))
+            results.append((float(errors.min()), length_scales, float(ALPHAS[errors.argmin()])))
+        _, length_scales, alpha = min(results, key=lambda result: result[0])
         return length_scales, alpha
 
-    def _descend(
-        self, problem: LearningProblem, start: Floats, alpha: float, step: Callable[[], None]
+    def _optimize(
+        self, problem: LearningProblem, start: Floats, alpha: float, advance: Callable[[float], None]
     ) -> tuple[Floats, float]:
-        """How far the logarithms of the length scales are to move, judged by the rows held out, and the gain there."""
+        """Return changes of the logarithms of the length scales, selected on the held-out rows, and the gain there."""
         objective = OBJECTIVES[self.objective]() if isinstance(self.objective, str) else clone(self.objective)
-        pull = self.penalty / problem.rows.shape[0]
-        best, least, since = np.zeros(len(start)), np.inf, 0
-        worst = 1.0 - max(LEAST_GAIN, 1.0 / np.count_nonzero(problem.folds == problem.n_folds))
-        first = risk = np.nan  # the latter of the last evaluation, that of the iterate when L-BFGS calls back
+        prior_strength = self.penalty / problem.rows.shape[0]
+        required_ratio = 1.0 - max(LEAST_GAIN, 1.0 / np.count_nonzero(problem.folds == problem.n_folds))
+        best, smallest_error, n_stale = np.zeros(len(start)), np.inf, 0
+        start_error = last_error = np.nan  # L-BFGS evaluates an iterate last before it calls back
 
         def loss(flat: Floats) -> tuple[float, Floats]:
-            nonlocal first, risk, least
-            found = problem.evaluate(objective, start * np.exp(flat[:-1]), float(np.exp(flat[-1])))
-            risk = found.risk
-            if least == np.inf:  # at the start
-                first, least = risk, worst * risk
-            uneven = flat[:-1] - flat[:-1].mean()
-            value = found.value + pull * float(np.square(uneven).sum())
-            return value, np.append(found.gradient + 2.0 * pull * uneven, found.in_log_alpha)
+            nonlocal start_error, last_error, smallest_error
+            evaluation = problem.evaluate(objective, start * np.exp(flat[:-1]), float(np.exp(flat[-1])))
+            last_error = evaluation.held_out_error
+            if smallest_error == np.inf:  # the first evaluation is at the start
+                start_error, smallest_error = last_error, required_ratio * last_error
+            deviation = flat[:-1] - flat[:-1].mean()
+            value = evaluation.value + prior_strength * float(np.square(deviation).sum())
+            gradient = evaluation.gradient + 2.0 * prior_strength * deviation
+            return value, np.append(gradient, evaluation.log_alpha_derivative)
 
-        def judge(flat: Floats) -> None:
-            nonlocal best, least, since
-            step()
-            since += 1
-            if risk < least:
-                best, least, since = flat[:-1].copy(), risk, 0
-            if since >= PATIENCE:
+        def keep_best(flat: Floats) -> None:
+            nonlocal best, smallest_error, n_stale
+            advance(1)
+            n_stale += 1
+            if last_error < smallest_error:
+                best, smallest_error, n_stale = flat[:-1].copy(), last_error, 0
+            if n_stale >= PATIENCE:
                 raise StopIteration
 
-        reach = np.full(len(start), REACH)
-        bounds = Bounds(np.append(-reach, ALPHA_BOUNDS[0]), np.append(reach, ALPHA_BOUNDS[1]))
+        largest = np.full(len(start), LARGEST_LOG_CHANGE)
+        bounds = Bounds(np.append(-largest, LOG_ALPHA_BOUNDS[0]), np.append(largest, LOG_ALPHA_BOUNDS[1]))
         options: Any = {"maxiter": self.n_iterations, "maxcor": 20, "ftol": 1e-4, "gtol": 0.0}
         options["maxfun"] = 1 + 5 * self.n_iterations // 4  # most iterations need one evaluation
-        callback: Any = judge
-        begin = np.append(best, np.log(alpha))
+        callback: Any = keep_best
+        origin = np.append(best, np.log(alpha))
         if self.n_iterations:
-            minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, callback=callback, options=options)
-        return best, 1.0 - least / first if best.any() else 0.0
+            minimize(loss, origin, jac=True, method="L-BFGS-B", bounds=bounds, callback=callback, options=options)
+        return best, 1.0 - smallest_error / start_error if best.any() else 0.0
+
+
+def _start_candidates(sample: LabeledRows, rng: np.random.Generator) -> list[Floats]:
+    """Return length scales to start from: equal ones, and ones proportional to spreads of columns that differ."""
+    spreads = _column_spreads(sample)
+    varying = spreads > 0.0
+    proportions = [np.ones(len(spreads))]
+    if varying.any() and spreads.max() > UNEVEN_RATIO * spreads[varying].min():
+        proportions.append(np.where(varying, spreads, 1.0))
+    return [scales * median_distance(ScaledRows(sample.X, scales)[:], rng, sample.weights) for scales in proportions]
 
 
 @serial_blas()  # no bit depends on the number of threads
-def _units(sample: LabelledRows) -> Floats:
-    """The spread of each column among the rows off its commonest value; 0 for a column that does not vary.
+def _column_spreads(sample: LabeledRows) -> Floats:
+    """Return the spread of each column among the rows that differ from its most frequent value; 0 if it is constant.
 
-    It is the standard deviation over the root of the share of those rows: that of a column that has no commonest
-    value, and for a rare category the difference that it makes, which its standard deviation is not.
+    It is the standard deviation divided by the square root of the share of those rows. For a column without a frequent
+    value it is the standard deviation. For the indicator of a rare category it is about 1, unlike the standard
+    deviation.
     """
-    tops = np.maximum(max_abs(sample.X), np.finfo(np.float64).tiny)
-    X = ScaledRows(sample.X, tops)[:]  # the squares neither overflow nor vanish
+    magnitudes = np.maximum(max_abs(sample.X), np.finfo(np.float64).tiny)
+    X = ScaledRows(sample.X, magnitudes)[:]  # squares neither overflow nor underflow
     counts = np.ones(X.shape[0]) if sample.weights is None else sample.weights
     shares = counts / counts.sum()
     mean, mean_squares = X.T @ shares, (X.multiply(X) if is_sparse(X) else np.square(X)).T @ shares
-    variances = np.where(_varying(sample.X), np.maximum(mean_squares - np.square(mean), 0.0), 0.0)
-    # A value that more than half of the rows have is the median.
-    off = (X != 0).T @ shares if is_sparse(X) else (np.median(X, axis=0) != X).T @ shares
-    return np.asarray(tops * np.sqrt(variances / np.maximum(off, np.finfo(np.float64).tiny)))
+    variances = np.where(_varying_columns(sample.X), np.maximum(mean_squares - np.square(mean), 0.0), 0.0)
+    # A value that more than half of the rows share is the median, or the zero of a sparse column.
+    differing = (X != 0).T @ shares if is_sparse(X) else (np.median(X, axis=0) != X).T @ shares
+    return np.asarray(magnitudes * np.sqrt(variances / np.maximum(differing, np.finfo(np.float64).tiny)))
 
 
-def _varying(X: Any) -> Mask:
-    """Which columns have more than one value."""
+def _varying_columns(X: Any) -> Mask:
     low, high = column_ranges(X)
     return np.asarray(low < high)
 
 
-def _ignoring_constants(X: Any, length_scales: Floats) -> Floats:
-    """Length scales so long that columns which never vary have no say, whatever values they take one day."""
-    varying = _varying(X)
+def _suppress_constant_columns(X: Any, length_scales: Floats) -> Floats:
+    """Give constant columns a length scale so large that other values in new rows hardly change the features."""
+    varying = _varying_columns(X)
     if varying.all() or not varying.any():
         return length_scales
-    return np.where(varying, length_scales, IGNORED * length_scales[varying].max())
+    return np.where(varying, length_scales, CONSTANT_FACTOR * length_scales[varying].max())

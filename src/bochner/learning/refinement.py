@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-r"""Frequencies moved by the data: the kernel error minimised over frequencies and weights together.
+r"""Refinement: the kernel error minimized over frequencies and weights together.
 
-With Z the weighted features of n points, the objective and its gradient in Z are
+With Z the weighted features of n points, the objective and its gradient with respect to Z are
 
-.. math:: |K - Z Z^T|_F^2 = |K|_F^2 - 2 \, \mathrm{tr}(Z^T K Z) + |Z^T Z|_F^2, \quad 4 (Z Z^T Z - K Z),
+.. math:: |K - Z Z^T|_F^2 = |K|_F^2 - 2 \, \mathrm{tr}(Z^T K Z) + |Z^T Z|_F^2, \quad 4 (Z Z^T Z - K Z).
 
-and one step further back lie the phases :math:`w_m \cdot x` and the amplitudes :math:`\sqrt{\beta_m}`.
+The chain rule gives the gradient with respect to the frequencies :math:`w_m`, by the phases :math:`w_m \cdot x`, and
+with respect to the amplitudes :math:`\sqrt{\beta_m}`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,44 +22,45 @@ from bochner.rows import Floats, Rows, shuffled_sample, sum_over_spans
 
 __all__ = ["KernelObjective", "refine"]
 
-N_POINTS = 2000  # a quarter of them judge what the others have learned
-LEAST_GAIN = 0.99  # of the error at the start, on the points that judge: less is taken for chance
-MOST_LOSS = 1.02  # of the smallest error there: more is taken for learning by heart
-PATIENCE = 20  # iterations beyond that before all is lost
+N_POINTS = 2000  # a quarter of them is held out
+REQUIRED_RATIO = 0.99  # the held-out error must fall below this multiple of its value at the start
+TOLERATED_RATIO = 1.02  # an iterate is kept if its held-out error is below this multiple of the smallest one
+PATIENCE = 20  # iterations without such an iterate
 SPAN_ROWS = 128
-AMPLITUDE_STEP = 0.2  # the weights start at their optimum and the frequencies do not: those are to move
-LEAST_WEIGHT = 0.1  # of 1/M: a frequency of weight zero would have no gradient
+AMPLITUDE_STEP = 0.2  # the weights start near their optimum, so that the frequencies should move more
+LEAST_WEIGHT = 0.1  # relative to 1/M; the gradient with respect to a frequency of weight zero would be zero
 
 
 def refine(
     frequencies: Floats, weights: Floats, kernel: Kernel, X: Rows, n_iterations: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Move frequencies and weights to a smaller kernel error by L-BFGS; a dense map costs the same afterwards.
+    """Move frequencies and weights by L-BFGS to lower the kernel error.
 
-    A quarter of the sampled points is held out. The last iterate is kept whose error there is within 2 % of the
-    smallest (which of those is the smallest is chance), and none at all unless it is 1 % below the one at the start.
+    A quarter of the sampled points is held out. The result is the last iterate whose held-out error is within 2 % of
+    the smallest one, because smaller differences are chance. If no iterate lowers the held-out error of the start by
+    1 %, the result is the start.
 
     Parameters
     ----------
     frequencies : ndarray of shape (n_frequencies, n_features)
-        Where to start.
+        Frequencies to start from.
     weights : ndarray of shape (n_frequencies,)
-        Their weights.
+        Weights of the frequencies.
     kernel : Kernel
-        A shape at unit length scale.
-    X : rows of shape (n_samples, n_features)
-        The data in units of the length scale.
+        A kernel at unit length scale.
+    X : Rows of shape (n_samples, n_features)
+        The data divided by the length scale.
     n_iterations : int
-        The most iterations; they end earlier when the held-out error has stopped to fall.
+        Largest number of iterations. The optimization stops earlier if the held-out error no longer falls.
     rng : numpy.random.Generator
-        Chooses the points.
+        Random numbers that select the points.
 
     Returns
     -------
     frequencies : ndarray of shape (n_frequencies, n_features)
-        The frequencies in their new places.
+        The refined frequencies.
     weights : ndarray of shape (n_frequencies,)
-        Their weights, none negative.
+        Their non-negative weights.
 
     Examples
     --------
@@ -72,40 +75,40 @@ def refine(
     """
     points, counts = shuffled_sample(X, N_POINTS, rng)
     n_points = points.shape[0]
-    if n_points < 4:  # no quarter to hold out
+    if n_points < 4:  # a quarter would be empty
         return frequencies, weights
-    seen, held = slice(n_points // 4, None), slice(0, n_points // 4)
-    objective = KernelObjective.of(kernel, points[seen], counts[seen])
-    judge = KernelObjective.of(kernel, points[held], counts[held])
-    start = _Step(frequencies, np.sqrt(np.maximum(weights, LEAST_WEIGHT / len(weights))))
+    training, held_out = slice(n_points // 4, None), slice(0, n_points // 4)
+    objective = KernelObjective.of(kernel, points[training], counts[training])
+    validation = KernelObjective.of(kernel, points[held_out], counts[held_out])
+    parameters = _Parameters(frequencies, np.sqrt(np.maximum(weights, LEAST_WEIGHT / len(weights))))
 
     unit = objective.value(frequencies, np.sqrt(weights)) or 1.0
-    worst = least = LEAST_GAIN**2 * judge.value(frequencies, np.sqrt(weights), X.shape[0])
-    best, since = (frequencies, weights), 0
+    required = smallest = REQUIRED_RATIO**2 * validation.value(frequencies, np.sqrt(weights), X.shape[0])
+    best, n_stale = (frequencies, weights), 0
 
     def loss(flat: Floats) -> tuple[float, Floats]:
-        value, *gradients = objective.with_gradient(*start.at(flat))
-        return value / unit, start.gradient(*gradients) / unit
+        value, *gradients = objective.with_gradient(*parameters.at(flat))
+        return value / unit, parameters.gradient(*gradients) / unit
 
     def keep_best(flat: Floats) -> None:
-        nonlocal best, least, since
-        moved, amplitudes = start.at(flat)
-        risk = judge.value(moved, amplitudes, X.shape[0])
-        since += 1
-        if risk < min(worst, MOST_LOSS**2 * least):
-            best, least, since = (moved, np.square(amplitudes)), min(least, risk), 0
-        if since >= PATIENCE:
+        nonlocal best, smallest, n_stale
+        moved, amplitudes = parameters.at(flat)
+        error = validation.value(moved, amplitudes, X.shape[0])
+        n_stale += 1
+        if error < min(required, TOLERATED_RATIO**2 * smallest):
+            best, smallest, n_stale = (moved, np.square(amplitudes)), min(smallest, error), 0
+        if n_stale >= PATIENCE:
             raise StopIteration
 
     options: Any = {"maxiter": n_iterations, "maxcor": 20, "ftol": 1e-6, "gtol": 0.0}
     callback: Any = keep_best
-    minimize(loss, start.zero(), jac=True, method="L-BFGS-B", callback=callback, options=options)
+    minimize(loss, parameters.zero(), jac=True, method="L-BFGS-B", callback=callback, options=options)
     return best
 
 
 @dataclass(frozen=True)
-class _Step:
-    """From the flat vector that the optimiser moves, zero at the start, to frequencies and amplitudes."""
+class _Parameters:
+    """Frequencies and amplitudes as functions of the optimizer's flat vector, which is zero at the start."""
 
     frequencies: Floats
     amplitudes: Floats
@@ -114,23 +117,35 @@ class _Step:
         return np.zeros(self.frequencies.size + len(self.amplitudes))
 
     def at(self, flat: Floats) -> tuple[Floats, Floats]:
-        moves, stretches = flat[: self.frequencies.size], flat[self.frequencies.size :]
+        frequency_steps, amplitude_steps = flat[: self.frequencies.size], flat[self.frequencies.size :]
         return (
-            self.frequencies + moves.reshape(self.frequencies.shape),
-            self.amplitudes + self._unit * stretches,
+            self.frequencies + frequency_steps.reshape(self.frequencies.shape),
+            self.amplitudes + self._amplitude_unit * amplitude_steps,
         )
 
-    def gradient(self, in_frequencies: Floats, in_amplitudes: Floats) -> Floats:
-        return np.concatenate([in_frequencies.ravel(), self._unit * in_amplitudes])
+    def gradient(self, frequency_gradient: Floats, amplitude_gradient: Floats) -> Floats:
+        return np.concatenate([frequency_gradient.ravel(), self._amplitude_unit * amplitude_gradient])
 
     @property
-    def _unit(self) -> float:
+    def _amplitude_unit(self) -> float:
         return AMPLITUDE_STEP / float(np.sqrt(len(self.amplitudes)))
 
 
 @dataclass(frozen=True)
 class KernelObjective:
-    """The squared kernel error of a few points, as a function of frequencies and amplitudes (roots of weights)."""
+    """Squared kernel error on a set of points, as a function of frequencies and amplitudes (roots of the weights).
+
+    Parameters
+    ----------
+    points : {ndarray, CSR matrix} of shape (n_points, n_features)
+        Rows divided by the length scale.
+    roots : ndarray of shape (n_points,)
+        Square roots of the sample weights.
+    exact : ndarray of shape (n_points, n_points)
+        Exact kernel matrix, rows and columns multiplied by `roots`.
+    energy : float
+        Sum of the squared entries of `exact`.
+    """
 
     points: Any
     roots: Floats
@@ -139,16 +154,46 @@ class KernelObjective:
 
     @classmethod
     def of(cls, kernel: Kernel, points: Any, counts: Floats) -> "KernelObjective":
-        """The objective for points that count `counts` times."""
+        """Prepare the objective for points with sample weights.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            A kernel at unit length scale.
+        points : {ndarray, CSR matrix} of shape (n_points, n_features)
+            Rows divided by the length scale.
+        counts : ndarray of shape (n_points,)
+            Sample weights.
+
+        Returns
+        -------
+        KernelObjective
+            The objective.
+        """
         roots = np.sqrt(counts)
         exact = kernel_matrix(kernel, points)
         exact *= roots[:, None] * roots
         return cls(points, roots, exact, float(np.square(exact).sum()))
 
     def value(self, frequencies: Floats, amplitudes: Floats, n_rows: int | None = None) -> float:
-        """The squared error; with `n_rows`, the diagonal has the share that it has in a matrix of so many rows."""
+        """Return the squared error.
+
+        Parameters
+        ----------
+        frequencies : ndarray of shape (n_frequencies, n_features)
+            Frequencies.
+        amplitudes : ndarray of shape (n_frequencies,)
+            Square roots of the weights.
+        n_rows : int, default=None
+            Give the diagonal the share that it has in a kernel matrix of this many rows; None means no correction.
+
+        Returns
+        -------
+        float
+            The squared error.
+        """
         features = self._features(frequencies) * np.tile(amplitudes, 2)
-        products = sum_over_spans(self._energy_part(features), len(features), SPAN_ROWS)
+        products = sum_over_spans(self._product_part(features), len(features), SPAN_ROWS)
         value = float(self.energy - 2.0 * products[0] + np.square(self._gram(features)).sum())
         size = len(features)
         if n_rows is None or size == 1:
@@ -157,7 +202,24 @@ class KernelObjective:
         return (value - diagonal) * (n_rows - 1) / (size - 1) + diagonal
 
     def with_gradient(self, frequencies: Floats, amplitudes: Floats) -> tuple[float, Floats, Floats]:
-        """The squared error, its gradient in the frequencies, its gradient in the amplitudes."""
+        """Return the squared error and its gradient.
+
+        Parameters
+        ----------
+        frequencies : ndarray of shape (n_frequencies, n_features)
+            Frequencies.
+        amplitudes : ndarray of shape (n_frequencies,)
+            Square roots of the weights.
+
+        Returns
+        -------
+        value : float
+            The squared error.
+        frequency_gradient : ndarray of shape (n_frequencies, n_features)
+            Gradient with respect to the frequencies.
+        amplitude_gradient : ndarray of shape (n_frequencies,)
+            Gradient with respect to the amplitudes.
+        """
         m = len(amplitudes)
         plain = self._features(frequencies)
         features = plain * np.tile(amplitudes, 2)
@@ -165,14 +227,17 @@ class KernelObjective:
 
         def part(span: slice) -> Floats:
             product = self.exact[span] @ features
-            slope = 4.0 * (features[span] @ gram - product)
-            towards = slope * plain[span]
-            in_amplitudes = towards.sum(axis=0)
+            feature_gradient = 4.0 * (features[span] @ gram - product)
+            amplitude_gradient = (feature_gradient * plain[span]).sum(axis=0)
             cosines, sines = plain[span, :m], plain[span, m:]
-            in_phases = amplitudes * (slope[:, m:] * cosines - slope[:, :m] * sines)
-            in_frequencies = np.asarray((self.points[span].T @ in_phases).T)
+            phase_gradient = amplitudes * (feature_gradient[:, m:] * cosines - feature_gradient[:, :m] * sines)
+            frequency_gradient = np.asarray((self.points[span].T @ phase_gradient).T)
             return np.concatenate(
-                [[np.vdot(features[span], product)], in_amplitudes[:m] + in_amplitudes[m:], in_frequencies.ravel()]
+                [
+                    [np.vdot(features[span], product)],
+                    amplitude_gradient[:m] + amplitude_gradient[m:],
+                    frequency_gradient.ravel(),
+                ]
             )
 
         sums = sum_over_spans(part, len(features), SPAN_ROWS)
@@ -185,5 +250,5 @@ class KernelObjective:
     def _gram(self, features: Floats) -> Floats:
         return sum_over_spans(lambda span: features[span].T @ features[span], len(features), 4 * SPAN_ROWS)
 
-    def _energy_part(self, features: Floats) -> Any:
+    def _product_part(self, features: Floats) -> Callable[[slice], Floats]:
         return lambda span: np.array([np.vdot(features[span], self.exact[span] @ features)])
