@@ -1,40 +1,68 @@
-# Every target sets up what it needs: a virtual environment from the hashed lock.
+# Every target installs what it needs into .venv, from the hashed lock. CONTRIBUTING.md explains when to run which.
 PYTHON ?= python3
+FLOOR_PYTHON ?= python3.11
 BIN := .venv/bin
-READY := .venv/.ready
+FLOOR_BIN := .venv-floor/bin
+INSTALL := pip install --quiet --disable-pip-version-check
+COMPILE := $(BIN)/uv pip compile pyproject.toml --all-extras --generate-hashes --no-annotate --no-header
 
-.PHONY: demo test lint bench bench-dask lock clean
+.PHONY: demo test test-slow test-all coverage lint wheel floor bench bench-dask lock clean
 
-demo: $(READY)
+demo: .venv/.ready
 	$(BIN)/bochner demo
 
-test: $(READY)
+# The fast lane: under four minutes on two cores.
+test: .venv/.ready
 	$(BIN)/python -m pytest
 
-lint: $(READY)
+# The rest: every combination of parts, killed runs, pages in a browser, the paper's data (in the folder BOCHNER_DATA).
+test-slow: .venv/.ready
+	$(BIN)/python -m pytest -m slow
+
+test-all: .venv/.ready
+	$(BIN)/python -m pytest -m ""
+
+coverage: .venv/.ready
+	$(BIN)/python -m pytest --cov
+
+lint: .venv/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(READY)
+wheel: .venv/.ready
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+
+# The fast lane with the lowest versions that pyproject.toml allows.
+floor: .venv-floor/.ready
+	$(FLOOR_BIN)/python -m pytest -p no:cacheprovider
+
+bench: .venv/.ready
 	$(BIN)/python benchmarks/bench.py
 
-bench-dask: $(READY)
+bench-dask: .venv/.ready
 	$(BIN)/python benchmarks/bench_dask.py
 
-# Maintainers only: installing needs nothing but pip.
-lock: $(READY)
-	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal \
-	    --generate-hashes --no-annotate --no-header --upgrade --output-file dev.lock
+# Maintainers only: installing needs pip and nothing else.
+lock: .venv/.ready
+	$(BIN)/$(INSTALL) uv
+	$(COMPILE) --group dev --universal --upgrade --output-file dev.lock
+	$(COMPILE) --group test --group build --python-version 3.11 --resolution lowest-direct --upgrade --output-file floor.lock
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-floor build dist .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): dev.lock pyproject.toml
+.venv/.ready: dev.lock pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r dev.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(BIN)/$(INSTALL) --require-hashes --requirement dev.lock
+	$(BIN)/$(INSTALL) --no-deps --no-build-isolation --editable .
+	touch $@
+
+.venv-floor/.ready: floor.lock pyproject.toml
+	$(FLOOR_PYTHON) -m venv .venv-floor
+	$(FLOOR_BIN)/$(INSTALL) --require-hashes --requirement floor.lock
+	$(FLOOR_BIN)/$(INSTALL) --no-deps --no-build-isolation --editable .
 	touch $@

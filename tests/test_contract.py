@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The scikit-learn contract, for every valid combination of kernel, sampler and weighting."""
+"""The scikit-learn contract.
+
+The fast lane checks a covering set of kernels, samplers and weightings: every valid pair of values is in at least one
+configuration. The slow lane checks all other combinations.
+"""
 
 import os
 import pickle
@@ -9,6 +13,7 @@ import sys
 import numpy as np
 import pytest
 import skops.io
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, KFold
@@ -17,13 +22,16 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC
-from bochner.kernels import KERNELS, Gaussian, Matern
+from bochner.feature_maps.hadamard import HadamardFrequencies
+from bochner.kernels import KERNELS, Gaussian, IsotropicKernel, Matern
 from bochner.learning import LearnedLengthScales
 from bochner.samplers import Halton, Sobol
-from bochner.weightings import Matrix, Stein
-from tests.conftest import COMBINATIONS
+from bochner.weightings import WEIGHTINGS, Matrix, Stein
+from tests.conftest import COVERING_COMBINATIONS, VALID_COMBINATIONS, covering_set, value_pairs
 
-# scikit-learn runs these on its own estimators and leaves them out of check_estimator.
+pytestmark = pytest.mark.usefixtures("structured_sorf")
+
+# scikit-learn runs these checks on its own estimators, and `check_estimator` leaves them out.
 OWN_CHECKS = [
     "check_param_validation",
     "check_set_output_transform",
@@ -46,7 +54,7 @@ def small_features():
     return FourierFeatures(n_frequencies=6)
 
 
-HEADS = [
+LINEAR_MODELS = [
     FourierRidge(small_features()),
     FourierRidge(small_features(), cv=None, length_scales=[0.5, 2.0]),
     FourierRidgeClassifier(small_features()),
@@ -62,7 +70,8 @@ HEADS = [
 
 SHORT = LearnedLengthScales(n_iterations=3)
 
-ESTIMATORS = [build(*parts) for parts in COMBINATIONS] + [
+OTHER_COMBINATIONS = [build(*parts) for parts in VALID_COMBINATIONS if parts not in COVERING_COMBINATIONS]
+ESTIMATORS = [build(*parts) for parts in COVERING_COMBINATIONS] + [
     FourierFeatures(Matern(nu=2.2), sampler=Halton(rotate=True), weighting=Stein(sketch="pairs"), n_frequencies=6),
     FourierFeatures(length_scale="scale", weighting=Stein(sketch="pairs", sampling="row-norm"), n_frequencies=6),
     FourierFeatures(n_frequencies=6, refine=5),
@@ -80,41 +89,95 @@ ESTIMATORS = [build(*parts) for parts in COMBINATIONS] + [
 ]
 
 
+def configuration(features):
+    """Name a configuration in test ids."""
+    return (
+        f"{features.kernel}-{features.length_scale}-{features.sampler}-{features.weighting}-{features.n_frequencies}-"
+        f"{features.refine}-{features.n_components}"
+    )
+
+
 @parametrize_with_checks(ESTIMATORS)
 def test_estimator_checks(estimator, check):
     check(estimator)
 
 
-# scikit-learn's data have constant targets and rare classes here and there.
+@pytest.mark.slow
+@parametrize_with_checks(OTHER_COMBINATIONS)
+def test_estimator_checks_of_the_other_combinations(estimator, check):
+    check(estimator)
+
+
+# The targets of some checks are constant, and some of their classes are rare.
 @pytest.mark.filterwarnings("ignore:A target is constant:UserWarning")
 @pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")
-@parametrize_with_checks(HEADS)
-def test_estimator_checks_of_heads(estimator, check):
+@parametrize_with_checks(LINEAR_MODELS)
+def test_estimator_checks_of_linear_models(estimator, check):
     check(estimator)
 
 
 @pytest.mark.parametrize("name", ["check_param_validation", "check_dataframe_column_names_consistency"])
-@pytest.mark.parametrize("estimator", HEADS, ids=[f"{type(head).__name__}-{i}" for i, head in enumerate(HEADS)])
-def test_scikit_learns_own_checks_of_heads(estimator, name):
+@pytest.mark.parametrize(
+    "estimator", LINEAR_MODELS, ids=[f"{type(model).__name__}-{i}" for i, model in enumerate(LINEAR_MODELS)]
+)
+def test_own_checks_of_scikit_learn_on_linear_models(estimator, name):
     getattr(estimator_checks, name)(type(estimator).__name__, clone(estimator))
 
 
-# The pandas and polars checks mix input with and without names, which scikit-learn warns about.
+# The pandas and polars checks mix input with and without column names, and scikit-learn warns about it.
 @pytest.mark.filterwarnings("ignore:X (has|does not have valid) feature names:UserWarning")
 @pytest.mark.parametrize("name", OWN_CHECKS)
 @pytest.mark.parametrize(
     "estimator",
-    ESTIMATORS,
-    ids=lambda e: (
-        f"{e.kernel}-{e.length_scale}-{e.sampler}-{e.weighting}-{e.n_frequencies}-{e.refine}-{e.n_components}"
-    ),
+    [*ESTIMATORS, *(pytest.param(estimator, marks=pytest.mark.slow) for estimator in OTHER_COMBINATIONS)],
+    ids=configuration,
 )
-def test_scikit_learns_own_checks(estimator, name):
+def test_own_checks_of_scikit_learn(estimator, name):
     getattr(estimator_checks, name)("FourierFeatures", clone(estimator))
 
 
-def test_array_api_check_in_a_process_that_asks_for_it():
-    """scipy reads SCIPY_ARRAY_API at import: without it the check skips itself above."""
+def test_covering_set_has_every_valid_pair_of_values():
+    covered = set().union(*map(value_pairs, COVERING_COMBINATIONS))
+    assert covered == set().union(*map(value_pairs, VALID_COMBINATIONS))
+    assert set(COVERING_COMBINATIONS) <= set(VALID_COMBINATIONS)
+    assert len(COVERING_COMBINATIONS) <= 40
+    assert covering_set(VALID_COMBINATIONS) == COVERING_COMBINATIONS
+
+
+def test_sorf_is_structured_in_these_tests(rng, monkeypatch):
+    products = []
+    multiply = HadamardFrequencies.multiply
+
+    def count(frequencies, X, factor, out):
+        products.append(X.shape)
+        multiply(frequencies, X, factor, out)
+
+    monkeypatch.setattr(HadamardFrequencies, "multiply", count)
+    build("gaussian", "sorf", "uniform").fit(rng.normal(size=(10, 2))).transform(rng.normal(size=(7, 2)))
+    assert (7, 2) in products
+
+
+@pytest.mark.parametrize("n_features", [128, 200])
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+@pytest.mark.parametrize("kernel", [name for name, kernel in KERNELS.items() if issubclass(kernel, IsotropicKernel)])
+def test_sorf_with_many_columns(kernel, weighting, n_features, rng):
+    """The contract where `Sorf` is structured without the fixture: scikit-learn's checks have at most 10 columns."""
+    X = sparse.random_array((40, n_features), density=0.2, rng=rng, format="csr")
+    features = build(kernel, "sorf", weighting).fit(X.toarray())
+    Z = features.transform(X.toarray())
+    assert features.frequencies_.shape == (6, n_features)
+    assert np.isfinite(Z).all()
+    np.testing.assert_array_equal(clone(features).fit_transform(X.toarray()), Z)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(features)).transform(X.toarray()), Z)
+    np.testing.assert_allclose(np.vstack([features.transform(X.toarray()[i : i + 7]) for i in range(0, 40, 7)]), Z)
+    np.testing.assert_allclose(clone(features).fit(X).transform(X), Z, atol=1e-6)
+    single = clone(features).fit(X.toarray().astype(np.float32)).transform(X.toarray().astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, Z, atol=1e-4)
+
+
+def test_array_api_check_with_array_api_support_on():
+    """scipy reads SCIPY_ARRAY_API when it is imported, so the check needs a process of its own."""
     code = (
         "from sklearn.utils.estimator_checks import check_array_api_input\n"
         "from bochner import FourierFeatures\n"
@@ -125,8 +188,8 @@ def test_array_api_check_in_a_process_that_asks_for_it():
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("head", [FourierRidge(), FourierRidgeClassifier(), FourierSVC()])
-def test_every_parameter_of_a_head_can_be_searched(rng, head):
+@pytest.mark.parametrize("model", [FourierRidge(), FourierRidgeClassifier(), FourierSVC()])
+def test_every_parameter_of_a_linear_model_can_be_searched(rng, model):
     X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
     grids = {
         "features": [None, FourierFeatures(n_frequencies=3)],
@@ -140,11 +203,11 @@ def test_every_parameter_of_a_head_can_be_searched(rng, head):
         "random_state": [0, 1],
         "verbose": [0],
     }
-    head = clone(head).set_params(features=FourierFeatures(n_frequencies=4, random_state=0))
-    assert {name for name in head.get_params() if not name.startswith("features__")} <= set(grids)
+    model = clone(model).set_params(features=FourierFeatures(n_frequencies=4, random_state=0))
+    assert {name for name in model.get_params() if not name.startswith("features__")} <= set(grids)
     for name, values in grids.items():
-        if name in head.get_params():
-            search = GridSearchCV(head, {name: values}, cv=2, error_score="raise").fit(X, y)
+        if name in model.get_params():
+            search = GridSearchCV(model, {name: values}, cv=2, error_score="raise").fit(X, y)
             assert len(search.cv_results_["params"]) == len(values)
 
 
@@ -202,7 +265,7 @@ def test_every_parameter_of_a_matrix_can_be_searched(rng):
         assert len(search.cv_results_["params"]) == len(values)
 
 
-def test_fit_leaves_the_given_parts_alone(rng):
+def test_fit_does_not_change_the_given_parts(rng):
     kernel = Gaussian()
     features = FourierFeatures(kernel, n_frequencies=4).fit(rng.normal(size=(10, 2)))
     assert features.kernel is kernel
