@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`FourierFeatures`, the scikit-learn transformer: sample frequencies, weigh them, map rows."""
+"""`FourierFeatures`, the scikit-learn transformer: sample frequencies, weight them, map rows."""
 
+import warnings
 from collections.abc import Callable
 from copy import copy, deepcopy
 from functools import partial
@@ -9,66 +10,51 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    _fit_context,
-    clone,
-)
-from sklearn.utils import assert_all_finite, check_array, check_random_state
-from sklearn.utils._set_output import _get_output_config
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted
 
-from bochner.feature_maps import FourierMap, fourier_map
+from bochner.feature_maps import FourierMap, map_rows
+from bochner.feature_maps.fourier import check_resolution
 from bochner.kernel_error import KernelError, estimate_kernel_error, sampled_error
 from bochner.kernels import KERNELS, Kernel
-from bochner.learning.length_scales import LabelledRows, Learned, LearnedLengthScales, regression_targets
+from bochner.learning.length_scales import LabeledRows, LearnedLengthScales, LearningResult, regression_targets
 from bochner.learning.refinement import refine
 from bochner.length_scales import LENGTH_SCALES, median_distance
 from bochner.rows import (
     Array,
     Floats,
-    Indices,
-    Mask,
-    PiecedRows,
+    RowSource,
     ScaledRows,
-    checked_weights,
+    apply_to_rows,
     distinct_rows,
-    in_pieces,
-    is_collection,
-    map_rows,
-    max_abs,
-    norm,
-    scattered_runs,
-    template,
+    open_rows,
+    sample_source,
+    validate_rows,
 )
 from bochner.samplers import SAMPLERS, Sampler
 from bochner.sizes import OutOfReachError, Suggestion, smallest_size
-from bochner.validation import HasMethods, Interval, StrOptions
+from bochner.validation import HasMethods, Interval, StrOptions, fit_context, make_part, positive_values
 from bochner.weightings import WEIGHTINGS, Weighting
 
 __all__ = ["FourierFeatures"]
 
 POSITIVE = Interval(Real, 0, np.inf, closed="neither")
-FEW_ROWS = 2000  # as many as the weightings look at by default
-MANY_ROWS = 1 << 20  # of more, a sample chooses the features
-SAMPLE_RUNS = 16  # runs of rows in that sample: few enough that a cluster need not read all it has
-RUN_ROWS = 2048
-SAMPLE_BYTES = 1 << 28
-POOL = 12  # frequencies a column of a suggested matrix
-LARGEST_SIZE = 16384  # frequencies that `suggest` tries
+FEW_ROWS = 2000  # as many as the weightings sample by default
+MANY_ROWS = 1 << 20  # with more rows, the features are fitted on a sample
+POOL = 12  # frequencies per column of a suggested matrix
+LARGEST_SIZE = 16384  # frequencies that `suggest` tries at most
 LEARNERS: dict[str, type] = {"learn": LearnedLengthScales}
-MOST_TO_LEARN_WITH = 512  # frequencies: length scales learned with so many are good for more
-TO_LEARN_WITH = 256  # frequencies, where their number is to be found afterwards
+MOST_TO_LEARN_WITH = 512  # frequencies: length scales learned with that many are good for more
+DEFAULT_TO_LEARN_WITH = 256  # frequencies, where their number is found afterwards
 
 
 class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    r"""Random Fourier features whose weights are chosen by the data.
+    r"""Random Fourier features with weights fitted to the data.
 
     Maps rows x to ``2 * n_frequencies`` columns z(x) such that :math:`z(x) \cdot z(y) = \sum_m \beta_m \cos(w_m
-    \cdot (x - y))` approximates a shift-invariant kernel :math:`k((x - y) / \ell)`, so that a linear model on the
-    columns is a kernel model on the rows.
+    \cdot (x - y))` approximates a shift-invariant kernel :math:`k((x - y) / \ell)`. A linear model on the columns is
+    then a kernel model on the rows.
 
     Parameters
     ----------
@@ -76,53 +62,54 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         The kernel's shape: "gaussian", "laplacian", "cauchy", "exponential", "matern", "rational_quadratic", or a
         part such as ``Matern(nu=2.5)``.
     length_scale : float, array-like of shape (n_features,), str or LearnedLengthScales, default="median"
-        The unit of distance: a number; one a column; "median", the median distance of sampled pairs of rows; "scale",
-        ``sqrt(n_features * X.var() / 2)``, which is scikit-learn's ``gamma="scale"``; or "learn", one a column,
-        learned from y, as by the part ``LearnedLengthScales()``.
+        The unit of distance: a number; one number per column; "median", the median distance of sampled pairs of rows;
+        "scale", ``sqrt(n_features * X.var() / 2)``, which is scikit-learn's ``gamma="scale"``; or "learn", one length
+        scale per column learned from y, as by the part ``LearnedLengthScales()``.
     n_frequencies : int or "auto", default=256
-        Number of frequencies; each makes two columns, unless `n_components` says otherwise. "auto" takes as many as
-        `suggest` finds enough for `tolerance`, before a compression to a given `n_components`.
+        Number of frequencies; each gives two columns, unless `n_components` is set. "auto" uses as many as `suggest`
+        finds necessary for `tolerance`, before a compression to the given `n_components`.
     sampler : str or Sampler, default="orthogonal"
         How frequencies are drawn: "mc", "halton", "sobol", "lattice", "orthogonal", "sorf", or a part such as
         ``Sobol(rotate=True)``.
     weighting : str or Weighting, default="stein"
-        How frequencies are weighed: "uniform", "shrinkage", "quadrature", "stein", "matrix", or a part such as
-        ``Stein(sketch="pairs")``. "matrix" has in place of weights the best matrix on a pool of frequencies, which
-        it compresses to `n_components` columns: the lowest error for a number of columns, at the price of a slower
-        map.
+        How frequencies are weighted: "uniform", "shrinkage", "quadrature", "stein", "matrix", or a part such as
+        ``Stein(sketch="pairs")``. "matrix" replaces weights by the best matrix on a pool of frequencies, compressed to
+        `n_components` columns: the lowest error for a number of columns, and a slower map.
     n_components : int, default=None
-        Number of columns; None means ``2 * n_frequencies``. Fewer are a compression: by the best matrix with
-        ``weighting="matrix"``, for which twelve frequencies a column are a good pool (and what "auto" takes), by
+        Number of columns; None means ``2 * n_frequencies``. A smaller number compresses the columns: by the best matrix
+        with ``weighting="matrix"``, for which twelve frequencies per column are a good pool (and what "auto" uses), by
         principal components with the other weightings.
     refine : int, default=0
-        Iterations that move frequencies and weights together to a smaller error; 60 go most of the way. They end
-        earlier when rows that are held out gain no more. The map costs the same afterwards, but that of "sorf", whose
-        structure moved frequencies do not have.
+        Number of iterations that move frequencies and weights together to lower the error; 60 give most of the gain.
+        They end earlier when the error on held-out rows stops falling. The map costs the same afterwards, except that
+        of "sorf", whose structure is lost.
     tolerance : float, default=0.02
-        The kernel error to stay below, for ``n_frequencies="auto"``.
+        The kernel error to stay below, for ``n_frequencies="auto"`` and `suggest`.
     random_state : int, RandomState instance or None, default=None
-        Seed of the frequencies and of the samples of rows. The two have separate streams: the weighting never
-        moves the frequencies.
+        Seed of the frequencies and of the samples of rows. They use separate streams, so that changing the weighting
+        never changes the frequencies.
 
     Attributes
     ----------
     length_scale_ : float or ndarray of shape (n_features,)
         The length scale in use.
     frequencies_ : ndarray of shape (n_frequencies, n_features)
-        One frequency a row, in units of the data.
+        One frequency per row, in the units of the data.
     weights_ : ndarray of shape (n_frequencies,)
-        Weights of the frequencies, none negative; plain Fourier features have ``1 / n_frequencies``.
+        Non-negative weights of the frequencies; plain Fourier features have ``1 / n_frequencies``.
     matrix_ : ndarray of shape (2 * n_frequencies, n_components) or None
         What the weighted cosines and sines are multiplied by; None unless ``weighting="matrix"`` or `n_components`
         is given.
     kernel_ : Kernel
         The kernel's shape, at unit length scale.
+    feature_map_ : FeatureMap
+        The prepared map, through which linear models write features block by block.
     relevance_ : ndarray of shape (n_features,)
-        What part each column has in distances: one over its length scale, the sum of all being 1. Columns in different
-        units are not to be compared by it: standardise them.
+        The share of each column in distances: one over its length scale, normalized to sum to 1. Standardize columns
+        in different units before comparing their shares.
     learning_gain_ : float
-        The share by which learned length scales lowered the squared error of ridge regression on rows held out, 0 where
-        they stayed as they were at the start; only with a `length_scale` that learns.
+        The share by which learned length scales lowered the squared error of ridge regression on held-out rows, 0 where
+        the initial ones were kept; only with a `length_scale` that learns.
     n_features_in_ : int
         Number of columns seen during `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -161,8 +148,6 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         "random_state": ["random_state"],
     }
 
-    matrix_: Array | None = None  # of fits that were stored before there was one, too
-
     def __init__(
         self,
         kernel: str | Kernel = "gaussian",
@@ -186,21 +171,22 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.tolerance = tolerance
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @fit_context
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Choose the length scale, draw the frequencies, weigh them.
+        """Fit the length scale, draw the frequencies and weight them.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
-            Training rows. Of more than 2**20 rows, 2**15 choose the features: 16 runs of 2,048 consecutive rows (of
-            wide ones, fewer) from all over X, so that of a Dask collection some 16 chunks are computed and no more; the
-            others are checked when they are mapped.
+        X : {array-like, sparse matrix, Dask collection, RowSource} of shape (n_samples, n_features)
+            Training rows. With more than 2**20 rows, the features are fitted on a sample of 2**15 rows (16 blocks of
+            2,048 consecutive rows, shorter ones where rows are wide), for which a Dask collection computes about 16
+            chunks; the other rows are checked when they are mapped. A `bochner.rows.RowSource` has its own targets and
+            weights.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
-            What to learn length scales from with ``length_scale="learn"``, else ignored. Text, true and false, and up
-            to 20 different whole numbers are classes.
+            Targets to learn length scales from with ``length_scale="learn"``, else ignored. Text, booleans and up to 20
+            distinct whole numbers are classes.
         sample_weight : array-like of shape (n_samples,), default=None
-            How many times each row counts. Up to 2,000 rows, a row of weight two is exactly two rows; of more rows
+            Sample weights. Up to 2,000 rows, a weight of two equals two copies of a row exactly; with more rows,
             samples are drawn in proportion to the weights.
 
         Returns
@@ -208,81 +194,100 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         FourierFeatures
             The fitted transformer.
         """
-        return self._fit(X, y, sample_weight)
-
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        encode: Callable[[Any], Floats] = regression_targets,
-        verbose: int = 0,
-    ) -> Self:
         self.__dict__.pop("learning_gain_", None)  # of an earlier fit
-        streams = self._random_streams()
-        training = self._validate_training(X, y, sample_weight, encode, streams)
-        X, weights = training.X, training.weights
-        kernel: Kernel = _part(self.kernel, KERNELS)
-        sampler: Sampler = _part(self.sampler, SAMPLERS)
-        weighting: Weighting = _part(self.weighting, WEIGHTINGS)
-
-        length_scale = self._resolve_length_scale(training, streams, verbose)
-        rows = ScaledRows(X, length_scale, weights)
-        n_frequencies, n_components = self._resolve_size(X, weights, length_scale, streams.sizing)
+        streams = _Streams.spawn(self.random_state)
+        training = self._training_rows(open_rows(X, y, sample_weight), streams)
+        length_scale = self._resolve_length_scale(training, streams)
+        n_frequencies, n_components = self._resolve_size(training, length_scale, streams.sizing)
+        kernel: Kernel = make_part(self.kernel, KERNELS)
+        sampler: Sampler = make_part(self.sampler, SAMPLERS)
+        weighting: Weighting = make_part(self.weighting, WEIGHTINGS)
         if n_components is not None and not hasattr(weighting, "compress"):
             raise ValueError(
-                f"`n_components`={n_components} needs a weighting that compresses; {type(weighting).__name__} has no "
-                f"`compress`: leave it None, or derive the class from bochner.weightings.Weighting."
+                f"`n_components`={n_components} needs a weighting that compresses, and {type(weighting).__name__} has "
+                f"no `compress`; use None, or derive the class from bochner.weightings.Weighting."
             )
+
+        rows = training.scaled(length_scale)
         drawn = sampler.sample(kernel, n_frequencies, rows, streams.drawing)
-        beta = weighting.weigh(np.asarray(drawn), kernel, rows, streams.weighing)
+        beta = weighting.weigh(np.asarray(drawn), kernel, rows, streams.weighting)
         if self.refine:
             start = np.asarray(drawn)
-            moved, beta = refine(start, beta, kernel, rows, self.refine, streams.moving)
-            drawn = drawn if moved is start else moved  # perhaps structured, and then faster
+            moved, beta = refine(start, beta, kernel, rows, self.refine, streams.refining)
+            drawn = drawn if moved is start else moved  # unmoved frequencies keep their structure, which maps faster
         matrix = None
         if n_components is not None:
-            matrix = weighting.compress(np.asarray(drawn), beta, kernel, rows, n_components, streams.weighing)
+            matrix = weighting.compress(np.asarray(drawn), beta, kernel, rows, n_components, streams.weighting)
 
         self.kernel_ = kernel
         self.length_scale_ = length_scale
-        # The fitted arrays have the dtype of X, and so will have the features.
-        with np.errstate(over="ignore", divide="ignore"):
-            self._frequencies = (drawn / length_scale).astype(X.dtype)  # perhaps structured, for the map
-            self.frequencies_ = np.asarray(self._frequencies)
-        if not np.isfinite(self.frequencies_).all():
-            raise ValueError(
-                f"The length scale {np.min(length_scale):.3g} is so short that frequencies overflow {X.dtype}; rescale "
-                f"the columns of X, or give a larger `length_scale`."
-            )
-        self.weights_ = beta.astype(X.dtype)
-        self.matrix_ = None if matrix is None else matrix.astype(X.dtype)
-        self._n_features_out = self._block_map().width
+        self._set_arrays(drawn, beta, matrix, training.rows.dtype)
         return self
 
-    def suggest(self, X: Any, tolerance: float = 0.02, *, y: Any = None, confidence: float = 0.95) -> Suggestion:
-        """How many features these settings need for a kernel error below a tolerance.
+    def fit_length_scales(self, X: Any, factors: ArrayLike, y: Any = None, sample_weight: Any = None) -> list[Self]:
+        """Fit one transformer per multiple of the length scale, which is measured or learned once.
 
-        Sizes are tried on up to 4,000 rows, some to fit and the others to judge; no larger kernel matrix is made than
-        that of 2,000 rows. With ``weighting="matrix"`` it is the number of columns that counts, with twelve
-        frequencies a column.
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, Dask collection, RowSource} of shape (n_samples, n_features)
+            Training rows.
+        factors : array-like of shape (n_factors,)
+            Multiples of the length scale that `fit` would use.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+            Targets to learn length scales from, as in `fit`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sample weights.
+
+        Returns
+        -------
+        list of FourierFeatures
+            Fitted transformers with the same seed. With ``n_frequencies="auto"`` all have as many frequencies as the
+            shortest length scale needs.
+        """
+        self._validate_params()
+        multiples = positive_values("factors", factors).tolist()
+        source = open_rows(X, y, sample_weight)
+        features: Self = clone(self).set_params(random_state=_integer_seed(self.random_state))
+        if multiples == [1.0]:
+            return [features.fit(source)]
+        streams = _Streams.spawn(features.random_state)
+        length_scale = features._resolve_length_scale(features._training_rows(source, streams), streams)
+        unlabeled = source.with_targets(None)
+        if features.n_frequencies == "auto":
+            shortest = clone(features).set_params(length_scale=length_scale * min(multiples)).fit(unlabeled)
+            n_components = None if shortest.matrix_ is None else shortest.matrix_.shape[1]
+            features.set_params(n_frequencies=len(shortest.weights_), n_components=n_components)
+        candidates = [
+            clone(features).set_params(length_scale=length_scale * factor).fit(unlabeled) for factor in multiples
+        ]
+        for candidate in candidates if features._learns() else []:
+            candidate.learning_gain_ = features.learning_gain_
+        return candidates
+
+    def suggest(self, X: Any, tolerance: float | None = None, *, y: Any = None, confidence: float = 0.95) -> Suggestion:
+        """Suggest how many features these settings need for a kernel error below a tolerance.
+
+        Sizes are tried on up to 4,000 rows, some to fit and the others to validate; no kernel matrix is larger than
+        that of 2,000 rows. With ``weighting="matrix"`` the suggestion is a number of columns, with twelve frequencies
+        per column.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
             Training rows.
-        tolerance : float, default=0.02
-            The largest relative Frobenius error of the kernel matrix of 2,000 rows that `fit` has not seen, or of as
-            many as there are; in more rows the diagonal counts less, and the error is smaller.
+        tolerance : float, default=None
+            The largest relative Frobenius error of the kernel matrix of 2,000 rows that were not used in `fit`, or of
+            all rows when there are fewer; for more rows the diagonal counts less, and the error is smaller. None means
+            the `tolerance` of the estimator.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
-            What to learn length scales from, as in `fit`.
+            Targets to learn length scales from, as in `fit`.
         confidence : float, default=0.95
-            Probability that the features of another `random_state` stay below the tolerance.
+            Probability that the error with another `random_state` is below the tolerance.
 
         Returns
         -------
         Suggestion
-            ``(n_frequencies, n_components, error)``, the last one the error to expect. `n_components` is None unless
+            ``(n_frequencies, n_components, error)``, the last one the expected error. `n_components` is None unless
             ``weighting="matrix"``.
 
         Examples
@@ -296,13 +301,14 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         True
         """
         self._validate_params()
+        tolerance = self.tolerance if tolerance is None else tolerance
         _check_fraction("tolerance", tolerance)
         _check_fraction("confidence", confidence)
-        features: FourierFeatures = clone(self)  # which stays unfitted
-        streams = features._random_streams()
-        training = features._validate_training(X, y, None, regression_targets, streams)
+        features: FourierFeatures = clone(self)  # the estimator itself stays unfitted
+        streams = _Streams.spawn(features.random_state)
+        training = features._training_rows(open_rows(X, y), streams)
         length_scale = features._resolve_length_scale(training, streams)
-        return features._suggestion(training.X, training.weights, length_scale, tolerance, confidence, streams.sizing)
+        return _suggest_size(features, training, length_scale, tolerance, confidence, streams.sizing)
 
     def transform(self, X: Any, out: Array | None = None) -> Any:
         """Map rows to weighted Fourier features.
@@ -312,22 +318,20 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
             Rows.
         out : ndarray of shape (n_samples, n_features_out), default=None
-            A C-contiguous array of the fitted dtype to write into, to spare its allocation; None makes a new one.
+            A C-contiguous array of the fitted dtype to write into, which saves its allocation; None makes a new one.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features_out)
             Cosine columns, then sine columns, each times the root of its frequency's weight; with a `matrix_`, their
-            product with it. Of a Dask collection, a Dask array that nothing is computed of yet.
+            product with it. For a Dask collection, a lazy Dask array.
         """
-        if out is not None and is_collection(X):
-            raise ValueError("`out` is for rows in memory; leave it out for a Dask collection.")
-        X = self._validate(X, lazy=True)
-        features = copy(self)  # what is computed later is of this fit, whatever happens to the original
-        return map_rows(partial(features._map, out=out), X, features._prepared)
+        X = self._validate(X, partial(self._refuse_lazy_transform, out))
+        features = copy(self)  # a lazy result belongs to this fit, also after the estimator is fitted again
+        return apply_to_rows(partial(map_rows, features.feature_map_, out=out), X, features._validate_block)
 
     def exact_kernel(self, X: Any, Y: Any = None) -> Array:
-        """The kernel matrix that the features approximate.
+        """Compute the kernel matrix that the features approximate.
 
         Parameters
         ----------
@@ -341,13 +345,13 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         ndarray of shape (n_samples_X, n_samples_Y)
             Kernel values.
         """
-        X = self._in_memory(X)
+        X = self._validate(X, _refuse_lazy_kernel)
         scaled = ScaledRows(X, self.length_scale_)[:]
-        other = None if Y is None else ScaledRows(self._in_memory(Y), self.length_scale_)[:]
+        other = None if Y is None else ScaledRows(self._validate(Y, _refuse_lazy_kernel), self.length_scale_)[:]
         return self.kernel_(scaled, other).astype(X.dtype, copy=False)
 
     def approximate_kernel(self, X: Any, Y: Any = None) -> Array:
-        """Inner products of the features: positive semidefinite, close to `exact_kernel`.
+        """Compute inner products of the features: positive semidefinite, close to `exact_kernel`.
 
         Parameters
         ----------
@@ -361,8 +365,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         ndarray of shape (n_samples_X, n_samples_Y)
             Approximate kernel values.
         """
-        features = self._map(self._in_memory(X))
-        other = features if Y is None else self._map(self._in_memory(Y))
+        features = map_rows(self.feature_map_, self._validate(X, _refuse_lazy_kernel))
+        other = features if Y is None else map_rows(self.feature_map_, self._validate(Y, _refuse_lazy_kernel))
         return np.asarray(features @ other.T)
 
     def kernel_error(
@@ -373,14 +377,14 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         confidence: float = 0.95,
         random_state: int | np.random.RandomState | None = None,
     ) -> KernelError:
-        """How far the approximate kernel matrix of X is from the exact one, without building either.
+        """Estimate how far the approximate kernel matrix of X is from the exact one, without computing either.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
-            Rows; the error on rows that `fit` has not seen is the honest one.
+            Rows; use rows that were not used in `fit` for an unbiased estimate.
         n_pairs : int, default=50000
-            Pairs of rows to look at. When X has no more, the error is exact.
+            Number of sampled pairs of rows. When X has no more pairs, the error is exact.
         confidence : float, default=0.95
             Probability that the interval covers the error on all pairs of rows of X.
         random_state : int, RandomState instance or None, default=None
@@ -391,113 +395,130 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         KernelError
             ``(error, low, high)``: the relative Frobenius error and its confidence interval.
         """
-        X = self._validate(X)
+        check_is_fitted(self)
         if not isinstance(n_pairs, Integral) or n_pairs < 2:
             raise ValueError(f"`n_pairs` must be an integer of at least 2. Got {n_pairs!r} instead.")
         _check_fraction("confidence", confidence)
+        options: Any = {"accept_sparse": "csr", "dtype": self.frequencies_.dtype, "ensure_all_finite": False}
+        source = open_rows(X).validate(self, reset=False, **options)
+        check_resolution(source, self.length_scale_)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
-        rows = ScaledRows(X, self.length_scale_)
+        rows = ScaledRows(source, self.length_scale_)
         width = len(self.weights_)
         return estimate_kernel_error(self._similarity(), self.kernel_, rows, int(n_pairs), confidence, rng, width)
 
-    def _similarity(self) -> Callable[[Floats, Floats], Floats]:
-        """The approximate kernel of pairs of rows, in units of the length scale and in float64."""
-        frequencies = self.frequencies_.astype(np.float64) * self.length_scale_
-        weights = self.weights_.astype(np.float64)
-        if self.matrix_ is None:
-            return lambda x, y: np.asarray(np.cos((x - y) @ frequencies.T) @ weights)
-        block_map = FourierMap(frequencies, weights, self.matrix_.astype(np.float64))
-        return lambda x, y: np.einsum("ij,ij->i", block_map.features(x), block_map.features(y))
-
-    def _map(self, X: Any, out: Array | None = None) -> Array:
-        return fourier_map(X, self._frequencies, self.weights_, out, self.matrix_)
-
-    def _block_map(self) -> FourierMap:
-        """The map for blocks of validated rows, for who sums over them instead of holding the features."""
-        return FourierMap(self._frequencies, self.weights_, self.matrix_)
-
     @property
     def relevance_(self) -> Floats:
-        """One over the length scale of each column, the sum of all being 1."""
+        """One over the length scale of each column, normalized to sum to 1."""
         check_is_fitted(self)
         inverse = 1.0 / np.broadcast_to(self.length_scale_, self.n_features_in_)
         return np.asarray(inverse / inverse.sum())
 
-    def _validate_training(
-        self, X: Any, y: Any, sample_weight: Any, encode: Callable[[Any], Floats], streams: "_Streams"
-    ) -> "_Training":
-        """Rows to fit on and their weights; and, where length scales are to be learned, with targets.
+    def _set_arrays(self, drawn: Any, beta: Floats, matrix: Floats | None, dtype: Any) -> None:
+        """Set the fitted arrays, in the dtype of X, which the features will have too, and prepare the map."""
+        with np.errstate(over="ignore", divide="ignore"):
+            self._frequencies = (drawn / self.length_scale_).astype(dtype)  # structured ones keep their structure
+            self.frequencies_ = np.asarray(self._frequencies)
+        if not np.isfinite(self.frequencies_).all():
+            raise ValueError(
+                f"The length scale {np.min(self.length_scale_):.3g} is so short that frequencies overflow {dtype}; "
+                f"rescale the columns of X, or give a larger `length_scale`."
+            )
+        self.weights_ = beta.astype(dtype)
+        self.matrix_ = None if matrix is None else matrix.astype(dtype)
+        self._prepare_map()
 
-        Of many rows they are a sample, the same one whether the rows are in memory or in pieces.
+    def _prepare_map(self) -> None:
+        self.feature_map_ = FourierMap(self._frequencies, self.weights_, self.matrix_, self.length_scale_)
+        self._n_features_out = self.feature_map_.width
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the prepared map, which follows from the fitted arrays."""
+        state: dict[str, Any] = dict(super().__getstate__())
+        state.pop("feature_map_", None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "_frequencies" in state:
+            self._prepare_map()
+
+    def _similarity(self) -> Callable[[Floats, Floats], Floats]:
+        """Return the approximate kernel of pairs of rows, as multiples of the length scale and in float64."""
+        frequencies = self.frequencies_.astype(np.float64) * self.length_scale_
+        weights = self.weights_.astype(np.float64)
+        if self.matrix_ is None:
+            return lambda x, y: np.asarray(np.cos((x - y) @ frequencies.T) @ weights)
+        feature_map = FourierMap(frequencies, weights, self.matrix_.astype(np.float64))
+        return lambda x, y: np.einsum("ij,ij->i", feature_map.features(x), feature_map.features(y))
+
+    def _training_rows(self, source: RowSource, streams: "_Streams") -> "_TrainingRows":
+        """Validate the rows to fit on, and sample them when there are many.
+
+        The sample is the same one for rows in memory and in partitions.
         """
         learns = self._learns()
-        every, y, weights = self._training_rows(X, y, sample_weight, learns)
-        chosen = _sampled_rows(every, streams.choosing) if every.shape[0] > MANY_ROWS else None
-        if isinstance(every, PiecedRows):
-            X, y, weights = _gathered(every, chosen, learns)
-        elif chosen is None:
-            X = every
-        else:
-            X, y, weights = (None if column is None else column[chosen] for column in (every, y, weights))
-        X, weights, y = _counted(X, weights, y if learns else None)
-        labelled = LabelledRows(X, encode(y), weights) if learns else None
-        return _Training(*_merged(X, weights), labelled, every)
-
-    def _training_rows(self, X: Any, y: Any, sample_weight: Any, learns: bool) -> tuple[Any, Any, Floats | None]:
-        """All rows with targets and weights, checked; of rows in pieces only what can be checked without a look."""
-        pieces = X.pieces if isinstance(X, PiecedRows) else in_pieces(X, y if learns else None, sample_weight)
-        if learns and y is None and (pieces is None or "y" not in pieces.templates):
+        if learns and not source.has_targets:
             raise ValueError(
                 f"`length_scale`={self.length_scale!r} requires y to be passed, but the target y is None; give y, or a "
-                f"length scale that needs none, as 'median'."
+                f"length scale that needs none, such as 'median'."
             )
-        options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-        if isinstance(X, PiecedRows):  # of a model, which has seen to the names of columns
-            validate_data(self, np.empty((0, X.shape[1]), dtype=X.dtype), ensure_min_samples=0)
-            return X, None, None
-        if pieces is not None:
-            checked = validate_data(self, pieces.templates["X"], ensure_min_samples=0, **options)
-            return PiecedRows(pieces, checked.dtype), None, None
-        if learns:
-            X, y = validate_data(self, X, y, multi_output=True, **options)
-        else:
-            X = validate_data(self, X, **options)
-        return X, y, _checked_weights(sample_weight, X)
-
-    def _measure(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        encode: Callable[[Any], Floats] = regression_targets,
-        verbose: int = 0,
-    ) -> float | Floats:
-        """The length scale that `fit` would take."""
-        streams = self._random_streams()
-        return self._resolve_length_scale(
-            self._validate_training(X, y, sample_weight, encode, streams), streams, verbose
-        )
+        source = source if learns else source.with_targets(None)
+        source = source.validate(self, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True)
+        rows = sample_source(source, streams.choosing) if source.shape[0] > MANY_ROWS else source
+        y, weights = rows.collect_columns()
+        if weights is not None and not weights.all():
+            if not weights.any():
+                raise ValueError("All sampled rows have a `sample_weight` of zero; shuffle the rows.")
+            rows, y = rows.drop_zero_weights(weights), None if y is None else y[weights > 0.0]
+            weights = weights[weights > 0.0]
+        labeled = LabeledRows(rows.data, regression_targets(y), weights) if learns else None
+        checked = source if source.location == "memory" else rows  # remote rows are checked as they are read
+        if rows.shape[0] > FEW_ROWS:
+            return _TrainingRows(rows.data, weights, False, labeled, checked)
+        # Equal rows are merged, so that no draw depends on whether a row is repeated or weighted.
+        return _TrainingRows(*distinct_rows(rows[:], weights), True, labeled, checked)
 
     def _learns(self) -> bool:
-        """Whether the length scale is learned from targets."""
+        """Return whether the length scale is learned from targets."""
         given = self.length_scale
         return given in LEARNERS if isinstance(given, str) else hasattr(given, "learn")
 
-    def _random_streams(self) -> "_Streams":
-        seed = check_random_state(self.random_state).randint(2**31, size=4)
-        return _Streams(*np.random.default_rng(seed).spawn(len(_Streams._fields)))
+    def _resolve_length_scale(self, training: "_TrainingRows", streams: "_Streams") -> float | Floats:
+        """Return the length scale that the parameter asks for, and refuse rows that it cannot resolve."""
+        length_scale: float | Floats
+        if training.labeled is not None:
+            length_scale, self.learning_gain_ = self._learn_length_scales(training, training.labeled, streams)
+        elif isinstance(self.length_scale, str):
+            length_scale = LENGTH_SCALES[self.length_scale](training.rows, streams.measuring, training.weights)
+        else:
+            length_scale = _given_length_scale(self.length_scale, training.rows.shape[1])
+        check_resolution(training.checked, length_scale)
+        return length_scale
+
+    def _learn_length_scales(
+        self, training: "_TrainingRows", labeled: LabeledRows, streams: "_Streams"
+    ) -> LearningResult:
+        """Learn one length scale per column with the frequencies that are used later, or with the first 512 of them."""
+        learner: LearnedLengthScales = make_part(self.length_scale, LEARNERS)
+        kernel, sampler = make_part(self.kernel, KERNELS), make_part(self.sampler, SAMPLERS)
+        n_frequencies = DEFAULT_TO_LEARN_WITH if isinstance(self.n_frequencies, str) else self.n_frequencies
+        rows = training.scaled(median_distance(training.rows, streams.measuring, training.weights))
+        most = min(MOST_TO_LEARN_WITH, max(64, training.rows.shape[0]))  # few rows cannot tell more of them apart
+        drawn = sampler.sample(kernel, min(n_frequencies, most), rows, deepcopy(streams.drawing))
+        return learner.learn(labeled, np.asarray(drawn), streams.learning)
 
     def _resolve_size(
-        self, X: Any, weights: Floats | None, length_scale: float | Floats, rng: np.random.Generator
+        self, training: "_TrainingRows", length_scale: float | Floats, rng: np.random.Generator
     ) -> tuple[int, int | None]:
-        """Numbers of frequencies and of columns, the latter None where nothing is compressed."""
+        """Return the numbers of frequencies and of columns, the latter None where nothing is compressed."""
         n_frequencies, n_components = self.n_frequencies, self.n_components
         if isinstance(n_frequencies, str):
             if n_components is not None and self._always_compresses():
                 return POOL * n_components, n_components
-            found = self._suggestion(X, weights, length_scale, self.tolerance, 0.95, rng)
-            n_components = n_components or found.n_components
-            n_frequencies = max(found.n_frequencies, -(-(n_components or 0) // 2))
+            suggestion = _suggest_size(self, training, length_scale, self.tolerance, 0.95, rng)
+            n_components = n_components or suggestion.n_components
+            n_frequencies = max(suggestion.n_frequencies, -(-(n_components or 0) // 2))
         if n_components is None:
             return n_frequencies, 2 * n_frequencies if self._always_compresses() else None
         if n_components > 2 * n_frequencies:
@@ -511,133 +532,33 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         weighting = WEIGHTINGS[self.weighting] if isinstance(self.weighting, str) else self.weighting
         return getattr(weighting, "always_compresses", False)
 
-    def _suggestion(
-        self,
-        X: Any,
-        weights: Floats | None,
-        length_scale: float | Floats,
-        tolerance: float,
-        confidence: float,
-        rng: np.random.Generator,
-    ) -> Suggestion:
-        """The smallest size that is enough, from trials on samples of the rows; see `suggest`.
-
-        Few rows can teach a matrix of few columns only; where those do not do, the pool stays uncompressed.
-        """
-        n_rows = min(X.shape[0], FEW_ROWS)  # in more rows the diagonal counts less and the error is smaller
-        n_seen, n_held = _division(X.shape[0])
-        n_divisions = 3 if 2 * n_held >= FEW_ROWS else 8
-        seed = int(rng.integers(2**31))
-
-        def error_at(size: int, division: int, draw: int, pool: int | None) -> float:
-            dividing, drawing = np.random.default_rng([seed, division]), np.random.default_rng([seed, division, draw])
-            order = dividing.permutation(X.shape[0])
-            seen, held = order[-n_seen:], order[:n_held]
-            counts = np.ones(len(order)) if weights is None else weights
-            features = clone(self).set_params(length_scale=length_scale, random_state=int(drawing.integers(2**31)))
-            features.set_params(n_frequencies=size if pool is None else pool * size)
-            features.set_params(n_components=None if pool is None else size)
-            features.fit(X[seen], sample_weight=None if weights is None else weights[seen])
-            exact, approximate = features.exact_kernel(X[held]), features.approximate_kernel(X[held])
-            return sampled_error(exact, approximate, counts[held], n_rows)
-
-        search = partial(smallest_size, tolerance=tolerance, confidence=confidence, n_divisions=n_divisions)
-        if self._always_compresses():
-            largest = LARGEST_SIZE // POOL
-            try:
-                size, error = search(partial(error_at, pool=POOL), largest=min(largest, n_seen), unit="columns")
-                return Suggestion(POOL * size, size, error)
-            except OutOfReachError:
-                if n_seen >= largest:
-                    raise
-        size, error = search(partial(error_at, pool=None), largest=LARGEST_SIZE)
-        return Suggestion(size, 2 * size if self._always_compresses() else None, error)
-
-    def _resolve_length_scale(self, training: "_Training", streams: "_Streams", verbose: int = 0) -> float | Floats:
-        X, weights, labelled, every = training
-        if labelled is not None:
-            length_scale: float | Floats
-            length_scale, self.learning_gain_ = self._learn(X, weights, labelled, streams, verbose)
-        elif isinstance(self.length_scale, str):
-            length_scale = LENGTH_SCALES[self.length_scale](X, streams.measuring, weights)
-        else:
-            length_scale = self._given_length_scale(X)
-        # Of many rows in pieces each is checked when it is read; that is often only once.
-        _check_resolution(X if isinstance(every, PiecedRows) else every, length_scale)
-        return length_scale
-
-    def _learn(
-        self, X: Any, weights: Floats | None, labelled: LabelledRows, streams: "_Streams", verbose: int
-    ) -> Learned:
-        """One length scale a column, learned with the frequencies that are used later, unless they are many."""
-        learner: LearnedLengthScales = _part(self.length_scale, LEARNERS)
-        kernel, sampler = _part(self.kernel, KERNELS), _part(self.sampler, SAMPLERS)
-        wanted = TO_LEARN_WITH if isinstance(self.n_frequencies, str) else self.n_frequencies
-        rows = ScaledRows(X, median_distance(X, streams.measuring, weights), weights)
-        most = min(MOST_TO_LEARN_WITH, max(64, X.shape[0]))  # few rows cannot tell more of them apart
-        drawn = sampler.sample(kernel, min(wanted, most), rows, deepcopy(streams.drawing))
-        return learner.learn(labelled, np.asarray(drawn), streams.learning, verbose)
-
-    def _given_length_scale(self, X: Any) -> float | Floats:
-        if isinstance(self.length_scale, Real):
-            return float(self.length_scale)
-        try:
-            scales = np.asarray(self.length_scale, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"`length_scale` must hold numbers only. Got {self.length_scale!r} instead.") from None
-        if scales.shape != (X.shape[1],):
-            raise ValueError(
-                f"`length_scale` has shape {scales.shape} and X has {X.shape[1]} columns; give one number, one a "
-                f"column, 'median', 'scale' or 'learn'."
-            )
-        if not np.isfinite(scales).all() or scales.min() <= 0.0:
-            raise ValueError(f"`length_scale` must hold positive numbers only. Got {scales.tolist()} instead.")
-        return scales
-
-    def _validate(self, X: Any, *, lazy: bool = False) -> Any:
-        """X with the width and dtype of the fitted arrays, or one sentence about what is wrong with it.
-
-        A Dask collection is returned as it is if `lazy`, its chunks to be checked by `_prepared`; else as rows that are
-        gathered by their numbers.
-        """
+    def _validate(self, X: Any, refuse_lazy: Callable[[], str | None] = lambda: None) -> Any:
+        """Return X with the width and dtype of the fitted arrays; a Dask collection as it is."""
         check_is_fitted(self)
-        options: Any = {"accept_sparse": "csr", "dtype": self.frequencies_.dtype, "reset": False}
-        if is_collection(X):
-            validate_data(self, template(X), ensure_min_samples=0, **options)
-            if lazy:
-                self._refuse_containers()
-                return X
-            X = PiecedRows(in_pieces(X), self.frequencies_.dtype)
-        else:
-            # One pass over X instead of scikit-learn's and ours: _check_resolution finds NaN and infinity as well.
-            X = validate_data(self, X, ensure_all_finite=False, **options)
-        _check_resolution(X, self.length_scale_)
-        return X
+        # The map's check finds NaN and infinity too, in one pass over X instead of two.
+        options: Any = {"accept_sparse": "csr", "dtype": self.frequencies_.dtype, "ensure_all_finite": False}
+        return validate_rows(self, X, self.feature_map_.check, refuse_lazy, **options)
 
-    def _prepared(self, block: Any) -> Any:
-        """A chunk of a collection that has been validated, fit for the map."""
+    def _validate_block(self, block: Any) -> Any:
+        """Return a chunk of a collection, validated for the map."""
         dtype = self.frequencies_.dtype
         X = check_array(block, accept_sparse="csr", dtype=dtype, ensure_all_finite=False, ensure_min_samples=0)
-        _check_resolution(X, self.length_scale_)
+        self.feature_map_.check(X)
         return X
 
-    def _in_memory(self, X: Any) -> Any:
-        """Validated rows for what needs all of them at a time."""
-        if is_collection(X):
-            raise ValueError(
-                "A kernel matrix of a Dask collection would be as large as its rows squared; give rows in memory, as "
-                "by `X[:1000].compute()`, or use `kernel_error`, which samples pairs."
-            )
-        return self._validate(X)
-
-    def _refuse_containers(self) -> None:
-        """Refuse to make pandas or polars frames of a Dask collection: that would compute all of it."""
-        wanted = _get_output_config("transform", self)["dense"]
-        if wanted != "default":
-            raise ValueError(
-                f"transform_output={wanted!r} is for rows in memory; call `set_output(transform='default')` for a Dask "
-                f"collection, which becomes a Dask array."
-            )
+    def _refuse_lazy_transform(self, out: Array | None) -> str | None:
+        """Return why a Dask collection cannot be transformed, if it cannot."""
+        if out is not None:
+            return "`out` needs rows in memory; leave it out for a Dask collection."
+        row = np.zeros((1, self.n_features_in_), dtype=self.frequencies_.dtype)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # about column names, which the probe does not have
+            if type(self.transform(row)) is np.ndarray:
+                return None
+        return (
+            "`set_output` or `transform_output` asks for data frames, which need rows in memory; use "
+            "`set_output(transform='default')` for a Dask collection, which becomes a Dask array."
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -648,34 +569,128 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
 
 class _Streams(NamedTuple):
-    """Random numbers for each step of a fit; no step moves what another one draws."""
+    """Separate random streams for the steps of a fit: no step changes what another one draws."""
 
     measuring: np.random.Generator
     drawing: np.random.Generator
-    weighing: np.random.Generator
-    moving: np.random.Generator
+    weighting: np.random.Generator
+    refining: np.random.Generator
     sizing: np.random.Generator
     learning: np.random.Generator
     choosing: np.random.Generator
 
+    @classmethod
+    def spawn(cls, random_state: Any) -> "_Streams":
+        seed = check_random_state(random_state).randint(2**31, size=4)
+        return cls(*np.random.default_rng(seed).spawn(len(cls._fields)))
 
-class _Training(NamedTuple):
-    """Rows to choose features by, how many times each counts, the same with targets to learn from; and all rows."""
 
-    X: Any
+class _TrainingRows(NamedTuple):
+    """The rows that features are fitted on.
+
+    Attributes
+    ----------
+    rows : {ndarray, CSR matrix, RowSource} of shape (n_samples, n_features)
+        Rows with a positive weight; a sample of many rows.
+    weights : ndarray of shape (n_samples,) or None
+        Sample weights; None means 1 for every row.
+    distinct : bool
+        Whether equal rows were merged.
+    labeled : LabeledRows or None
+        Rows with targets, where length scales are learned from them.
+    checked : RowSource
+        The rows whose resolution is checked now.
+    """
+
+    rows: Any
     weights: Floats | None
-    labelled: LabelledRows | None
-    every: Any
+    distinct: bool
+    labeled: LabeledRows | None
+    checked: RowSource
+
+    def scaled(self, length_scale: float | Floats) -> ScaledRows:
+        """Return the rows as multiples of the length scale."""
+        # One divisor for all columns keeps the order of distinct rows; one per column does not.
+        return ScaledRows(self.rows, length_scale, self.weights, self.distinct and np.ndim(length_scale) == 0)
 
 
-def _part(name_or_part: Any, table: dict[str, type]) -> Any:
-    """The part of that name with its defaults, or a copy of the given part; its own parameters are checked."""
-    if isinstance(name_or_part, type):
-        raise TypeError(f"{name_or_part.__name__} is a class; give an instance, {name_or_part.__name__}(), or a name.")
-    part = table[name_or_part]() if isinstance(name_or_part, str) else clone(name_or_part)
-    if hasattr(part, "_parameter_constraints"):  # a part of a user's own need not declare them
-        part._validate_params()
-    return part
+def _integer_seed(random_state: Any) -> int:
+    """Return an integer seed as it is, and draw one from any other random state."""
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _given_length_scale(given: Any, n_features: int) -> float | Floats:
+    """Return one positive number, or one per column."""
+    if isinstance(given, Real):
+        return float(given)
+    try:
+        scales = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"`length_scale` must hold numbers only. Got {given!r} instead.") from None
+    if scales.shape != (n_features,):
+        raise ValueError(
+            f"`length_scale` has shape {scales.shape} and X has {n_features} columns; give one number, one number per "
+            f"column, 'median', 'scale' or 'learn'."
+        )
+    if not np.isfinite(scales).all() or scales.min() <= 0.0:
+        raise ValueError(f"`length_scale` must hold positive numbers only. Got {scales.tolist()} instead.")
+    return scales
+
+
+def _suggest_size(
+    features: FourierFeatures,
+    training: _TrainingRows,
+    length_scale: float | Floats,
+    tolerance: float,
+    confidence: float,
+    rng: np.random.Generator,
+) -> Suggestion:
+    """Find the smallest sufficient size by trials on samples of the rows; see `FourierFeatures.suggest`.
+
+    A few rows determine a matrix of a few columns only; where those are not enough, the pool stays uncompressed.
+    """
+    X, weights = training.rows, training.weights
+    n_rows = min(X.shape[0], FEW_ROWS)  # for more rows the diagonal counts less, and the error is smaller
+    n_fit, n_validation = _trial_sizes(X.shape[0])
+    n_divisions = 3 if 2 * n_validation >= FEW_ROWS else 8
+    seed = int(rng.integers(2**31))
+
+    def error_at(size: int, division: int, draw: int, pool: int | None) -> float:
+        dividing, drawing = np.random.default_rng([seed, division]), np.random.default_rng([seed, division, draw])
+        order = dividing.permutation(X.shape[0])
+        fit, validation = order[-n_fit:], order[:n_validation]
+        counts = np.ones(len(order)) if weights is None else weights
+        trial = clone(features).set_params(length_scale=length_scale, random_state=int(drawing.integers(2**31)))
+        trial.set_params(n_frequencies=size if pool is None else pool * size)
+        trial.set_params(n_components=None if pool is None else size)
+        trial.fit(X[fit], sample_weight=None if weights is None else weights[fit])
+        held_out = X[validation]
+        exact, approximate = trial.exact_kernel(held_out), trial.approximate_kernel(held_out)
+        return sampled_error(exact, approximate, counts[validation], n_rows)
+
+    search = partial(smallest_size, tolerance=tolerance, confidence=confidence, n_divisions=n_divisions)
+    compresses = features._always_compresses()
+    if compresses:
+        largest = LARGEST_SIZE // POOL
+        try:
+            size, error = search(partial(error_at, pool=POOL), largest=min(largest, n_fit), unit="columns")
+            return Suggestion(POOL * size, size, error)
+        except OutOfReachError:
+            if n_fit >= largest:
+                raise
+    size, error = search(partial(error_at, pool=None), largest=LARGEST_SIZE)
+    return Suggestion(size, 2 * size if compresses else None, error)
+
+
+def _trial_sizes(n_rows: int) -> tuple[int, int]:
+    """Return how many rows fit and how many others validate in the trial of a size; very few rows do both."""
+    if n_rows < 8:
+        return n_rows, n_rows
+    n_sampled = min(n_rows, 2 * FEW_ROWS)
+    n_validation = max(n_sampled // 4, n_sampled - FEW_ROWS)
+    return n_sampled - n_validation, n_validation
 
 
 def _check_fraction(name: str, value: Any) -> None:
@@ -683,69 +698,8 @@ def _check_fraction(name: str, value: Any) -> None:
         raise ValueError(f"`{name}` must lie between 0 and 1. Got {value!r} instead.")
 
 
-def _division(n_rows: int) -> tuple[int, int]:
-    """How many rows fit and how many others judge in the trial of a size; a few rows do both."""
-    if n_rows < 8:
-        return n_rows, n_rows
-    n_chosen = min(n_rows, 2 * FEW_ROWS)
-    n_held = max(n_chosen // 4, n_chosen - FEW_ROWS)
-    return n_chosen - n_held, n_held
-
-
-def _checked_weights(sample_weight: Any, X: Any) -> Floats | None:
-    if sample_weight is None:
-        return None
-    return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
-
-
-def _counted(X: Any, weights: Floats | None, y: Any) -> tuple[Any, Floats | None, Any]:
-    """The rows that count, their weights and targets; the weights are None when every row counts once."""
-    if weights is None or weights.all():
-        return X, weights, y
-    count: Mask = weights > 0.0
-    if not count.any():
-        raise ValueError("No row has a positive `sample_weight`, of those that choose the features; shuffle the rows.")
-    X = X.restricted(count) if isinstance(X, PiecedRows) else X[count]
-    return X, weights[count], None if y is None else y[count]
-
-
-def _sampled_rows(X: Any, rng: np.random.Generator) -> Indices:
-    """The numbers of the rows that choose the features of many."""
-    row_bytes = X.shape[1] * X.dtype.itemsize
-    return scattered_runs(
-        X.shape[0], SAMPLE_RUNS, int(np.clip(SAMPLE_BYTES // (SAMPLE_RUNS * row_bytes), 64, RUN_ROWS)), rng
+def _refuse_lazy_kernel() -> str:
+    return (
+        "A kernel matrix of a Dask collection has as many entries as the square of its rows; give rows in memory, "
+        "as by `X[:1000].compute()`, or use `kernel_error`, which samples pairs."
     )
-
-
-def _gathered(rows: PiecedRows, chosen: Indices | None, learns: bool) -> tuple[Any, Any, Floats | None]:
-    """Rows, targets and weights in memory; all but the rows themselves when none are chosen."""
-    names = [name for name in ("y", "weights") if name in rows.pieces.templates and (name != "y" or learns)]
-    if chosen is None:
-        found = {"X": rows} | (rows.take(slice(None), *names) if names else {})
-    else:
-        found = rows.take(chosen, "X", *names)
-    return found["X"], found.get("y"), checked_weights(found.get("weights"), found["X"])
-
-
-def _merged(X: Any, weights: Floats | None) -> tuple[Any, Floats | None]:
-    """Of few rows equal ones merged, so that whatever is drawn from them cannot tell weights from repetitions."""
-    return distinct_rows(X[:], weights) if X.shape[0] <= FEW_ROWS else (X, weights)
-
-
-def _check_resolution(X: Any, length_scale: float | Floats) -> None:
-    """Refuse NaN, infinity, and values so large that rounding moves a row by a noticeable part of the length scale."""
-    limit = 0.01 / float(np.finfo(X.dtype).eps)
-    bound = limit * float(np.min(length_scale))
-    if not X.shape[0] or (bound > 1e-10 and norm(X) <= bound):  # no entry is larger than the norm
-        return  # (squares below 1e-20 may underflow)
-    if not isinstance(X, PiecedRows):  # those are checked where they lie
-        assert_all_finite(X, estimator_name="FourierFeatures", input_name="X")
-    magnitudes = max_abs(X)
-    with np.errstate(over="ignore"):
-        reach = float((magnitudes / length_scale).max())
-    if reach > limit:
-        raise ValueError(
-            f"X holds values of up to {magnitudes.max():.3g}, which is {reach:.2g} times the length scale; beyond "
-            f"{limit:.2g} {X.dtype} blurs the distances of rows. Centre or rescale the columns of X, or give a larger "
-            f"`length_scale`."
-        )

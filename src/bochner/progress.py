@@ -1,60 +1,79 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Progress bars, in a terminal and only for who asks for them."""
+"""Progress bars: drawn in a terminal, and only when they were asked for.
+
+`show_progress` is the one switch. Estimators turn it on for `verbose` > 0 and the command line for every command, so
+that the code in between reports its steps without passing a flag along.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from contextvars import ContextVar
+from typing import TypeVar
 
-__all__ = ["cluster_bar", "stepping", "tracked"]
+__all__ = ["is_progress_shown", "progress_bar", "show_progress", "track"]
 
 Item = TypeVar("Item")
-
-
-def tracked(items: Iterable[Item], description: str, verbose: int, total: int | None = None) -> Iterable[Item]:
-    """The items, with a progress bar in a terminal when there is something to be said."""
-    if not verbose:
-        return items
-    try:
-        from rich.console import Console
-        from rich.progress import track
-    except ImportError:
-        raise ValueError("`verbose` draws its progress bar with rich: pip install rich.") from None
-    console = Console(stderr=True)
-    return track(items, description, total=total, transient=True, console=console, disable=not console.is_terminal)
+_shown: ContextVar[bool] = ContextVar("show_progress", default=False)
 
 
 @contextmanager
-def stepping(n_steps: int, description: str, verbose: int) -> Iterator[Callable[[], None]]:
-    """A function to call after each step of what calls back instead of being iterated over."""
-    steps = (step for step in tracked(range(n_steps), description, verbose))
-
-    def step() -> None:
-        next(steps, None)
-
+def show_progress(verbose: int = 1) -> Iterator[None]:
+    """Draw the progress bars of the code inside when `verbose` > 0 and standard error is a terminal."""
+    token = _shown.set(_shown.get() or verbose > 0)
     try:
-        yield step
+        yield
     finally:
-        steps.close()
+        _shown.reset(token)
 
 
-def cluster_bar(future: Any, description: str) -> None:
-    """Distributed's bar of the tasks behind a future, drawn by rich, in a terminal."""
-    from distributed.diagnostics.progressbar import TextProgressBar
-    from rich.console import Console
-    from rich.progress import Progress
+def is_progress_shown() -> bool:
+    """Return whether progress bars were asked for."""
+    return _shown.get()
 
-    console = Console(stderr=True)
-    if not console.is_terminal:
+
+@contextmanager
+def progress_bar(description: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
+    """Open a progress bar and give a function that advances it.
+
+    Parameters
+    ----------
+    description : str
+        What is going on.
+    total : float, default=None
+        The sum of all advances; None draws a bar without an end.
+
+    Examples
+    --------
+    >>> from bochner.progress import progress_bar
+    >>> with progress_bar("counting", total=3) as advance:
+    ...     for _ in range(3):
+    ...         advance(1)
+    """
+    if not _shown.get():
+        yield lambda amount: None
         return
-    with Progress(console=console, transient=True) as progress:
-        task = progress.add_task(description, total=None)
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    except ImportError:
+        raise ValueError("`verbose` > 0 draws progress bars with rich: pip install rich.") from None
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(description, total=total)
+        yield lambda amount: progress.advance(task, amount)
 
-        class RichBar(TextProgressBar):
-            def _draw_bar(self, remaining: int, all: int, **_: Any) -> None:
-                progress.update(task, total=all, completed=all - remaining)
 
-            def _draw_stop(self, **_: Any) -> None:
-                pass
+def track(items: Iterable[Item], description: str, total: int | None = None) -> Iterator[Item]:
+    """Iterate over items with a progress bar.
 
-        draw: Any = RichBar
-        draw([future], interval="200ms")
+    Examples
+    --------
+    >>> from bochner.progress import track
+    >>> list(track(range(3), "counting", total=3))
+    [0, 1, 2]
+    """
+    with progress_bar(description, total) as advance:
+        for item in items:
+            yield item
+            advance(1)

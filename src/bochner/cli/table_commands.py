@@ -16,11 +16,14 @@ from bochner.cli.cluster import open_cluster
 from bochner.cli.console import app, check_output, check_plots, comma_separated, error_messages
 from bochner.experiments.model_page import figures, relevances, write_model_page
 from bochner.kernels import KERNELS
-from bochner.linear_models.svm import FourierSVC
-from bochner.progress import track
-from bochner.table_models import models
+from bochner.linear_models import FourierSVC
+from bochner.linear_models.table_training import TableTraining
+from bochner.table_models.model_files import load, save
+from bochner.table_models.predictions import evaluate, write_predictions
+from bochner.table_models.table_model import TableModel
+from bochner.table_models.training import FittedTable, Settings, StoredTraining, fit_table
+from bochner.tables.file_table import FileTable
 from bochner.tables.parquet_folder import ParquetFolder
-from bochner.tables.reader import Table
 from bochner.validation import positive_values
 
 CHECKPOINT_SECONDS = 5.0
@@ -96,15 +99,16 @@ def fit(
             raise ValueError(f"--kernel {kernel} is not one of {', '.join(KERNELS)}.")
         dropped = comma_separated(drop)
         scales = positive_values("--length-scale", length_scale or [1.0]).tolist()
-        settings = models.Settings(head, task, kernel, n_frequencies, scales, seed, learn)
+        settings = Settings(head, task, kernel, n_frequencies, scales, seed, learn)
+        start = monotonic()
         if dask or scheduler is not None:
-            table = _open_folder(path, target, dropped, resume)
-            fitted = _fit_on_cluster(table, settings, output, scheduler, report)
+            folder = _open_folder(path, target, dropped, resume)
+            fitted = _fit_on_cluster(folder, settings, output, scheduler, report)
         else:
             fitted = _fit_file(_open_file(path, target, dropped), settings, output, resume, report)
-        result = _result(*fitted, output)
+        result = _result(fitted, settings, monotonic() - start, output)
         if page is not None:
-            write_model_page(fitted[0], result, page, learned=learn)
+            write_model_page(fitted.model, result, page, learned=learn)
     _print_result(result, as_json)
 
 
@@ -121,8 +125,8 @@ def predict(
     """Predict the target of every row of a table and write the predictions to a file."""
     with error_messages():
         check_output(output, model, data)
-        loaded = _model(model)
-        n_rows = models.write_predictions(loaded, data, output, track, deviations=std)
+        loaded = _load_model(model)
+        n_rows = write_predictions(loaded, data, output, with_std=std)
     _print_result({"rows": n_rows, "target": loaded.target, "output": str(output)}, as_json)
 
 
@@ -136,9 +140,9 @@ def error(
 ) -> None:
     """Estimate the error of a model's kernel on a table, and of its predictions if the table has the target."""
     with error_messages():
-        scores = models.score(_model(model), data, track)
-    low, high = scores.kernel_error.low, scores.kernel_error.high
-    result = {"rows": scores.n_rows, **scores.measures, "kernel_error": scores.kernel_error.error}
+        evaluation = evaluate(_load_model(model), data)
+    low, high = evaluation.kernel_error.low, evaluation.kernel_error.high
+    result = {"rows": evaluation.n_rows, **evaluation.measures, "kernel_error": evaluation.kernel_error.error}
     _print_result(result | {"kernel_error_low": low, "kernel_error_high": high}, as_json)
 
 
@@ -152,14 +156,14 @@ def _single(data: list[Path]) -> Path:
     return data[0]
 
 
-def _open_file(path: Path, target: str, drop: Sequence[str]) -> Table:
+def _open_file(path: Path, target: str, drop: Sequence[str]) -> FileTable:
     is_pattern = not path.exists() and has_magic(str(path))
     if path.is_dir() or is_pattern:
         raise ValueError(
             f"{path} is a {'pattern' if is_pattern else 'folder'}; give a single file, or add --dask to read several "
             f"Parquet files as one table."
         )
-    return Table(path, target, drop)
+    return FileTable(path, target, drop)
 
 
 def _open_folder(path: Path, target: str, drop: Sequence[str], resume: bool) -> ParquetFolder:
@@ -171,45 +175,38 @@ def _open_folder(path: Path, target: str, drop: Sequence[str], resume: bool) -> 
 
 
 def _fit_file(
-    table: Table, settings: models.Settings, output: Path, resume: bool, report: Callable[[str], None]
-) -> tuple[models.TableModel, models.TableTraining, float]:
-    """Fit a model to a file and save it; return the model, its training and the seconds that it took."""
+    table: FileTable, settings: Settings, output: Path, resume: bool, report: Callable[[str], None]
+) -> FittedTable:
+    """Fit a model on a file and save it; until then, checkpoints are stored beside it."""
     partial = output.with_name(output.name + ".partial")
-    training = _load_training(partial, table, settings, report) if resume else models.Training.of(table, settings)
-    start = monotonic()
-    for message in training.run(table, track, _checkpoint(partial)):
-        report(message)
-    model = training.model(table)
-    models.save(model, output)
+    training = _load_training(partial, table, settings, report) if resume else None
+    fitted = fit_table(table, settings, report, training, _checkpoint(partial, settings))
+    save(fitted.model, output)
     partial.unlink(missing_ok=True)
-    return model, training, monotonic() - start
+    return fitted
 
 
 def _fit_on_cluster(
-    table: ParquetFolder, settings: models.Settings, output: Path, address: str | None, report: Callable[[str], None]
-) -> tuple[models.TableModel, models.TableTraining, float]:
-    """Fit a model with Dask and save it; return the model, its training and the seconds that it took."""
-    training = models.ClusterTraining.of(table, settings)
-    start = monotonic()
+    table: ParquetFolder, settings: Settings, output: Path, address: str | None, report: Callable[[str], None]
+) -> FittedTable:
+    """Fit a model with Dask and save it."""
     with open_cluster(address, report):
-        for message in training.run(table):
-            report(message)
-    model = training.model(table)
-    models.save(model, output)
-    return model, training, monotonic() - start
+        fitted = fit_table(table, settings, report)
+    save(fitted.model, output)
+    return fitted
 
 
-def _result(model: models.TableModel, training: models.TableTraining, seconds: float, output: Path) -> dict[str, Any]:
+def _result(fitted: FittedTable, settings: Settings, seconds: float, output: Path) -> dict[str, Any]:
     """Return what `fit` prints."""
-    head = model.head
-    chosen = {"C": head.C_} if isinstance(head, FourierSVC) else {"alpha": head.alpha_}
-    measure = "accuracy" if isinstance(head, FourierSVC) else "r2"
-    if training.settings.learn:
-        gain = head.features_.learning_gain_
+    model, estimator = fitted.model, fitted.model.estimator
+    chosen = {"C": estimator.C_} if isinstance(estimator, FourierSVC) else {"alpha": estimator.alpha_}
+    measure = "accuracy" if isinstance(estimator, FourierSVC) else "r2"
+    if settings.learn:
+        gain = estimator.features_.learning_gain_
         scale = {"length_scale": "learned", "learning_gain": gain, "relevance": relevances(model)}
     else:
-        scale = {"length_scale": float(head.features_.length_scale_)}
-    kernel_error = head.features_.kernel_error(training.sample, random_state=0)
+        scale = {"length_scale": float(estimator.features_.length_scale_)}
+    kernel_error = estimator.features_.kernel_error(fitted.sample, random_state=0)
     return {
         "task": model.task,
         "target": model.target,
@@ -217,7 +214,7 @@ def _result(model: models.TableModel, training: models.TableTraining, seconds: f
         "columns": len(model.encoding.names),
         **chosen,
         **scale,
-        f"cross_validated_{measure}": head.best_score_,
+        f"cross_validated_{measure}": estimator.best_score_,
         "kernel_error": kernel_error.error,
         "seconds": round(seconds, 2),
         "output": str(output),
@@ -225,45 +222,46 @@ def _result(model: models.TableModel, training: models.TableTraining, seconds: f
 
 
 def _load_training(
-    partial: Path, table: Table, settings: models.Settings, report: Callable[[str], None]
-) -> models.Training:
-    """Load the checkpoint of an interrupted run with the same data and options."""
+    partial: Path, table: FileTable, settings: Settings, report: Callable[[str], None]
+) -> TableTraining | None:
+    """Load the checkpoint of an interrupted run with the same data and options; None if there is none."""
     if not partial.is_file():
         report(f"There is no {partial} to resume from; starting from the beginning.")
-        return models.Training.of(table, settings)
+        return None
     try:
-        training = models.load(partial)
+        stored = load(partial)
     except ValueError:
         raise ValueError(f"{partial} is damaged; start without --resume.") from None
-    if not isinstance(training, models.Training) or training.fingerprint != table.fingerprint():
+    if not isinstance(stored, StoredTraining) or stored.training.fingerprint != table.fingerprint():
         raise ValueError(f"{partial} was made from other data than {table.path} is now; start without --resume.")
-    if training.settings != settings:
+    if stored.settings != settings:
         raise ValueError(f"{partial} was made with other options; give the same options, or start without --resume.")
+    training = stored.training
     of = "" if table.n_groups is None else f" of {table.n_groups}"
-    phase = "reading" if training.head is None else "training"
+    phase = "reading" if training.model is None else "training"
     report(f"Resuming the {phase} at row group {training.next_group + 1}{of}.")
     return training
 
 
-def _checkpoint(partial: Path) -> Callable[[models.Training], None]:
+def _checkpoint(partial: Path, settings: Settings) -> Callable[[TableTraining], None]:
     """Return a function that saves a training, but only every few seconds."""
     due = monotonic() + CHECKPOINT_SECONDS
 
-    def save(training: models.Training) -> None:
+    def store(training: TableTraining) -> None:
         nonlocal due
         start = monotonic()
         if start >= due:
-            models.save(training, partial)
+            save(StoredTraining(settings, training), partial)
             end = monotonic()
             # A slow save delays the next one, so that checkpoints take at most about a twentieth of the time.
             due = end + CHECKPOINT_SECONDS * (1.0 + 4.0 * (end - start))
 
-    return save
+    return store
 
 
-def _model(path: Path) -> models.TableModel:
-    loaded = models.load(path)
-    if not isinstance(loaded, models.TableModel):
+def _load_model(path: Path) -> TableModel:
+    loaded = load(path)
+    if not isinstance(loaded, TableModel):
         raise ValueError(f"{path} is the checkpoint of an interrupted run; finish it with `bochner fit --resume`.")
     return loaded
 

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.utils import assert_all_finite, get_tags
 
 from bochner.rows import Array, Floats, for_each_span, is_sparse, row_spans, to_dense
 
-__all__ = ["FeatureMap", "TransformerMap", "apply_to_features", "map_rows"]
+__all__ = ["FeatureMap", "TransformerMap", "accepts_nan", "apply_to_features", "map_rows"]
 
 GRAM_ROWS = 1024  # rows per matrix product of a sum: enough for its speed, and little memory
 BLOCK_BYTES = 1 << 20
@@ -43,6 +44,13 @@ class FeatureMap(ABC):
 
     def __init__(self) -> None:
         self._local = threading.local()  # buffers of each thread: new memory costs page faults
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the buffers, which belong to the threads of one process."""
+        return {name: value for name, value in self.__dict__.items() if name != "_local"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _local=threading.local())
 
     @abstractmethod
     def write(self, X: Any, out: Array) -> None:
@@ -77,14 +85,18 @@ class FeatureMap(ABC):
 
 
 class TransformerMap(FeatureMap):
-    """The map of a fitted scikit-learn transformer, through its `transform`.
+    """The map of a fitted scikit-learn transformer, through its `transform`; features are float64.
 
     Parameters
     ----------
     transformer : object
         A fitted transformer. Its `transform` is called on blocks of rows, in several threads.
-    rows : {ndarray, CSR matrix} of shape (n_samples, n_features)
-        At least one row, to see the width and the dtype of the features.
+    width : int
+        Number of columns that it returns.
+
+    Notes
+    -----
+    Rows with NaN are accepted where the transformer, or the first step of a pipeline, accepts them.
 
     Examples
     --------
@@ -92,30 +104,46 @@ class TransformerMap(FeatureMap):
     >>> from sklearn.preprocessing import PolynomialFeatures
     >>> from bochner.feature_maps import TransformerMap
     >>> X = np.array([[1.0, 2.0], [3.0, 4.0]])
-    >>> TransformerMap(PolynomialFeatures().fit(X), X).features(X[1:])
+    >>> TransformerMap.probe(PolynomialFeatures().fit(X), X[:1]).features(X[1:])
     array([[ 1.,  3.,  4.,  9., 12., 16.]])
     """
 
-    def __init__(self, transformer: Any, rows: Any) -> None:
+    def __init__(self, transformer: Any, width: int) -> None:
         super().__init__()
         self.transformer = transformer
-        first = self._transform(rows[:1])
-        if first.ndim != 2 or first.dtype.kind not in "biuf":
+        self.width = width
+        self.dtype = np.dtype(np.float64)
+        self.block_rows = max(GRAM_ROWS, BLOCK_BYTES // (8 * max(1, width)))
+
+    @classmethod
+    def probe(cls, transformer: Any, row: Any) -> "TransformerMap":
+        """Return the map of a transformer whose width is found by transforming one row."""
+        features = _transform(transformer, row)
+        if features.ndim != 2 or features.dtype.kind not in "biuf":
             raise ValueError(
                 f"`features`={transformer!r} must transform rows to columns of numbers. Its output has shape "
-                f"{first.shape} and dtype {first.dtype}."
+                f"{features.shape} and dtype {features.dtype}."
             )
-        self.width = first.shape[1]
-        self.dtype = first.dtype if first.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-        self.block_rows = max(GRAM_ROWS, BLOCK_BYTES // max(1, self.dtype.itemsize * self.width))
+        return cls(transformer, features.shape[1])
+
+    def check(self, X: Any) -> None:
+        """Raise a ValueError for infinity, and for NaN unless the transformer accepts it."""
+        assert_all_finite(X, allow_nan=accepts_nan(self.transformer), input_name="X")
 
     def write(self, X: Any, out: Array) -> None:
         for rows in row_spans(X.shape[0], self.block_rows):
-            out[rows] = self._transform(X[rows])
+            out[rows] = _transform(self.transformer, X[rows])
 
-    def _transform(self, X: Any) -> Array:
-        features = self.transformer.transform(X)
-        return to_dense(features) if is_sparse(features) else np.asarray(features)
+
+def accepts_nan(transformer: Any) -> bool:
+    """Return whether a transformer accepts NaN, as a pipeline does that begins with an imputer."""
+    first = transformer.steps[0][1] if hasattr(transformer, "steps") else transformer
+    return hasattr(first, "__sklearn_tags__") and bool(get_tags(first).input_tags.allow_nan)
+
+
+def _transform(transformer: Any, X: Any) -> Array:
+    features = transformer.transform(X)
+    return to_dense(features) if is_sparse(features) else np.asarray(features)
 
 
 def map_rows(feature_map: FeatureMap, X: Any, out: Array | None = None) -> Array:

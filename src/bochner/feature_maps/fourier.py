@@ -4,10 +4,9 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils import assert_all_finite
 
 from bochner.feature_maps.feature_map import FeatureMap, map_rows
-from bochner.rows import Array, Floats, is_sparse, max_abs, norm
+from bochner.rows import Array, Floats, check_finite, is_sparse, max_abs, norm
 
 if TYPE_CHECKING:
     from bochner.feature_maps.hadamard import HadamardFrequencies
@@ -126,8 +125,8 @@ def check_resolution(X: Any, length_scale: float | Floats) -> None:
 
     Parameters
     ----------
-    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
-        Rows in memory.
+    X : {ndarray, CSR matrix, RowSource} of shape (n_samples, n_features)
+        Rows.
     length_scale : float or ndarray of shape (n_features,)
         The length scale of the features.
     """
@@ -136,18 +135,13 @@ def check_resolution(X: Any, length_scale: float | Floats) -> None:
     # No entry is larger than the norm, which takes one pass; squares below 1e-20 may underflow.
     if not X.shape[0] or (bound > 1e-10 and norm(X) <= bound):
         return
-    assert_all_finite(X, estimator_name="FourierFeatures", input_name="X")
-    check_reach(max_abs(X), length_scale, X.dtype)
-
-
-def check_reach(magnitudes: Floats, length_scale: float | Floats, dtype: Any) -> None:
-    """Refuse columns whose largest magnitudes are too far from 0 for the length scale and the dtype."""
-    limit = 0.01 / float(np.finfo(dtype).eps)
+    check_finite(X, "FourierFeatures")
+    magnitudes = max_abs(X)
     with np.errstate(over="ignore"):
         reach = float((magnitudes / length_scale).max())
     if reach > limit:
         raise ValueError(
             f"X holds values of up to {magnitudes.max():.3g}, which is {reach:.2g} times the length scale; beyond "
-            f"{limit:.2g} {dtype} cannot resolve the distances of rows. Center or rescale the columns of X, or give a "
-            f"larger `length_scale`."
+            f"{limit:.2g} {X.dtype} cannot resolve the distances between rows. Center or rescale the columns of X, or "
+            f"give a larger `length_scale`."
         )

@@ -1,239 +1,288 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the linear models on Fourier features share: their features, class labels, folds, files.
+"""What the linear models share: fitting on arrays, files and Dask collections, validation, scores of new rows."""
 
-None of the models holds the features of all rows of a large data set.
-"""
-
-import reprlib
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
 from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
-from sklearn.utils import check_random_state, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
-from bochner.feature_maps import apply_to_features
-from bochner.fourier_features import FourierFeatures
-from bochner.linear_models.folds import ClassCounts, InTurn, StratifiedFolds, fold_numbers, n_folds_of
-from bochner.linear_models.training_sets import Batch, MemorySet, PiecedSet, TrainingSet, class_counts
-from bochner.rows import (
-    Array,
-    Floats,
-    Indices,
-    PiecedRows,
-    Pieces,
-    Sums,
-    first_rows,
-    in_pieces,
-    is_collection,
-    map_rows,
-    template,
-)
-from bochner.tables.encoding import EncodedTable, Encoding
+from bochner.feature_maps import FeatureMap, apply_to_features
+from bochner.feature_maps.feature_map import accepts_nan
+from bochner.linear_models.candidates import feature_map_of, fit_candidates, seed_of
+from bochner.linear_models.folds import RoundRobin, assign_folds, number_of_folds
+from bochner.linear_models.labels import ClassCounts, check_labels, count_classes, label_indicators
+from bochner.linear_models.table_training import TableTraining
+from bochner.linear_models.training_sets import TrainingSet
+from bochner.progress import show_progress
+from bochner.rows import Array, Batch, Floats, MemoryRows, RowSource, apply_to_rows, open_rows, validate_rows
+from bochner.tables.encoding import Encoding
+from bochner.tables.file_table import FileTable
 from bochner.tables.reader import Table
-from bochner.tables.survey import survey
-from bochner.validation import positive_values
+from bochner.tables.survey import Survey
+from bochner.validation import HasMethods, fit_context
 
-__all__ = [
-    "Head",
-    "LabelMixin",
-    "class_column",
-    "class_indicators",
-    "class_labels",
-    "indicators",
-    "is_path",
-    "refuse_pieces",
-]
-
-# What a fit leaves behind, beside what scikit-learn's validation does.
-FITTED = (
-    *("_sums", "_prepared", "_choice", "_encoding", "_dtype", "_is_flat", "_seed", "_weights", "_calibrated"),
-    *("features_", "C_", "classes_", "cv_errors_", "best_score_", "length_scale_scores_"),
-)
+__all__ = ["LinearModel", "OneVsRestMixin", "is_path"]
 
 
-class Head(BaseEstimator):
-    """What the three estimators share: features and their length scale, validation, files."""
+class LinearModel(BaseEstimator):
+    """A linear model on features, which chooses its penalty, and the length scale of the features, by cross-validation.
+
+    Subclasses say what their targets are (`_training_set`, `_encode_targets`) and how to solve (`_solve`).
+    """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "features": [FourierFeatures, None],
+        "features": [HasMethods(["fit", "transform"]), None],
         "cv": ["cv_object"],
         "length_scales": ["array-like"],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
-    features: FourierFeatures | None
+    # What fits leave behind, beside what scikit-learn's validation sets.
+    _fitted_names: ClassVar[tuple[str, ...]] = ("features_", "encoding_", "classes_", "_dtype", "_seed", "_candidates")
+    is_resumable: ClassVar[bool] = False  # whether one pass over the rows is enough, so that it can be interrupted
+    _target_options: ClassVar[dict[str, bool]] = {}  # of scikit-learn's validate_data
+
+    features: Any
     length_scales: Sequence[float]
     random_state: Any
     verbose: int
     cv: Any
-    features_: Any  # FourierFeatures; an attribute here, computed there
+    features_: Any
+    encoding_: Encoding
     _dtype: str
 
-    def _fit_features(
-        self, X: Any, y: Any, weights: Floats | None, encode: Callable[[Any], Floats]
-    ) -> list[FourierFeatures]:
-        """The features, fitted for each of the length scales; `encode` makes targets of y if they learn from them."""
-        factors = positive_values("length_scales", self.length_scales)
-        features = FourierFeatures() if self.features is None else clone(self.features)
-        features.set_params(random_state=self._seeded(features.random_state))
-        features._validate_params()
-        if factors.tolist() == [1.0]:
-            return [features._fit(X, y, weights, encode, self.verbose)]
-        measured = features._measure(X, y, weights, encode, self.verbose)
-        if features.n_frequencies == "auto":  # all have as many as the shortest length scale needs
-            shortest = clone(features).set_params(length_scale=measured * factors.min()).fit(X, sample_weight=weights)
-            n_components = None if shortest.matrix_ is None else shortest.matrix_.shape[1]
-            features.set_params(n_frequencies=len(shortest.weights_), n_components=n_components)
-        candidates = [
-            clone(features).set_params(length_scale=measured * factor).fit(X, sample_weight=weights)
-            for factor in factors.tolist()
-        ]
-        for candidate in candidates if features._learns() else []:
-            candidate.learning_gain_ = features.learning_gain_
-        return candidates
+    @fit_context
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the features and the linear model, and choose the penalty.
 
-    def _seeded(self, own: Any) -> int:
-        """The seed of the features: the model's, else their own; one that is drawn is drawn once a fit."""
-        state = own if self.random_state is None else self.random_state
-        if isinstance(state, Integral):
-            return int(state)
-        if not hasattr(self, "_seed"):
-            self._seed = int(check_random_state(state).randint(2**31 - 1))
-        return self._seed
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
+            Training rows, or the path of a Parquet or CSV file, which is streamed: numeric columns are standardized and
+            text columns are one-hot encoded, as by ``bochner fit``. A model that needs several passes reads a file or a
+            Dask collection as often; persist a collection that fits into the memory of the workers.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or str
+            Targets or classes; for a file, the name of the column to predict.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sample weights, which the features use too. The rows of a file have weight 1.
 
-    def _forget(self) -> None:
-        """Drop what an earlier fit has learned."""
-        for name in FITTED:
-            self.__dict__.pop(name, None)
-
-    def _validate_rows(self, X: Any) -> Any:
-        """New rows, fit for the features; of a Dask collection only what can be checked without a look."""
-        check_is_fitted(self)
-        features = self.features_
-        options: Any = {"accept_sparse": "csr", "dtype": features.frequencies_.dtype, "reset": False}
-        if isinstance(X, Pieces) or is_collection(X):
-            empty = X.templates["X"] if isinstance(X, Pieces) else template(X)
-            validate_data(self, empty, ensure_min_samples=0, **options)
-            return X
-        return features._validate(validate_data(self, X, ensure_all_finite=False, **options))
-
-    def _map_scores(self, X: Any, finish: Callable[[Floats], Any] | None = None) -> Any:
-        """`finish` of the scores z(x) . c + b, of shape (n_samples, n_columns); lazily of a Dask collection."""
-        if is_path(X):
-            pieces = [self._map_scores(rows, finish) for _, rows in self._encoded(X).batches()]
-            if not pieces:
-                raise ValueError(f"{X} has no rows to predict.")
-            return np.concatenate(pieces)
-        X = self._validate_rows(X)
-        return map_rows(self._scoring(finish), X, self.features_._prepared)
-
-    def _scoring(self, finish: Callable[[Floats], Any] | None = None) -> Callable[[Any], Any]:
-        """What `_map_scores` does with validated rows, to be sent to where they lie."""
-        return partial(_finished_scores, self.features_, *self._coefficients(), finish)
-
-    def _pieced_rows(self, pieces: Pieces) -> PiecedRows:
-        """Rows to learn from that lie in pieces; what can be checked without a look at them is."""
-        if "y" not in pieces.templates:
-            raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None; give y."
-            )
-        options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-        checked = validate_data(self, pieces.templates["X"], ensure_min_samples=0, **options)
-        self._dtype = checked.dtype.name
-        rows = PiecedRows(pieces, checked.dtype)
-        if not rows.shape[0]:
-            raise ValueError(f"Found array with 0 sample(s) (shape={rows.shape}) while a minimum of 1 is required.")
-        return rows
-
-    def _score_pieces(self, pieces: Pieces, check: Callable[[Any], Array], part: Callable[[Any, Batch], Sums]) -> Sums:
-        """Sums that `part` makes of predictions and batches of rows, which stay where they lie."""
-        self._validate_rows(pieces)
-        rows = PiecedRows(pieces, self.features_.frequencies_.dtype)
-        if "y" not in pieces.templates:
-            raise ValueError("A score compares predictions with y, which is None; give y.")
-        if not rows.shape[0]:
-            raise ValueError(
-                "Found array with 0 sample(s) while a minimum of 1 is required: there is nothing to score."
-            )
-        scored = PiecedSet(rows, check, InTurn(0), rows.everywhere(0))
-        sums = scored.accumulate(partial(_scored, part, self._scoring(), self.features_._prepared))
-        if not sums:
-            raise ValueError("No row has a positive `sample_weight`; there is nothing to score.")
-        return sums
-
-    def _encoded(self, path: Any) -> EncodedTable:
-        encoding: Encoding | None = getattr(self, "_encoding", None)
-        if encoding is None:
-            raise ValueError(f"{type(self).__name__} was fitted on an array and cannot read {path}; give an array.")
-        return encoding.open(path)
-
-    def _fit_file(self, path: Any, target: Any, sample_weight: Any) -> Self:
-        """Learn from a file: one look at every row for a sample and the classes, then as many as it takes."""
-        if sample_weight is not None:
-            raise ValueError("`sample_weight` is for arrays; the rows of a file count once each.")
-        if not isinstance(target, str):
-            raise ValueError(
-                f"`y` must be the name of the column of {path} to predict. Got {reprlib.repr(target)} instead."
-            )
-        table = Table(path, target)
-        if table.target_is_text and is_regressor(self):
-            raise ValueError(
-                f"{path}: column {target!r} holds text, which is no target for a regression; use "
-                f"FourierRidgeClassifier or FourierSVC."
-            )
-        self._forget()
-        found = survey(table, self._seeded(None if self.features is None else self.features.random_state))
-        encoding = found.encoding(standardize=False)
-        classes = found.classes(table) if is_classifier(self) else None
-        sample = found.sample
-        self._learn(EncodedTable(table, encoding), encoding.encode(sample.cells()), sample.targets, classes)
-        self._encoding = encoding
-        return self
+        Returns
+        -------
+        self
+            The fitted model.
+        """
+        with show_progress(self.verbose):
+            if is_path(X):
+                return self._fit_file(X, y, sample_weight)
+            self._reset()
+            training = self._training_set(self._validate_training(open_rows(X, y, sample_weight)))
+            self._solve(training, self._fit_candidates(training.rows))
+            return self
 
     @abstractmethod
-    def _learn(self, source: EncodedTable | Pieces, sample: Array, targets: Array, classes: list[Any] | None) -> None:
-        """Learn from a table, given a sample of its rows and targets, and the classes, if it is about classes."""
+    def _training_set(self, rows: RowSource) -> TrainingSet:
+        """Return validated rows with checked targets and with folds."""
 
-    def _dealt_in_turn(self, pieces: Pieces, check: Callable[[Any], Array]) -> PiecedSet:
-        """A table in pieces, its folds dealt out in turn as those of a file are."""
-        rows = self._pieced_rows(pieces)
-        return PiecedSet(rows, check, InTurn(n_folds_of(self.cv)), first_rows(pieces))
+    @abstractmethod
+    def _encode_targets(self, y: Any) -> Floats:
+        """Return checked targets as the columns (n_samples, n_targets) that the model is fitted to."""
 
-    def _validate_learning(
-        self, X: Any, y: Any, sample_weight: Any, first: bool, **options: Any
-    ) -> tuple[Any, Any, Any]:
-        """Rows, targets and weights to learn from; all but the first rows have the width and dtype of those before."""
-        if is_path(X):
-            raise ValueError(f"Rows that come in pieces are arrays; `fit` reads a file such as {X} whole.")
-        refuse_pieces(X, y, sample_weight)
-        dtype = [np.float64, np.float32] if first else self._dtype
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=dtype, reset=first, **options)
-        self._dtype = X.dtype.name
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        return X, y, sample_weight
+    @abstractmethod
+    def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
+        """Choose one of the fitted candidate features and the penalty, and solve on all rows."""
 
     @abstractmethod
     def _coefficients(self) -> tuple[Floats, Floats]:
-        """Coefficients (width, n_columns) and intercepts (n_columns,)."""
+        """Return the coefficients (width, n_columns) and intercepts (n_columns,)."""
+
+    @property
+    def _feature_map(self) -> FeatureMap:
+        """The map of the chosen features."""
+        return feature_map_of(self.features_, len(self._coefficients()[0]))
+
+    def _accepts_nan(self) -> bool:
+        return self.features is not None and accepts_nan(self.features)
+
+    def _reset(self) -> None:
+        """Drop what an earlier fit has left."""
+        for name in self._fitted_names:
+            self.__dict__.pop(name, None)
+
+    def _validate_training(self, source: RowSource, **options: Any) -> RowSource:
+        """Return validated training rows with targets; `reset=False` requires the columns and dtype of earlier rows."""
+        if not source.has_targets:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None; give y."
+            )
+        dtype = [np.float64, np.float32] if options.get("reset", True) else self._dtype
+        finite = "allow-nan" if self._accepts_nan() else True
+        options |= {"accept_sparse": "csr", "dtype": dtype, "ensure_all_finite": finite}
+        rows = source.validate(self, **options, **self._target_options)
+        self._dtype = rows.dtype.name
+        return rows
+
+    def _fit_candidates(self, rows: RowSource, encode: Callable[[Any], Floats] | None = None) -> list[Any]:
+        """Fit the features for each of the length scales, on rows with checked targets."""
+        if not hasattr(self, "_seed"):  # one that is drawn is drawn once per fit
+            self._seed = seed_of(self.features, self.random_state)
+        return fit_candidates(self.features, rows, encode or self._encode_targets, self.length_scales, self._seed)
+
+    def _fit_file(self, path: Any, target: Any, sample_weight: Any) -> Self:
+        """Fit on a file, as `bochner fit` does."""
+        if sample_weight is not None:
+            raise ValueError("`sample_weight` needs arrays; the rows of a file have weight 1.")
+        if not isinstance(target, str):
+            raise ValueError(f"`y` must be the name of the column of {path} to predict. Got {target!r:.100} instead.")
+        self._reset()
+        self._seed = seed_of(self.features, self.random_state)
+        table = FileTable(path, target)
+        TableTraining.begin(table, self._seed or 0).run(table, lambda survey: self)
+        return self
+
+    def fit_table_features(self, table: Table, survey: Survey) -> list[Any]:
+        """Fit the features on the sampled rows of a table, the first step of training on one.
+
+        Parameters
+        ----------
+        table : Table
+            The table.
+        survey : Survey
+            What a pass over the table has found.
+
+        Returns
+        -------
+        list of transformer
+            The fitted candidates.
+        """
+        n_folds = number_of_folds(self.cv)
+        if survey.n_rows < n_folds:
+            raise ValueError(f"The table has {survey.n_rows} rows, too few for {n_folds} folds.")
+        self._check_table(table, survey)
+        self.encoding_ = survey.encoding(standardize=True)
+        sample = MemoryRows(self.encoding_.encode(survey.sample.cells()), survey.sample.targets)
+        return self._fit_candidates(self._check_targets(self._validate_training(sample)))
+
+    def fit_table(self, rows: RowSource, candidates: list[Any]) -> None:
+        """Solve on the encoded rows of a table, the second step of training on one.
+
+        Parameters
+        ----------
+        rows : RowSource
+            Rows of a file or of partitions. Their folds are assigned round-robin.
+        candidates : list of transformer
+            What `fit_table_features` has returned.
+        """
+        self._solve(TrainingSet(self._check_targets(rows), RoundRobin(number_of_folds(self.cv))), candidates)
+
+    def finalize(self) -> Self:
+        """Keep only what prediction needs.
+
+        Returns
+        -------
+        self
+            The model.
+        """
+        return self
+
+    @abstractmethod
+    def _check_targets(self, rows: RowSource) -> RowSource:
+        """Return rows whose targets are checked block by block."""
+
+    @abstractmethod
+    def _check_table(self, table: Table, survey: Survey) -> None:
+        """Take the classes of a table from its survey, or refuse its target."""
+
+    def _validate_rows(self, X: Any) -> Any:
+        """Return new rows, validated for the features; a Dask collection as it is."""
+        check_is_fitted(self)
+        options: Any = {"accept_sparse": "csr", "dtype": self._dtype, "ensure_all_finite": False}
+        return validate_rows(self, X, self._feature_map.check, **options)
+
+    def _block_check(self) -> "_BlockCheck":
+        return _BlockCheck(self._feature_map, self._dtype)
+
+    def _map_scores(self, X: Any, finish: Callable[[Floats], Any] | None = None) -> Any:
+        """Return `finish` of the scores z(x) . c + b, of shape (n_samples, n_columns); lazily for a Dask collection."""
+        check_is_fitted(self)
+        if is_path(X):
+            scores = [self._map_scores(rows, finish) for _, rows in self._open_table(X).batches()]
+            if not scores:
+                raise ValueError(f"{X} has no rows to predict.")
+            return np.concatenate(scores)
+        return apply_to_rows(self._scorer(finish), self._validate_rows(X), self._block_check())
+
+    def _scorer(self, finish: Callable[[Floats], Any] | None = None) -> "_Scorer":
+        return _Scorer(self._feature_map, *self._coefficients(), finish)
+
+    def _open_table(self, path: Any) -> Any:
+        if not hasattr(self, "encoding_"):
+            raise ValueError(f"{type(self).__name__} was fitted on an array and cannot read {path}; give an array.")
+        return self.encoding_.open(path)
+
+    def _accumulate_scores(self, X: Any, y: Any, sample_weight: Any, part: Callable[[Any, Batch], Any]) -> Any:
+        """Add up what `part` computes of scores and batches of rows."""
+        check_is_fitted(self)
+        source = open_rows(X, y, sample_weight)
+        if not source.has_targets:
+            raise ValueError("A score compares predictions with y, but y is None; give y.")
+        rows = self._check_targets(self._validate_training(source, reset=False))
+        scored = TrainingSet(rows, RoundRobin(0))
+        return scored.accumulate(partial(_score_batch, part, self._scorer(), self._feature_map))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self._accepts_nan()
         return tags
 
 
-class LabelMixin(ClassifierMixin):
-    """Class labels for the two classifiers."""
+@dataclass(frozen=True)
+class _BlockCheck:
+    """The validation of a chunk of a collection; it travels to where the chunk is."""
+
+    feature_map: FeatureMap
+    dtype: str
+
+    def __call__(self, block: Any) -> Any:
+        options: Any = {"accept_sparse": "csr", "ensure_all_finite": False, "ensure_min_samples": 0}
+        X = check_array(block, dtype=self.dtype, **options)
+        self.feature_map.check(X)
+        return X
+
+
+@dataclass(frozen=True)
+class _Scorer:
+    """Scores of validated rows; it travels to where they are."""
+
+    feature_map: FeatureMap
+    coef: Floats
+    intercept: Floats
+    finish: Callable[[Floats], Any] | None
+
+    def __call__(self, X: Any) -> Any:
+        scores = apply_to_features(self.feature_map, X, self.coef.shape[1], lambda features: features @ self.coef)
+        scores += self.intercept
+        scores = scores.astype(X.dtype, copy=False)
+        return scores if self.finish is None else self.finish(scores)
+
+
+def _score_batch(part: Callable[[Any, Batch], Any], score: _Scorer, feature_map: FeatureMap, batch: Batch) -> Any:
+    feature_map.check(batch.X)
+    return part(score(batch.X), batch)
+
+
+class OneVsRestMixin(ClassifierMixin):
+    """Classification by one linear problem per class, that class against the rest; a single one for two classes."""
 
     classes_: Array
+    cv: Any
 
     def predict(self, X: Any) -> Any:
         """Predict classes.
@@ -241,33 +290,33 @@ class LabelMixin(ClassifierMixin):
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
-            Rows, or a file when the model was fitted on one. What is returned of a Dask collection is a Dask array.
+            Rows, or a file when the model was fitted on one.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            The class with the largest score.
+            The class with the largest score; for a Dask collection a Dask array.
         """
         check_is_fitted(self)
         return self._map_scores(X, partial(_best_classes, self.classes_))
 
     def decision_function(self, X: Any) -> Any:
-        """Scores of the classes.
+        """Compute the scores of the classes.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
-            Rows, or a file when the model was fitted on one. What is returned of a Dask collection is a Dask array.
+            Rows, or a file when the model was fitted on one.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            For two classes the second one's score, else one column a class.
+            For two classes the score of the second one, else one column per class; for a Dask collection a Dask array.
         """
-        return self._map_scores(X, _unless_single)
+        return self._map_scores(X, _squeeze_single)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of rows whose class is predicted.
+        """Compute the accuracy of the predictions.
 
         Parameters
         ----------
@@ -276,34 +325,30 @@ class LabelMixin(ClassifierMixin):
         y : array-like of shape (n_samples,)
             Their classes.
         sample_weight : array-like of shape (n_samples,), default=None
-            How many times each row counts.
+            Sample weights.
 
         Returns
         -------
         float
-            The accuracy.
+            The share of rows whose class is predicted.
         """
-        pieces = in_pieces(X, y, sample_weight)
-        if pieces is None:
-            return float(super().score(X, y, sample_weight))
         check_is_fitted(self)
-        sums = self._score_pieces(pieces, class_column, partial(_hits, self.classes_))
-        return float(sums["hits"] / sums["weight"])
+        right, total = self._accumulate_scores(X, y, sample_weight, partial(_count_right, self.classes_))
+        return float(right / total)
 
     @property
     def coef_(self) -> Floats:
-        """Coefficients of the features, one row a class, a single row for two classes."""
+        """Coefficients of the features, one row per class, a single row for two classes."""
         return np.asarray(self._coefficients()[0].T)
 
     @property
     def intercept_(self) -> Floats:
-        """One constant a row of `coef_`."""
+        """One intercept per row of `coef_`."""
         return np.asarray(self._coefficients()[1])
 
-    def _validate(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> tuple[Any, Array, Floats | None]:
-        """Rows, labels as given, weights."""
-        X, y, weights = self._validate_learning(X, y, sample_weight, first)
-        return X, class_column(column_or_1d(y, warn=True)), weights
+    @property
+    def _n_targets(self) -> int:
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def _set_classes(self, classes: Array) -> None:
         if len(classes) < 2:
@@ -312,103 +357,43 @@ class LabelMixin(ClassifierMixin):
             )
         self.classes_ = classes
 
-    @property
-    def _n_targets(self) -> int:
-        """Problems to solve: one for two classes, the second against the first; else one a class, against the rest."""
-        return 1 if len(self.classes_) == 2 else len(self.classes_)
+    def _encode_targets(self, y: Any) -> Floats:
+        return label_indicators(self.classes_, y)
 
-    def _training_set(self, X: Any, y: Any, sample_weight: Any) -> tuple[TrainingSet, Floats]:
-        """Rows to learn from and the weights of the classes, which are now known."""
-        self._forget()
-        pieces = in_pieces(X, y, sample_weight)
-        if pieces is None:
-            X, y, weights = self._validate(X, y, sample_weight, first=True)
-            rows = MemorySet(X, y, weights, *fold_numbers(self.cv, X, y, classifier=True))
-            total = ClassCounts.of(rows.counted.y, rows.counted.weights)
-            training: TrainingSet = rows
-        else:
-            training, total = self._pieced_set(pieces)
+    def _check_targets(self, rows: RowSource) -> RowSource:
+        column_or_1d(rows.target_template, warn=True)  # here and not for every block, to warn once
+        return rows.with_targets(check_labels)
+
+    def _check_table(self, table: Table, survey: Survey) -> None:
+        self._set_classes(np.array(survey.classes(table)))
+
+    def _training_set(self, rows: RowSource) -> TrainingSet:
+        rows = self._check_targets(rows)
+        parts: list[ClassCounts] = rows.accumulate(count_classes, with_rows=False) or []
+        total = ClassCounts.total(parts)
         order = np.argsort(total.classes)
         order = order[total.weights[order] > 0.0]
         if not len(order):
             raise ValueError("No row has a positive `sample_weight`; give some rows a weight.")
         self._set_classes(total.classes[order])
-        return training, total.weights[order]
-
-    def _pieced_set(self, pieces: Pieces) -> tuple[PiecedSet, ClassCounts]:
-        n_folds = n_folds_of(self.cv)
-        rows = self._pieced_rows(pieces)
-        column_or_1d(pieces.templates["y"], warn=True)  # once, not for every piece
-        counts = class_counts(rows, class_column)
-        if not n_folds:
-            return PiecedSet(rows, class_column, InTurn(0), rows.everywhere(0)), ClassCounts.total([*counts.values()])
-        dealing, starts = StratifiedFolds.of(n_folds, [*counts.values()])
-        training = PiecedSet(rows, class_column, dealing, dict(zip(counts, starts, strict=True)))
-        return training, ClassCounts.total([*counts.values()])
+        self._class_totals = total.weights[order]
+        return TrainingSet(rows, *assign_folds(self.cv, rows, parts))
 
 
-def class_column(y: Any) -> Array:
-    """Labels of classes, one a row."""
-    labels: Array = column_or_1d(y)
-    check_classification_targets(labels)
-    return labels
-
-
-def class_labels(classes: Array, y: Array) -> Indices:
-    """Positions in `classes`, which are sorted."""
-    labels = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-    unknown = classes[labels] != y
-    if unknown.any():
-        raise ValueError(f"y has the label {y[unknown].tolist()[0]!r}, which is not among {classes.tolist()}.")
-    return labels
-
-
-def class_indicators(classes: Array, y: Array) -> Floats:
-    """1 for a class, -1 for the rest: one column for two classes, else one a class."""
-    return indicators(class_labels(classes, y), len(classes))
-
-
-def indicators(labels: Indices, n_classes: int) -> Floats:
-    """1 for a class, -1 for the rest: one column for two classes, the second one's, else one a class."""
-    positive = np.arange(1, 2) if n_classes == 2 else np.arange(n_classes)
-    return np.where(labels[:, None] == positive, 1.0, -1.0)
-
-
-def _finished_scores(
-    features: FourierFeatures, coef: Floats, intercept: Floats, finish: Callable[[Floats], Any] | None, X: Any
-) -> Any:
-    scores = apply_to_features(features._block_map(), X, coef.shape[1], lambda columns: columns @ coef)
-    scores += intercept
-    scores = scores.astype(X.dtype, copy=False)
-    return scores if finish is None else finish(scores)
-
-
-def _unless_single(scores: Floats) -> Floats:
+def _squeeze_single(scores: Floats) -> Floats:
     return scores[:, 0] if scores.shape[1] == 1 else scores
 
 
 def _best_classes(classes: Array, scores: Floats) -> Array:
-    labels = (scores[:, 0] > 0.0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
-    return np.asarray(classes[labels])
+    positions = (scores[:, 0] > 0.0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
+    return np.asarray(classes[positions])
 
 
-def _scored(
-    part: Callable[[Any, Batch], Sums], predict: Callable[[Any], Any], prepare: Callable[[Any], Any], batch: Batch
-) -> Sums:
-    return part(predict(prepare(batch.X)), batch)
-
-
-def _hits(classes: Array, scores: Floats, batch: Batch) -> Sums:
-    counts = np.ones(len(batch.y)) if batch.weights is None else batch.weights
-    right = _best_classes(classes, scores) == batch.y
-    return {"hits": np.array(counts @ right), "weight": np.array(counts.sum())}
-
-
-def refuse_pieces(*collections: Any) -> None:
-    """Refuse Dask collections where rows are added little by little."""
-    if is_collection(*collections):
-        raise ValueError("Rows that are added little by little are arrays; `fit` takes a Dask collection whole.")
+def _count_right(classes: Array, scores: Floats, batch: Batch) -> Floats:
+    """Return the weights of the rows that are classified right, and of all rows."""
+    return np.array([batch.counts @ (_best_classes(classes, scores) == batch.y), batch.counts.sum()])
 
 
 def is_path(X: Any) -> bool:
+    """Return whether X is the path of a file."""
     return isinstance(X, str | PathLike)

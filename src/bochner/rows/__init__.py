@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rows of data."""
+"""Rows of data: everything reads data through this package.
+
+A `RowSource` (`sources`) is rows with targets and sample weights: in memory, in a memory map, in partitions elsewhere
+(`partitions`, and `dask_partitions` for Dask collections) or in a file (`bochner.tables`). `open_rows` (`opening`)
+turns what a user passes into one; no other package tells arrays from collections. `sampling` draws rows and pairs of
+rows, `threads` spreads work on blocks of rows over threads, `arrays` names the array types.
+"""
 
 from bochner.rows.arrays import Array as Array
 from bochner.rows.arrays import Floats as Floats
 from bochner.rows.arrays import Indices as Indices
 from bochner.rows.arrays import Mask as Mask
-from bochner.rows.arrays import as_rows as as_rows
+from bochner.rows.arrays import as_csr as as_csr
 from bochner.rows.arrays import is_sparse as is_sparse
-from bochner.rows.arrays import stacked as stacked
+from bochner.rows.arrays import stack_rows as stack_rows
 from bochner.rows.arrays import to_dense as to_dense
-from bochner.rows.engines import ClusterError as ClusterError
-from bochner.rows.engines import DaskPieces as DaskPieces
-from bochner.rows.engines import Pieces as Pieces
-from bochner.rows.engines import first_rows as first_rows
-from bochner.rows.engines import given_name as given_name
-from bochner.rows.engines import is_collection as is_collection
-from bochner.rows.engines import joined as joined
-from bochner.rows.engines import map_lazily as map_lazily
-from bochner.rows.engines import template as template
+from bochner.rows.dask_partitions import ClusterError as ClusterError
+from bochner.rows.dask_partitions import DaskPartitions as DaskPartitions
+from bochner.rows.opening import apply_to_rows as apply_to_rows
+from bochner.rows.opening import open_rows as open_rows
+from bochner.rows.opening import validate_rows as validate_rows
+from bochner.rows.partitions import PartitionedRows as PartitionedRows
+from bochner.rows.partitions import Partitions as Partitions
+from bochner.rows.partitions import concatenate as concatenate
 from bochner.rows.sampling import distinct_rows as distinct_rows
 from bochner.rows.sampling import draw_pairs as draw_pairs
 from bochner.rows.sampling import pair_blocks as pair_blocks
@@ -25,17 +30,19 @@ from bochner.rows.sampling import pair_differences as pair_differences
 from bochner.rows.sampling import row_weights as row_weights
 from bochner.rows.sampling import sample_pairs as sample_pairs
 from bochner.rows.sampling import sample_rows as sample_rows
-from bochner.rows.sampling import scattered_runs as scattered_runs
+from bochner.rows.sampling import sample_source as sample_source
+from bochner.rows.sampling import scattered_blocks as scattered_blocks
 from bochner.rows.sampling import shuffled_sample as shuffled_sample
-from bochner.rows.sources import PiecedRows as PiecedRows
+from bochner.rows.sources import Batch as Batch
+from bochner.rows.sources import MemoryRows as MemoryRows
 from bochner.rows.sources import Rows as Rows
+from bochner.rows.sources import RowSource as RowSource
 from bochner.rows.sources import ScaledRows as ScaledRows
-from bochner.rows.sources import Sums as Sums
-from bochner.rows.sources import added as added
-from bochner.rows.sources import checked_weights as checked_weights
+from bochner.rows.sources import Statistic as Statistic
+from bochner.rows.sources import add_pair as add_pair
+from bochner.rows.sources import check_finite as check_finite
 from bochner.rows.sources import column_ranges as column_ranges
-from bochner.rows.sources import in_pieces as in_pieces
-from bochner.rows.sources import map_rows as map_rows
+from bochner.rows.sources import compose as compose
 from bochner.rows.sources import max_abs as max_abs
 from bochner.rows.sources import norm as norm
 from bochner.rows.sources import sum_over_rows as sum_over_rows

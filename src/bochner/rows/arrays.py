@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Dense arrays and CSR matrices of rows, and the names of array types."""
+"""Names of array types, and operations on rows in memory that are dense arrays or CSR matrices."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+__all__ = ["Array", "Floats", "Indices", "Mask", "as_csr", "is_sparse", "stack_rows", "to_dense"]
+
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -15,20 +17,20 @@ Mask = NDArray[np.bool_]
 
 
 def is_sparse(X: Any) -> bool:
-    """Whether X is a scipy sparse array or matrix."""
+    """Return whether X is a scipy sparse array or matrix."""
     return bool(sparse.issparse(X))
 
 
 def to_dense(X: Any) -> Floats:
-    """An array or sparse matrix as a dense float64 array."""
+    """Return an array or sparse matrix as a dense float64 array."""
     return np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
 
 
-def as_rows(block: Any) -> Any:
-    """A block that rows can be taken of: sparse ones in CSR format."""
-    return block.tocsr() if is_sparse(block) else block
+def as_csr(X: Any) -> Any:
+    """Return a sparse matrix in CSR format, whose rows can be indexed; other blocks as they are."""
+    return X.tocsr() if is_sparse(X) else X
 
 
-def stacked(pieces: Sequence[Any]) -> Any:
-    """Arrays, or CSR matrices, one below the other."""
-    return sparse.vstack(pieces, format="csr") if any(map(is_sparse, pieces)) else np.concatenate(pieces)
+def stack_rows(blocks: Sequence[Any]) -> Any:
+    """Concatenate arrays, or CSR matrices, along the first axis."""
+    return sparse.vstack(blocks, format="csr") if any(map(is_sparse, blocks)) else np.concatenate(blocks)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rows and pairs of rows sampled without holding all of them."""
+"""Samples of rows and of pairs of rows, drawn without reading all rows."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -9,16 +9,23 @@ import numpy as np
 from scipy import sparse
 
 from bochner.rows.arrays import Floats, Indices, is_sparse, to_dense
-from bochner.rows.sources import PiecedRows, Rows
+from bochner.rows.sources import MemoryRows, Rows, RowSource
 from bochner.rows.threads import row_blocks, row_spans
 
-GATHERED_BYTES = 1 << 27  # rows that are fetched from a cluster at a time
+__all__ = [
+    *("distinct_rows", "draw_pairs", "pair_blocks", "pair_differences", "row_weights", "sample_pairs", "sample_rows"),
+    *("sample_source", "scattered_blocks", "shuffled_sample"),
+]
+
+SAMPLE_BLOCKS = 16
+SAMPLE_BLOCK_ROWS = 2048
+SAMPLE_BYTES = 1 << 28
 
 
 def sample_rows(X: Rows, size: int, rng: np.random.Generator) -> tuple[Any, Floats]:
-    """`size` rows in their order and how many times each counts; dense or CSR as `X` is.
+    """Sample `size` rows, in their order, and return them with their weights; dense or CSR as `X` is.
 
-    All rows are taken when there are no more. Rows with weights are drawn in proportion to them, with replacement.
+    All rows are returned when there are no more. Rows with weights are drawn in proportion to them, with replacement.
     """
     n_rows, weights = X.shape[0], row_weights(X)
     if size >= n_rows:
@@ -30,12 +37,12 @@ def sample_rows(X: Rows, size: int, rng: np.random.Generator) -> tuple[Any, Floa
 
 
 def row_weights(X: Rows) -> Floats | None:
-    """How many times each row of X counts; None when every row counts once."""
+    """Return the sample weights that rows carry; None means 1 for every row."""
     return getattr(X, "weights", None)
 
 
 def _draw_rows(X: Rows, size: int, rng: np.random.Generator) -> Indices:
-    """Independent rows in proportion to their weights."""
+    """Draw independent rows in proportion to their weights."""
     uniforms, weights = rng.random(size), row_weights(X)
     if weights is None:
         return (uniforms * X.shape[0]).astype(np.intp)
@@ -45,16 +52,46 @@ def _draw_rows(X: Rows, size: int, rng: np.random.Generator) -> Indices:
 
 
 def shuffled_sample(X: Rows, size: int, rng: np.random.Generator) -> tuple[Any, Floats]:
-    """`size` rows as of `sample_rows`, every different one once, in random order, and how many times each counts."""
-    points, counts = distinct_rows(*sample_rows(X, size, rng))
+    """Sample rows as `sample_rows` does; return each distinct row once, in random order, with its weight."""
+    counts: Floats | None
+    points, counts = sample_rows(X, size, rng)
+    if not getattr(X, "distinct", False):
+        points, counts = distinct_rows(points, counts)
     order = rng.permutation(points.shape[0])
     return points[order], np.ones(len(order)) if counts is None else counts[order]
 
 
-def draw_pairs(X: Rows, size: int, rng: np.random.Generator) -> tuple[Indices, Indices, Floats]:
-    """Ordered pairs of rows, a row with itself included, and their weights, of mean 1.
+def scattered_blocks(n_rows: int, n_blocks: int, block_rows: int, rng: np.random.Generator) -> Indices:
+    """Return the numbers of rows in blocks of consecutive rows, one at a random place of each equal part of all rows.
 
-    All pairs, once each, when there are no more; else pairs drawn in proportion to the product of their rows' weights.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.rows import scattered_blocks
+    >>> scattered_blocks(100, 2, 3, np.random.default_rng(0))
+    array([30, 31, 32, 62, 63, 64])
+    """
+    bounds = np.linspace(0, n_rows, n_blocks + 1).astype(np.intp)
+    starts = bounds[:-1] + (rng.random(n_blocks) * (np.diff(bounds) - block_rows + 1)).astype(np.intp)
+    return np.concatenate([np.arange(start, start + block_rows) for start in starts])
+
+
+def sample_source(source: RowSource, rng: np.random.Generator) -> MemoryRows:
+    """Collect a sample of many rows: 16 blocks of up to 2,048 consecutive rows, shorter ones where rows are wide.
+
+    Blocks rather than single rows, so that a cluster computes a few partitions and not all of them.
+    """
+    row_bytes = source.shape[1] * source.dtype.itemsize
+    block_rows = int(np.clip(SAMPLE_BYTES // (SAMPLE_BLOCKS * row_bytes), 64, SAMPLE_BLOCK_ROWS))
+    batch = source.select(scattered_blocks(source.shape[0], SAMPLE_BLOCKS, block_rows, rng))
+    return MemoryRows(batch.X, batch.y, batch.weights)
+
+
+def draw_pairs(X: Rows, size: int, rng: np.random.Generator) -> tuple[Indices, Indices, Floats]:
+    """Draw ordered pairs of rows, a row with itself included, and return them with their weights, of mean 1.
+
+    All pairs are returned, once each, when there are no more than `size`; else pairs are drawn in proportion to the
+    product of the weights of their rows.
 
     Examples
     --------
@@ -75,10 +112,10 @@ def draw_pairs(X: Rows, size: int, rng: np.random.Generator) -> tuple[Indices, I
 
 
 def distinct_rows(X: Any, weights: Floats | None) -> tuple[Any, Floats | None]:
-    """Every different row once, with the sum of the weights of its copies; None if that is 1 for all.
+    """Return each distinct row once, with the sum of the weights of its copies; None if that is 1 for all rows.
 
-    The order depends on the rows' values alone. So nothing that is computed from the result can tell a row of weight
-    two from two rows, whatever their order was.
+    The order depends on the values of the rows alone. So results computed from them are the same for a row of weight
+    two and for two equal rows, in whatever order the rows were.
 
     Examples
     --------
@@ -92,13 +129,13 @@ def distinct_rows(X: Any, weights: Floats | None) -> tuple[Any, Floats | None]:
         entries = sparse.csr_array(X, dtype=np.float64, copy=True)
         entries.sum_duplicates()
         entries.eliminate_zeros()
-        places, values = entries.indices.astype(np.int64), entries.data
+        columns, values = entries.indices.astype(np.int64), entries.data
         spans = [slice(*bounds) for bounds in pairwise(entries.indptr.tolist())]
-        keys = [places[span].tobytes() + values[span].tobytes() for span in spans]
+        keys = [columns[span].tobytes() + values[span].tobytes() for span in spans]
     else:
-        entries = X.astype(np.float64) + 0.0  # there is one zero only
+        entries = X.astype(np.float64) + 0.0  # turns -0 into 0, whose bytes differ
         keys = [row.tobytes() for row in entries]
-    # Along a fixed direction, the order survives a change of units or of precision, and is that of sparse rows too.
+    # The order along a fixed direction survives a change of units or of precision, and is the same for sparse rows.
     direction = np.random.default_rng(0).standard_normal(X.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
         products = entries.multiply(direction) if is_sparse(X) else entries * direction
@@ -106,12 +143,12 @@ def distinct_rows(X: Any, weights: Floats | None) -> tuple[Any, Floats | None]:
     first = {key: row for row, key in reversed(list(enumerate(keys)))}
     order = sorted(first, key=lambda key: (heights[first[key]], key))
     position = {key: i for i, key in enumerate(order)}
-    sums = np.bincount([position[key] for key in keys], weights=weights, minlength=len(order)).astype(np.float64)
-    return X[[first[key] for key in order]], None if (sums == 1.0).all() else sums
+    totals = np.bincount([position[key] for key in keys], weights=weights, minlength=len(order)).astype(np.float64)
+    return X[[first[key] for key in order]], None if (totals == 1.0).all() else totals
 
 
 def sample_pairs(n_rows: int, size: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
-    """`size` unordered pairs of different rows, with replacement; all of them, once each, when there are no more.
+    """Sample `size` unordered pairs of different rows, with replacement; all pairs, once each, when there are no more.
 
     Examples
     --------
@@ -124,12 +161,12 @@ def sample_pairs(n_rows: int, size: int, rng: np.random.Generator) -> tuple[Indi
     if size >= n_rows * (n_rows - 1) // 2:
         return np.triu_indices(n_rows, k=1)
     first = rng.integers(n_rows, size=size)
-    step = rng.integers(1, n_rows, size=size)  # never 0: the two rows differ
+    step = rng.integers(1, n_rows, size=size)  # never 0, so that the two rows differ
     return first, (first + step) % n_rows
 
 
 def pair_differences(X: Rows, first: Indices, second: Indices, width: int = 1) -> Iterator[tuple[slice, Floats]]:
-    """Blocks of x_i - x_j, dense, with the slice of the pairs they belong to; `width` as of `pair_blocks`."""
+    """Yield dense blocks of x_i - x_j with the slice of the pairs that they belong to; `width` as in `pair_blocks`."""
     for pairs, x, y in pair_blocks(X, first, second, width):
         yield pairs, to_dense(x) - to_dense(y)
 
@@ -137,32 +174,17 @@ def pair_differences(X: Rows, first: Indices, second: Indices, width: int = 1) -
 def pair_blocks(
     X: Rows, first: Indices, second: Indices, width: int = 1, least: int = 16
 ) -> Iterator[tuple[slice, Any, Any]]:
-    """Blocks of the first and of the second rows of pairs, with the slice of the pairs they belong to.
+    """Yield blocks of the first and of the second rows of pairs, with the slice of the pairs that they belong to.
 
-    `width` is the number of columns that the caller will make of a row, so that those fit into a block too, which has
-    at least `least` rows. Rows that lie in pieces are fetched many at a time.
+    `width` is the number of columns that the caller computes from a row; they must fit into a block too. A block has at
+    least `least` rows. Rows of a source elsewhere are collected many at a time.
     """
-    far = isinstance(getattr(X, "source", X), PiecedRows)
-    for group in row_spans(len(first), max(1024, GATHERED_BYTES // (16 * X.shape[1])) if far else len(first)):
-        rows, here, there = X, first[group], second[group]
-        if far:
-            wanted, places = np.unique(np.concatenate([here, there]), return_inverse=True)
-            rows, (here, there) = X[wanted], np.split(places, 2)
-        for pairs in row_blocks(len(here), 8 * max(X.shape[1], width), least):
+    fetch_rows = getattr(X, "fetch_rows", None)
+    for group in row_spans(len(first), fetch_rows or len(first)):
+        rows, left, right = X, first[group], second[group]
+        if fetch_rows:
+            needed, inverse = np.unique(np.concatenate([left, right]), return_inverse=True)
+            rows, (left, right) = X[needed], np.split(inverse, 2)
+        for pairs in row_blocks(len(left), 8 * max(X.shape[1], width), least):
             own = slice(group.start + pairs.start, group.start + pairs.stop)
-            yield own, rows[here[pairs]], rows[there[pairs]]
-
-
-def scattered_runs(n_rows: int, n_runs: int, run_rows: int, rng: np.random.Generator) -> Indices:
-    """The numbers of rows in `n_runs` runs of consecutive ones, one in a random place of each equal part of all rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner.rows import scattered_runs
-    >>> scattered_runs(100, 2, 3, np.random.default_rng(0))
-    array([30, 31, 32, 62, 63, 64])
-    """
-    bounds = np.linspace(0, n_rows, n_runs + 1).astype(np.intp)
-    starts = bounds[:-1] + (rng.random(n_runs) * (np.diff(bounds) - run_rows + 1)).astype(np.intp)
-    return np.concatenate([np.arange(start, start + run_rows) for start in starts])
+            yield own, rows[left[pairs]], rows[right[pairs]]

@@ -1,26 +1,38 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where rows are: in memory, or in partitions elsewhere."""
+"""Row sources: rows with targets and sample weights, read in one way wherever they are.
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Any, Protocol
+A source collects selected rows into memory (`select`) and accumulates statistics over batches of all rows
+(`accumulate`); that is all that fitting needs. `MemoryRows` holds arrays, memory maps and CSR matrices;
+`bochner.rows.partitions` has rows in partitions elsewhere and `bochner.tables` has rows of files.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_array
+from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.sparsefuncs import min_max_axis
-from sklearn.utils.validation import check_non_negative
+from sklearn.utils.validation import check_non_negative, validate_data
 
-from bochner.rows.arrays import Array, Floats, Indices, Mask, as_rows, is_sparse, stacked
-from bochner.rows.engines import DaskPieces, Pieces, given_name, is_collection, joined, map_lazily
-from bochner.rows.threads import sum_over_spans
+from bochner.progress import track
+from bochner.rows.arrays import Array, Floats, Indices, is_sparse
+from bochner.rows.threads import row_spans, sum_over_spans
+from bochner.validation import check_weights
 
-Sums = dict[Any, Array]
+__all__ = [
+    *("Batch", "MemoryRows", "RowSource", "Rows", "ScaledRows", "Statistic"),
+    *("as_source", "check_batch_weights", "check_finite", "column_ranges", "max_abs", "norm", "sum_over_rows"),
+]
+
+BATCH_ROWS = 1 << 18  # rows per batch of rows in memory
 
 
 class Rows(Protocol):
-    """What the library reads data through: `shape`, and rows by slice or by index."""
+    """What parts read data through: a shape, and rows by slice or by index."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -28,224 +40,360 @@ class Rows(Protocol):
     def __getitem__(self, rows: Any, /) -> Any: ...
 
 
+class Addable(Protocol):
+    """A statistic of some rows; the sum of two statistics is that of the rows of both."""
+
+    def __add__(self, other: Any, /) -> Any: ...
+
+
+Statistic = TypeVar("Statistic", bound=Addable)
+
+
+class Batch(NamedTuple):
+    """Some rows in memory.
+
+    Attributes
+    ----------
+    X : {ndarray, CSR matrix} of shape (n_rows, n_features)
+        The rows.
+    y : ndarray or None
+        Targets or class labels, one per row.
+    weights : ndarray of shape (n_rows,) or None
+        Sample weights; None means 1 for every row.
+    folds : ndarray of shape (n_rows,) or None
+        The cross-validation fold of each row, where folds were assigned.
+    """
+
+    X: Any
+    y: Any = None
+    weights: Floats | None = None
+    folds: Indices | None = None
+
+    def select(self, rows: Any) -> "Batch":
+        """Return the batch of some of the rows."""
+        return Batch(*(None if column is None else column[rows] for column in self))
+
+    def drop_zero_weights(self) -> "Batch":
+        """Return the batch of the rows with a positive weight."""
+        return self if self.weights is None or self.weights.all() else self.select(self.weights > 0.0)
+
+    @property
+    def counts(self) -> Floats:
+        """Sample weights, ones where none are given."""
+        return np.ones(len(self.y)) if self.weights is None else self.weights
+
+
+class RowSource(ABC):
+    """Rows with targets and sample weights.
+
+    Attributes
+    ----------
+    location : {"memory", "file", "cluster"}
+        Where the rows are.
+    fetch_rows : int or None
+        How many rows to collect at a time when many are needed; None where reading costs nothing.
+    """
+
+    location: Literal["memory", "file", "cluster"]
+    fetch_rows: int | None = None
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> Any:
+        """The dtype of collected rows."""
+
+    @property
+    @abstractmethod
+    def has_targets(self) -> bool:
+        """Whether there are targets."""
+
+    @property
+    @abstractmethod
+    def target_template(self) -> Any:
+        """The targets of no rows: their dtype, and their shape beyond the first axis."""
+
+    @property
+    def partition_numbers(self) -> list[int]:
+        """The numbers of the partitions that have rows; rows that are not partitioned have one."""
+        return [0]
+
+    @property
+    def data(self) -> Any:
+        """What parts read rows from: an array where the rows are in memory, else the source."""
+        return self
+
+    @abstractmethod
+    def with_targets(self, encode: Callable[[Any], Array] | None) -> Self:
+        """Return the source whose targets are `encode` of its present ones, block by block; None drops them."""
+
+    @abstractmethod
+    def validate(self, estimator: Any, **options: Any) -> Self:
+        """Return the rows validated as the training data of an estimator.
+
+        What can be checked without reading the rows is checked now; rows elsewhere are checked as they are read.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Gets `n_features_in_` and `feature_names_in_`.
+        **options
+            Options of scikit-learn's `validate_data`.
+        """
+
+    @abstractmethod
+    def select(self, rows: Any, with_rows: bool = True) -> Batch:
+        """Collect rows, by slice or by index, with their targets and weights; or only the latter two."""
+
+    @abstractmethod
+    def drop_zero_weights(self, weights: Floats) -> "RowSource":
+        """Return the source without the rows whose collected weight is zero."""
+
+    @abstractmethod
+    def collect_columns(self) -> tuple[Any, Floats | None]:
+        """Collect the targets and the weights of all rows."""
+
+    @abstractmethod
+    def accumulate(
+        self,
+        part: Callable[[Any, Batch], Statistic | None],
+        arguments: Mapping[int, Any] | None = None,
+        description: str = "",
+        with_rows: bool = True,
+    ) -> Statistic | None:
+        """Add up the statistics that `part` computes of batches of rows.
+
+        Parameters
+        ----------
+        part : callable
+            Computes a statistic from an argument and a `Batch`, or None for a batch that contributes nothing. It can be
+            pickled and changes nothing that it is given.
+        arguments : mapping of int to object, default=None
+            The first argument of `part` for each partition that has rows. None means the number of the first row of a
+            batch among all rows.
+        description : str, default=""
+            What is going on, for the progress bar.
+        with_rows : bool, default=True
+            Whether `part` needs the rows; else it may get batches of targets and weights alone, which are read faster.
+
+        Returns
+        -------
+        statistic or None
+            The sum; None when no batch contributed.
+        """
+
+    @abstractmethod
+    def column_ranges(self) -> tuple[Array, Array]:
+        """Return the smallest and the largest value of each column."""
+
+    @abstractmethod
+    def norm(self) -> float:
+        """Return the Frobenius norm of the rows; infinity or NaN where it overflows."""
+
+    def __getitem__(self, rows: Any) -> Any:
+        return self.select(rows).X
+
+
+@dataclass(frozen=True)
+class MemoryRows(RowSource):
+    """Rows of an array, a memory map or a CSR matrix."""
+
+    X: Any
+    y: Any = None
+    weights: Any = None
+    encode: Callable[[Any], Array] = np.asarray
+    location = "memory"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.X.shape[0], self.X.shape[1]
+
+    @property
+    def dtype(self) -> Any:
+        return self.X.dtype
+
+    @property
+    def has_targets(self) -> bool:
+        return self.y is not None
+
+    @property
+    def target_template(self) -> Any:
+        return self.y[:0]
+
+    @property
+    def data(self) -> Any:
+        return self.X
+
+    def with_targets(self, encode: Callable[[Any], Array] | None) -> "MemoryRows":
+        return replace(self, y=None if encode is None else self.y, encode=compose(self.encode, encode))
+
+    def validate(self, estimator: Any, **options: Any) -> "MemoryRows":
+        if self.y is None:
+            for option in ("multi_output", "y_numeric"):
+                options.pop(option, None)
+            X, y = validate_data(estimator, self.X, **options), None
+        else:
+            X, y = validate_data(estimator, self.X, self.y, **options)
+        return replace(self, X=X, y=y, weights=check_weights(self.weights, X))
+
+    def select(self, rows: Any, with_rows: bool = True) -> Batch:
+        batch = Batch(self.X if with_rows else None, self.y, self.weights).select(rows)
+        return batch if batch.y is None else batch._replace(y=self.encode(batch.y))
+
+    def drop_zero_weights(self, weights: Floats) -> "MemoryRows":
+        batch = Batch(self.X, self.y, self.weights).select(weights > 0.0)
+        return replace(self, X=batch.X, y=batch.y, weights=batch.weights)
+
+    def collect_columns(self) -> tuple[Any, Floats | None]:
+        return self.select(slice(None), with_rows=False).y, self.weights
+
+    def accumulate(
+        self,
+        part: Callable[[Any, Batch], Statistic | None],
+        arguments: Mapping[int, Any] | None = None,
+        description: str = "",
+        with_rows: bool = True,
+    ) -> Statistic | None:
+        spans = row_spans(self.shape[0], BATCH_ROWS)
+        starts = [span.start for span in spans] if arguments is None else [arguments[i] for i in range(len(spans))]
+        steps = track(list(zip(starts, spans, strict=True)), description, len(spans))
+        total: Statistic | None = reduce(
+            add_pair, (part(start, self.select(span, with_rows)) for start, span in steps), None
+        )
+        return total
+
+    def column_ranges(self) -> tuple[Array, Array]:
+        if is_sparse(self.X):
+            low, high = min_max_axis(self.X, axis=0)
+            return low, high
+        return self.X.min(axis=0), self.X.max(axis=0)
+
+    def norm(self) -> float:
+        values = self.X.data if is_sparse(self.X) else self.X
+        if not values.size:
+            return 0.0
+        values = values.T if values.flags.f_contiguous else values
+
+        def square(span: slice) -> Array:
+            flat = values[span].ravel()
+            return np.array(np.dot(flat, flat), dtype=np.float64)
+
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            # A million entries take less than a millisecond, which is not worth a thread.
+            span_rows = max(1, 2**20 * len(values) // values.size)
+            return float(np.sqrt(sum_over_spans(square, len(values), span_rows)))
+
+
 @dataclass(frozen=True)
 class ScaledRows:
-    """The rows of `source` divided by `scale` (a number, or one a column) as they are read, in float64.
+    """The rows of `source` divided by `scale` as they are read, in float64.
 
-    `weights` say how many times each row counts; None means once.
+    Parameters
+    ----------
+    source : rows of shape (n_samples, n_features)
+        An array, a CSR matrix or a row source.
+    scale : float or ndarray of shape (n_features,)
+        One divisor for all columns, or one per column.
+    weights : ndarray of shape (n_samples,), default=None
+        Sample weights; None means 1 for every row.
+    distinct : bool, default=False
+        Whether the rows are known to be distinct and in the order of `distinct_rows`.
     """
 
     source: Rows
     scale: float | Floats
     weights: Floats | None = None
+    distinct: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
         return self.source.shape
 
+    @property
+    def fetch_rows(self) -> int | None:
+        return getattr(self.source, "fetch_rows", None)
+
     def __getitem__(self, rows: slice | Indices) -> Any:
         block = self.source[rows].astype(np.float64)
         if is_sparse(block):
             scaled = sparse.csr_array(block.multiply(1.0 / np.asarray(self.scale)))
-            # scikit-learn's distances take 32-bit indices only, and a block has no need of longer ones.
+            # scikit-learn's distances accept 32-bit indices only, and a block has no need of longer ones.
             scaled.indices, scaled.indptr = sparse.safely_cast_index_arrays(scaled, np.int32)
             return scaled
         return np.divide(block, self.scale, out=block)
 
 
-@dataclass(frozen=True)
-class PiecedRows:
-    """Rows in pieces that lie elsewhere; those that are asked for by number are gathered, all others stay there.
+def as_source(X: Any, weights: Floats | None = None) -> RowSource:
+    """Return a source of rows as it is, and an array or CSR matrix as one."""
+    return X if isinstance(X, RowSource) else MemoryRows(X, None, weights)
 
-    Parameters
-    ----------
-    pieces : Pieces
-        Where the rows lie.
-    dtype : dtype
-        What they are converted to.
-    places : ndarray of int, default=None
-        The numbers of the rows that there are; None means all.
+
+def compose(first: Callable[[Any], Array], second: Callable[[Any], Array] | None) -> Callable[[Any], Array]:
+    """Return the function that applies `first`, and then `second` unless that is None; it can be pickled."""
+    return first if second is None else partial(_apply_both, first, second)
+
+
+def _apply_both(first: Callable[[Any], Array], second: Callable[[Any], Array], y: Any) -> Array:
+    return second(first(y))
+
+
+def add_pair(left: Any, right: Any) -> Any:
+    """Add two statistics, either of which may be None."""
+    if left is None or right is None:
+        return right if left is None else left
+    return left + right
+
+
+def sum_over_rows(part: Callable[[Any, Floats | None], float], X: Any, weights: Floats | None = None) -> float:
+    """Sum a function of rows and weights over the partitions of a source, or evaluate it on an array.
+
+    `weights` are those of rows in memory; a source elsewhere has its own.
     """
-
-    pieces: Pieces
-    dtype: Any
-    places: Indices | None = None
-    _last: dict[bytes, dict[str, Any]] = field(default_factory=dict, repr=False, compare=False)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        n_rows = int(self.pieces.lengths.sum()) if self.places is None else len(self.places)
-        return (n_rows, self.pieces.templates["X"].shape[1])
-
-    def __getitem__(self, rows: Any) -> Any:
-        return self.take(rows, "X")["X"]
-
-    def restricted(self, chosen: Mask) -> "PiecedRows":
-        """The chosen ones of the rows, still where they lie."""
-        places = np.flatnonzero(chosen) if self.places is None else self.places[chosen]
-        return replace(self, places=places, _last={})
-
-    def take(self, rows: Any, *names: str) -> dict[str, Any]:
-        """Rows, and what else there is of them, by slice or index; one pass over the pieces that have any of them."""
-        in_slice = isinstance(rows, slice)
-        numbers = np.arange(*rows.indices(self.shape[0])) if in_slice else np.asarray(rows, dtype=np.intp)
-        numbers = numbers if self.places is None else self.places[numbers]
-        key = "".join(names).encode() + numbers.tobytes()
-        if key not in self._last:  # the next candidate for a parameter asks for the rows of the one before
-            self._last.clear()
-            self._last[key] = self._gathered(numbers, names)
-        return self._last[key]
-
-    def _gathered(self, numbers: Indices, names: Sequence[str]) -> dict[str, Any]:
-        wanted, back = np.unique(numbers, return_inverse=True)
-        if not len(wanted):
-            return {name: _plain(name, self.pieces.templates[name], self.dtype)[:0] for name in names}
-        ends = np.cumsum(self.pieces.lengths)
-        owners = np.searchsorted(ends, wanted, side="right")
-        local = wanted - (ends - self.pieces.lengths)[owners]
-        arguments = {int(i): (int(self.pieces.lengths[i]), local[owners == i]) for i in np.unique(owners)}
-        parts = self.pieces.reduce(partial(_taken, tuple(names), self.dtype), joined, names, arguments)
-        columns = zip(*parts, strict=True)
-        return {name: stacked(column)[back] for name, column in zip(names, columns, strict=True)}
-
-    @cached_property
-    def extent(self) -> Sums:
-        """The ends of each column's range and the sum of all squares, of rows that count; all rows are checked."""
-        names = [name for name in ("X", "weights") if name in self.pieces.templates]
-        return self.pieces.reduce(partial(_extent, self.dtype), _wider, names, self.everywhere(None))
-
-    def everywhere(self, argument: Any) -> dict[int, Any]:
-        """The argument for every piece that has rows."""
-        return dict.fromkeys(np.flatnonzero(self.pieces.lengths).tolist(), argument)
+    source = as_source(X, weights)
+    if isinstance(source, MemoryRows):
+        return part(source.X, weights)
+    total: Any = source.accumulate(partial(_part_of_batch, part))
+    return float(total)
 
 
-def _taken(names: tuple[str, ...], dtype: Any, wanted: tuple[int, Indices], *blocks: Any) -> list[tuple[Any, ...]]:
-    length, rows = wanted
-    for name, block in zip(names, blocks, strict=True):
-        if block.shape[0] != length:
-            raise ValueError(
-                f"Found input variables with inconsistent numbers of samples: a chunk of {given_name(name)} has "
-                f"{block.shape[0]} rows, and another column's has {length}."
-            )
-    return [tuple(_plain(name, as_rows(block)[rows], dtype) for name, block in zip(names, blocks, strict=True))]
-
-
-def _plain(name: str, block: Any, dtype: Any) -> Any:
-    """Rows of a block as an array or CSR matrix of finite numbers; targets as they are."""
-    if name == "X":
-        return check_array(block, accept_sparse="csr", dtype=dtype, ensure_min_samples=0, input_name="X")
-    return np.asarray(block, dtype=np.float64 if name == "weights" else None)
-
-
-def _extent(dtype: Any, argument: None, block: Any, weights: Any = None) -> Sums:
-    del argument
-    X = _plain("X", block, dtype)
-    X = X if weights is None else X[np.asarray(weights) > 0.0]
-    if not X.shape[0]:
-        return {"low": np.full(X.shape[1], np.inf), "high": np.full(X.shape[1], -np.inf), "squares": np.zeros(())}
-    low, high = column_ranges(X)
-    return {"low": low, "high": high, "squares": np.array(norm(X) ** 2)}
-
-
-def _wider(left: Sums, right: Sums) -> Sums:
-    return {
-        "low": np.minimum(left["low"], right["low"]),
-        "high": np.maximum(left["high"], right["high"]),
-        "squares": left["squares"] + right["squares"],
-    }
-
-
-def in_pieces(X: Any, y: Any = None, weights: Any = None) -> Any:
-    """The `Pieces` of rows, targets and weights that lie elsewhere; None when all of them are in memory."""
-    if isinstance(X, Pieces):
-        return X
-    return DaskPieces.of_rows(X, y, weights) if is_collection(X, y, weights) else None
-
-
-def map_rows(function: Callable[[Any], Array], X: Any, prepare: Callable[[Any], Any]) -> Any:
-    """The function of rows in memory; of a Dask collection a lazy array, `prepare` being applied to its chunks first.
-
-    The function maps rows one by one: of none it makes an array without rows.
-    """
-    if not is_collection(X):
-        return function(X)
-    nothing = function(prepare(np.zeros((0, X.shape[1]))))
-    return map_lazily(partial(_applied, function, prepare), X, nothing)
-
-
-def _applied(function: Callable[[Any], Array], prepare: Callable[[Any], Any], block: Any) -> Array:
-    return function(prepare(block))
-
-
-def added(left: Sums, right: Sums) -> Sums:
-    """Sums of both, key by key.
-
-    Examples
-    --------
-    >>> from bochner.rows import added
-    >>> added({"a": 1, "b": 2}, {"b": 3})
-    {'a': 1, 'b': 5}
-    """
-    return left | {key: left[key] + value if key in left else value for key, value in right.items()}
-
-
-def sum_over_rows(part: Callable[[Any, Floats | None], float], X: Any, weights: Floats | None) -> float:
-    """`part` of rows and weights, summed over the pieces that the rows lie in, if they do."""
-    if not isinstance(X, PiecedRows):
-        return part(X, weights)
-    names = [name for name in ("X", "weights") if name in X.pieces.templates]
-    sums = X.pieces.reduce(partial(_part_of_rows, part, X.dtype), added, names, X.everywhere(None))
-    return float(sums["total"])
-
-
-def _part_of_rows(
-    part: Callable[[Any, Floats | None], float], dtype: Any, argument: None, block: Any, weights: Any = None
-) -> Sums:
-    del argument
-    return {"total": np.array(part(_plain("X", block, dtype), None if weights is None else np.asarray(weights)))}
-
-
-def checked_weights(weights: Any, rows: Any) -> Floats | None:
-    """Weights of some of the rows, finite and not negative; other than those of all rows they may all be zero."""
-    if weights is None:
-        return None
-    checked = check_array(weights, ensure_2d=False, dtype=np.float64, ensure_min_samples=0, input_name="sample_weight")
-    if checked.shape != rows.shape[:1]:
-        raise ValueError(f"`sample_weight` has shape {checked.shape} where there are {rows.shape[0]} rows.")
-    check_non_negative(checked, "`sample_weight`")
-    return np.asarray(checked)
+def _part_of_batch(part: Callable[[Any, Floats | None], float], start: int, batch: Batch) -> Any:
+    del start
+    return np.float64(part(batch.X, batch.weights))
 
 
 def column_ranges(X: Any) -> tuple[Array, Array]:
-    """The smallest and the largest value in each column."""
-    if isinstance(X, PiecedRows):
-        return X.extent["low"], X.extent["high"]
-    if is_sparse(X):
-        low, high = min_max_axis(X, axis=0)
-        return low, high
-    return X.min(axis=0), X.max(axis=0)
+    """Return the smallest and the largest value of each column of an array or of a source."""
+    return as_source(X).column_ranges()
 
 
 def max_abs(X: Any) -> Floats:
-    """The largest magnitude in each column, without a temporary of the rows' size."""
+    """Return the largest magnitude of each column, without a temporary of the size of the rows."""
     low, high = column_ranges(X)
     return np.asarray(np.maximum(high, -low), dtype=np.float64)
 
 
 def norm(X: Any) -> float:
-    """The Frobenius norm of the rows, in one pass and in threads; infinity or NaN where it overflows."""
-    if isinstance(X, PiecedRows):
-        return float(np.sqrt(X.extent["squares"]))
-    values = X.data if is_sparse(X) else X
-    if not values.size:
-        return 0.0
-    values = values.T if values.flags.f_contiguous else values
+    """Return the Frobenius norm of rows, in one pass and in threads; infinity or NaN where it overflows."""
+    return as_source(X).norm()
 
-    def square(span: slice) -> Array:
-        flat = values[span].ravel()
-        return np.array(np.dot(flat, flat), dtype=np.float64)
 
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        # A million entries are a matter of less than a millisecond: not worth a thread.
-        span_rows = max(1, 2**20 * len(values) // values.size)
-        return float(np.sqrt(sum_over_spans(square, len(values), span_rows)))
+def check_finite(X: Any, estimator_name: str) -> None:
+    """Refuse NaN and infinity among rows in memory; rows elsewhere are checked as they are read."""
+    source = as_source(X)
+    if isinstance(source, MemoryRows):
+        assert_all_finite(source.X, estimator_name=estimator_name, input_name="X")
+
+
+def check_batch_weights(weights: Any, n_rows: int) -> Floats | None:
+    """Return the weights of some of the rows as finite, non-negative numbers, all of which may be zero."""
+    if weights is None:
+        return None
+    checked = check_array(weights, ensure_2d=False, dtype=np.float64, ensure_min_samples=0, input_name="sample_weight")
+    if checked.shape != (n_rows,):
+        raise ValueError(f"`sample_weight` has shape {checked.shape}; give one weight for each of the {n_rows} rows.")
+    check_non_negative(checked, "`sample_weight`")
+    return np.asarray(checked)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Blocks and spans of rows, and the threads that work on them."""
+"""Blocks of rows, and the threads that work on them.
+
+Work is spread over as many threads as BLAS may use, while BLAS itself is limited to one thread. So
+`threadpoolctl.threadpool_limits`, `OPENBLAS_NUM_THREADS` and joblib's workers control the number of threads.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +17,8 @@ from threadpoolctl import ThreadpoolController
 
 from bochner.rows.arrays import Array
 
+__all__ = ["for_each_span", "in_threads", "row_blocks", "row_spans", "serial_blas", "sum_over_spans"]
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 BLOCK_BYTES = 1 << 20  # one block and its phases stay in the second-level cache
@@ -23,7 +29,7 @@ _serial_limit: Any = None
 
 
 def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-    """The function of every item, in order, computed in as many threads as BLAS may use, BLAS itself in one."""
+    """Yield the function of every item, in order, computed in threads while BLAS uses one thread."""
     with serial_blas() as n_threads:
         if n_threads == 1 or len(items) == 1:
             yield from map(function, items)
@@ -35,7 +41,7 @@ def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> Ite
 def for_each_span(work: Callable[[slice], None], n_rows: int, block_rows: int) -> None:
     """Call `work` in threads on slices that cover the rows; each but the last is a whole number of blocks.
 
-    There are a few slices a thread, so that a slow core does not hold up the others.
+    There are a few slices per thread, so that a slow core does not delay the others.
     """
     n_blocks = -(-n_rows // block_rows)
     list(in_threads(work, row_spans(n_rows, block_rows * max(1, n_blocks // (4 * _blas_threads())))))
@@ -44,8 +50,8 @@ def for_each_span(work: Callable[[slice], None], n_rows: int, block_rows: int) -
 def sum_over_spans(part: Callable[[slice], Array], n_rows: int, span_rows: int) -> Array:
     """Sum `part` over slices of `span_rows` rows, computed in threads.
 
-    The slices and the order of summation do not depend on the number of threads, so neither does a bit of the sum.
-    Parts are summed as they come: about one a thread is held.
+    The slices and the order of summation do not depend on the number of threads, so the result does not either. Parts
+    are added as they arrive: about one per thread is held.
     """
     parts = in_threads(part, row_spans(n_rows, span_rows))
     total = next(parts)
@@ -55,12 +61,12 @@ def sum_over_spans(part: Callable[[slice], Array], n_rows: int, span_rows: int) 
 
 
 def row_spans(n_rows: int, span_rows: int) -> list[slice]:
-    """Slices of `span_rows` rows, the last one shorter, that cover all rows."""
+    """Return slices of `span_rows` rows, the last one shorter, that cover all rows."""
     return [slice(start, min(start + span_rows, n_rows)) for start in range(0, n_rows, span_rows)]
 
 
 def row_blocks(n_rows: int, row_bytes: int, least: int = 16) -> Iterator[slice]:
-    """Slices that cover `n_rows` rows, each of about a mebibyte and of at least `least` rows.
+    """Yield slices that cover `n_rows` rows, each of about one mebibyte and of at least `least` rows.
 
     Examples
     --------
@@ -82,10 +88,10 @@ def _blas_threads() -> int:
 
 @contextmanager
 def serial_blas() -> Iterator[int]:
-    """Hold BLAS at one thread and give the number of threads that it had, for the caller to use.
+    """Limit BLAS to one thread, and give the number of threads that it had for the caller to use.
 
-    The limit is global to the process. Of callers in several Python threads the first one sets it and the last one
-    lifts it; those in between find BLAS at one thread and use one themselves.
+    The limit is global to the process. When several Python threads enter, the first one sets the limit and the last one
+    lifts it; the others find BLAS at one thread and use one thread themselves.
     """
     global _serial_depth, _serial_limit
     with _serial_lock:

@@ -1,1 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
+"""Models of tables: what `bochner fit`, `predict` and `error` do.
+
+`training` turns the options of a fit and a table into a fitted `TableModel`, and can resume an interrupted training.
+`model_files` saves and loads models; reading a model file executes nothing in it. `predictions` applies a model to
+another table and evaluates it there.
+"""

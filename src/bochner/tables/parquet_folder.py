@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Parquet files that are one table together, read by Dask: their footers here, their rows where the workers are.
+"""Parquet files that form one table, read by Dask: footers on the client, rows on the workers.
 
-Workers survey and encode the rows a batch at a time, and must see the files under the same names.
+Workers survey and encode the rows one batch at a time. They must find the files under the same names.
 """
 
 import os
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from bochner.rows import DaskPieces, Pieces, first_rows, row_spans
+from bochner.rows import DaskPartitions, PartitionedRows, Partitions, row_spans
 from bochner.tables.encoding import Encoding
 from bochner.tables.reader import Chunk, Table, plain_schema
 from bochner.tables.survey import Survey
@@ -22,21 +22,21 @@ from bochner.tables.survey import Survey
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["EncodedPieces", "ParquetFolder"]
+__all__ = ["EncodedPartitions", "ParquetFolder"]
 
 Result = TypeVar("Result")
-PIECE_BYTES = 1 << 26  # of files, that a worker reads at a time; a longer row group is read whole
+PARTITION_BYTES = 1 << 26  # bytes of files that a worker reads at a time; a larger row group is read whole
 
 
 class ParquetFolder(Table):
-    """Parquet files with the same columns: the rows of the first one, then those of the next.
+    """Parquet files with the same columns: the rows of the first file, then those of the next.
 
-    Files come in the order of their names, in which numbers are in order too: ``part-2`` before ``part-10``.
+    Files are in the natural order of their names: ``part-2`` before ``part-10``.
 
     Parameters
     ----------
     path : path
-        A Parquet file, a folder with some, or a pattern such as ``data/*.parquet``.
+        A Parquet file, a folder of Parquet files, or a pattern such as ``data/*.parquet``.
     target : str
         The column to predict.
     drop : sequence of str, default=()
@@ -45,43 +45,37 @@ class ParquetFolder(Table):
     Attributes
     ----------
     files : list of Path
-        The files that have rows; one without if none has.
+        The files that have rows; one file without rows if none has any.
     """
 
     def __init__(self, path: Path, target: str, drop: Sequence[str] = ()) -> None:
         tables = [Table(file, target, drop) for file in _parquet_files(path)]
-        # A file without rows need not know what its columns hold.
+        # The column types of a file without rows may be unknown.
         tables = [table for table in tables if table.n_rows] or tables[:1]
         for table in tables[1:]:
-            _check_alike(tables[0], table)
+            _check_same_columns(tables[0], table)
         self.files = [table.path for table in tables]
         self._ends = np.cumsum([table.n_rows for table in tables])
         self._opened = _common_schema(tables), [count for table in tables for count in table._row_counts or []]
+        self._lazy_partitions: DaskPartitions | None = None
         super().__init__(path, target, drop)
 
-    def pieces(self) -> DaskPieces:
-        """The rows, as data frames that have the name "cells"."""
-        import dask.dataframe as dd
+    def survey(self, survey: Survey, *_: Any) -> Survey:
+        """Survey all rows on the workers; the result is that of one file with the same rows.
 
-        frame = dd.read_parquet(
-            [os.path.abspath(file) for file in self.files],
-            columns=self.columns,
-            index=False,
-            dtype_backend="pyarrow",  # keeps the types, and tells missing cells from NaN
-            ignore_metadata_file=True,
-            split_row_groups="adaptive",
-            blocksize=PIECE_BYTES,
-        )
-        return DaskPieces.of_frame("cells", frame)
-
-    def survey(self, pieces: Pieces, seed: int, verbose: int = 0) -> Survey:
-        """Look at every row once, where it lies; what is found is that of one file with the same rows."""
+        Parameters
+        ----------
+        survey : Survey
+            An empty survey, which has the seed of the sample.
+        *_ : object
+            How to resume a survey; a cluster's is not stored in between.
+        """
+        partitions = self.partitions()
         try:
-            firsts = first_rows(pieces)
-            if not firsts:
-                Survey.of(self, seed).check_not_empty(self)
-            look, merge = partial(_survey_of_piece, self, seed), partial(_merged, self)
-            found: Survey = pieces.reduce(look, merge, ["cells"], firsts, "reading", verbose)
+            if not partitions.first_rows:
+                return survey
+            look, merge = partial(_survey_partition, self, survey.sample.seed), partial(_merge_surveys, self)
+            found: Survey = partitions.reduce(look, merge, ["cells"], partitions.first_rows, "reading")
         except FileNotFoundError as error:
             raise ValueError(
                 f"{self.path}: a worker does not find a file ({error}); put the files where all workers see them under "
@@ -89,48 +83,85 @@ class ParquetFolder(Table):
             ) from error
         return found
 
+    def rows(self, encoding: Encoding, n_rows: int, **_: Any) -> PartitionedRows:
+        """Return the encoded rows as a source.
+
+        Parameters
+        ----------
+        encoding : Encoding
+            How rows become numbers.
+        n_rows : int
+            Number of rows.
+        **_ : object
+            How to resume a pass; a cluster's is not stored in between.
+        """
+        del n_rows
+        partitions = EncodedPartitions(self.partitions(), self, encoding)
+        return PartitionedRows(partitions, partitions.templates["X"].dtype, has_targets=True)
+
+    def partitions(self) -> DaskPartitions:
+        """Return the rows as data frames under the name "cells"; they are read on the workers."""
+        if self._lazy_partitions is None:
+            import dask.dataframe as dd
+
+            frame = dd.read_parquet(
+                [os.path.abspath(file) for file in self.files],
+                columns=self.columns,
+                index=False,
+                dtype_backend="pyarrow",  # keeps the types, and distinguishes missing cells from NaN
+                ignore_metadata_file=True,
+                split_row_groups="adaptive",
+                blocksize=PARTITION_BYTES,
+            )
+            self._lazy_partitions = DaskPartitions.from_frame("cells", frame)
+        return self._lazy_partitions
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state that workers need, without the graph of the partitions."""
+        return self.__dict__ | {"_lazy_partitions": None}
+
     def cells(self, frame: Any) -> "pa.RecordBatch":
-        """Some rows of a piece, at least one, with the types that all files agree on."""
+        """Return some rows of a partition, at least one, with the types that are common to all files."""
         import pyarrow as pa
 
         cells = pa.Table.from_pandas(frame, preserve_index=False).combine_chunks().to_batches()[0]
         return cells.cast(plain_schema(pa.schema([self.schema.field(name) for name in cells.schema.names])))
 
-    def _open(self) -> "tuple[pa.Schema, list[int]]":
+    def _open(self) -> tuple["pa.Schema", list[int] | None]:
         return self._opened
 
     def _place(self, row: int) -> str:
-        """The row in the file that has it."""
+        """Return the place of a row in the file that has it."""
         file = int(np.searchsorted(self._ends, row, side="right"))
         before = int(self._ends[file - 1]) if file else 0
         return f"{self.files[file]}: row {row - before + 1}"
 
 
-class EncodedPieces(Pieces):
-    """The rows and targets of a table in pieces, encoded where they lie.
+class EncodedPartitions(Partitions):
+    """The rows and targets of a table in partitions, encoded on the workers.
 
-    Pieces are cut into batches as those of a file are: text can make many columns.
+    Partitions are divided into batches as a file is, because text columns can become many columns.
 
     Parameters
     ----------
-    pieces : Pieces
-        Data frames with the name "cells".
+    partitions : Partitions
+        Data frames under the name "cells".
     table : ParquetFolder
-        The table that they are the rows of.
+        The table that they belong to.
     encoding : Encoding
         How rows become numbers.
     """
 
-    def __init__(self, pieces: Pieces, table: ParquetFolder, encoding: Encoding) -> None:
-        self._pieces = pieces
+    def __init__(self, partitions: Partitions, table: ParquetFolder, encoding: Encoding) -> None:
+        self._partitions = partitions
         self._table = table
         self._encoding = encoding
         self._batches = [
-            (piece, rows)
-            for piece, n_rows in enumerate(pieces.lengths.tolist())
+            (number, rows)
+            for number, n_rows in enumerate(partitions.lengths.tolist())
             for rows in row_spans(n_rows, table.batch_rows)
         ]
-        self.n_pieces = len(self._batches)
+        self.n_partitions = len(self._batches)
         self.lengths = np.array([rows.stop - rows.start for _, rows in self._batches], dtype=np.intp)
         width, dtype = len(encoding.names), np.float32 if encoding.single else np.float64
         self.templates = {"X": np.empty((0, width), dtype=dtype), "y": np.empty(0)}
@@ -142,75 +173,74 @@ class EncodedPieces(Pieces):
         names: Sequence[str],
         arguments: Mapping[int, Any],
         description: str = "",
-        verbose: int = 0,
     ) -> Result:
-        wanted: dict[int, list[tuple[slice, Any]]] = defaultdict(list)
+        batches: dict[int, list[tuple[slice, Any]]] = defaultdict(list)
         for number, argument in arguments.items():
-            piece, rows = self._batches[number]
-            wanted[piece].append((rows, argument))
-        encode = partial(_encoded, self._table, self._encoding, tuple(names))
-        part_of_piece = partial(_part_of_piece, part, combine, encode)
-        return self._pieces.reduce(part_of_piece, combine, ["cells"], wanted, description, verbose)
+            partition, rows = self._batches[number]
+            batches[partition].append((rows, argument))
+        encode = partial(_encode, self._table, self._encoding, tuple(names))
+        of_partition = partial(_reduce_partition, part, combine, encode)
+        return self._partitions.reduce(of_partition, combine, ["cells"], batches, description)
 
 
-def _part_of_piece(
+def _reduce_partition(
     part: Callable[..., Result],
     combine: Callable[[Result, Result], Result],
     encode: Callable[[Any], Iterator[Any]],
-    wanted: list[tuple[slice, Any]],
+    batches: list[tuple[slice, Any]],
     frame: Any,
 ) -> Result:
-    return reduce(combine, (part(argument, *encode(frame.iloc[rows])) for rows, argument in wanted))
+    return reduce(combine, (part(argument, *encode(frame.iloc[rows])) for rows, argument in batches))
 
 
-def _encoded(table: ParquetFolder, encoding: Encoding, names: tuple[str, ...], frame: Any) -> Iterator[Any]:
-    """The blocks of those names."""
+def _encode(table: ParquetFolder, encoding: Encoding, names: tuple[str, ...], frame: Any) -> Iterator[Any]:
+    """Yield the blocks of the given names."""
     cells = table.cells(frame)
     for name in names:
         yield encoding.encode(cells) if name == "X" else table.target_values(Chunk(0, 0, cells))
 
 
-def _survey_of_piece(table: ParquetFolder, seed: int, first_row: int, frame: Any) -> Survey:
-    found = Survey.of(table, seed, first_row)
+def _survey_partition(table: ParquetFolder, seed: int, first_row: int, frame: Any) -> Survey:
+    survey = Survey.of(table, seed, first_row)
     for rows in row_spans(len(frame), table.batch_rows):
-        found.add(table, table.checked(Chunk(0, first_row + rows.start, table.cells(frame.iloc[rows]))))
-    return found
+        survey.add(table, table.checked(Chunk(0, first_row + rows.start, table.cells(frame.iloc[rows]))))
+    return survey
 
 
-def _merged(table: ParquetFolder, left: Survey, right: Survey) -> Survey:
+def _merge_surveys(table: ParquetFolder, left: Survey, right: Survey) -> Survey:
     return left.merge(table, right)
 
 
 def _parquet_files(path: Path) -> list[Path]:
-    """The files that a name, a folder or a pattern stands for, in the order that Dask reads them in."""
+    """Return the files of a name, a folder or a pattern, in the order that Dask reads them in."""
     from dask.utils import natural_sort_key
 
     pattern = str(path / "*.parquet") if path.is_dir() else str(path)
     files = [path] if path.is_file() else [Path(name) for name in glob(pattern, recursive=True)]
     if not files:
         raise ValueError(
-            f"{pattern} matches no file; give a .parquet file, a folder with some, or a pattern such as "
-            f"'data/*.parquet', in quotes."
+            f"{pattern} matches no file; give a .parquet file, a folder of them, or a quoted pattern such as "
+            f"'data/*.parquet'."
         )
     for file in files:
         if file.suffix.lower() != ".parquet":
-            raise ValueError(f"--dask reads .parquet files, and {file} is none; convert it, or leave --dask out.")
+            raise ValueError(f"--dask reads .parquet files only, not {file}; convert it, or omit --dask.")
     return sorted(files, key=lambda file: natural_sort_key(os.path.abspath(file)))
 
 
-def _check_alike(first: Table, other: Table) -> None:
+def _check_same_columns(first: Table, other: Table) -> None:
     """Refuse a file with other columns than the first one, or with columns of another kind."""
-    kinds, others = _kinds(first), _kinds(other)
-    for name in sorted(kinds.keys() ^ others.keys()):
+    kinds, other_kinds = _kinds(first), _kinds(other)
+    for name in sorted(kinds.keys() ^ other_kinds.keys()):
         has, lacks = (first, other) if name in kinds else (other, first)
         raise ValueError(
             f"{has.path} has a column {name!r} and {lacks.path} has none; give files with the same columns."
         )
     for name, kind in kinds.items():
-        if others[name] != kind:
+        if other_kinds[name] != kind:
             raise ValueError(
-                f"{other.path}: column {name!r} holds {others[name]}, and in {first.path} it holds {kind}; make them "
-                f"the same, or drop the column."
+                f"{other.path}: column {name!r} contains {other_kinds[name]}, and in {first.path} it contains {kind}; "
+                f"convert one of them, or drop the column."
             )
 
 
@@ -220,7 +250,7 @@ def _kinds(table: Table) -> dict[str, str]:
 
 
 def _common_schema(tables: list[Table]) -> "pa.Schema":
-    """The first file's columns; numbers, and text, of different types become floats, and strings."""
+    """Return the first file's columns; numbers of different types become floats, text of different types strings."""
     import pyarrow as pa
 
     schema = tables[0].schema

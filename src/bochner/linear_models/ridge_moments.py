@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Second moments of candidate features by fold, and the choice of a candidate and a penalty from them."""
+
+import warnings
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from bochner.feature_maps import FeatureMap, add_moments
+from bochner.feature_maps.moments import SPAN_ROWS
+from bochner.learning.ridge import (
+    RidgeSolution,
+    cross_validated_errors,
+    generalized_errors,
+    ridge_solution,
+    target_variances,
+)
+from bochner.linear_models.candidates import feature_map_of
+from bochner.linear_models.folds import RoundRobin, check_fold_weights
+from bochner.rows import Batch, Floats, MemoryRows, RowSource, row_spans, stack_rows
+
+__all__ = ["MomentAccumulator", "RidgeChoice", "RidgeMoments", "moments_of_batch", "r2_scores"]
+
+Encode = Callable[[Any], Floats]
+FitCandidates = Callable[[RowSource], list[Any]]
+
+
+@dataclass(frozen=True)
+class RidgeMoments:
+    """Second moments of [z, 1, y] for each candidate and fold.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows.
+    totals : list of dict of int to ndarray of shape (size, size)
+        For each candidate the moments of the folds that have rows; those of rows that are always trained on under -1.
+    """
+
+    n_rows: int
+    totals: list[dict[int, Floats]]
+
+    def __add__(self, other: "RidgeMoments") -> "RidgeMoments":
+        totals = [_add_by_fold(own, others) for own, others in zip(self.totals, other.totals, strict=True)]
+        return RidgeMoments(self.n_rows + other.n_rows, totals)
+
+    def stacked(self, candidate: int, n_folds: int) -> Floats:
+        """Return the moments of a candidate, shape (n_folds + 1, size, size), the always trained rows last."""
+        totals = self.totals[candidate]
+        missing = np.zeros_like(next(iter(totals.values())))
+        return np.array([totals.get(fold, missing) for fold in [*range(n_folds), -1]])
+
+
+def _add_by_fold(left: dict[int, Floats], right: dict[int, Floats]) -> dict[int, Floats]:
+    return left | {fold: left[fold] + moments if fold in left else moments for fold, moments in right.items()}
+
+
+def moments_of_batch(maps: list[FeatureMap], encode: Encode, origin: Floats, batch: Batch) -> RidgeMoments:
+    """Compute the moments of a batch of rows.
+
+    Parameters
+    ----------
+    maps : list of FeatureMap
+        The candidates.
+    encode : callable
+        Returns the targets (n_rows, n_targets) of checked targets or labels.
+    origin : ndarray of shape (n_targets,)
+        What is subtracted from the targets, so that their squares keep their digits.
+    batch : Batch
+        Rows with folds.
+    """
+    targets = encode(batch.y) - origin
+    all_totals = []
+    for feature_map in maps:
+        feature_map.check(batch.X)
+        totals: dict[int, Any] = defaultdict(float)
+        add_moments(totals, feature_map, batch.X, targets, batch.weights, batch.folds)
+        all_totals.append(dict(totals))
+    return RidgeMoments(len(targets), all_totals)
+
+
+@dataclass
+class MomentAccumulator:
+    """Moments of rows that arrive in several calls, the same however the rows are divided into calls.
+
+    Whole spans of rows are added up; the rest waits for more rows. Folds are assigned round-robin.
+    """
+
+    n_folds: int
+    n_targets: int
+    candidates: list[Any] = field(default_factory=list)
+    # Empty before the first row.
+    origin: Floats = field(default_factory=lambda: np.empty(0))
+    moments: RidgeMoments | None = None
+    waiting: list[Batch] = field(default_factory=list)
+
+    def add(self, batch: Batch, fit_candidates: FitCandidates, encode: Encode) -> None:
+        """Add rows with checked targets; the candidates, unless there are any, are fitted on the first span of rows."""
+        for rows in row_spans(batch.X.shape[0], 16 * SPAN_ROWS):  # copies a part of the rows at a time
+            some = batch.select(rows)
+            self.waiting.append(some._replace(X=some.X.copy(), weights=some.counts))
+            n_waiting = sum(len(part.y) for part in self.waiting)
+            if n_waiting >= SPAN_ROWS:
+                seen = self._merge_waiting()
+                n_whole = n_waiting // SPAN_ROWS * SPAN_ROWS
+                self._add_spans(seen.select(slice(0, n_whole)), fit_candidates, encode)
+                self.waiting = [seen.select(slice(n_whole, None))] if n_waiting > n_whole else []
+
+    def complete(self, fit_candidates: FitCandidates, encode: Encode) -> "MomentAccumulator":
+        """Return the accumulator with the waiting rows added; this one keeps them waiting."""
+        if not self.waiting:
+            return self
+        completed = replace(self, waiting=[])
+        completed._add_spans(self._merge_waiting(), fit_candidates, encode)
+        return completed
+
+    def _merge_waiting(self) -> Batch:
+        X, y, weights = (stack_rows([part[column] for part in self.waiting]) for column in range(3))
+        return Batch(X, y, weights)
+
+    def _add_spans(self, batch: Batch, fit_candidates: FitCandidates, encode: Encode) -> None:
+        if not self.candidates:
+            self.candidates = fit_candidates(MemoryRows(*batch.select(slice(0, SPAN_ROWS))[:3]))
+        if not len(self.origin):
+            self.origin = np.median(encode(batch.y[:SPAN_ROWS]), axis=0)
+        start = 0 if self.moments is None else self.moments.n_rows
+        batch = batch._replace(folds=RoundRobin(self.n_folds).folds(start, batch.y))
+        maps = [feature_map_of(features, row=batch.X[:1]) for features in self.candidates]
+        moments = moments_of_batch(maps, encode, self.origin, batch)
+        self.moments = moments if self.moments is None else self.moments + moments
+
+
+@dataclass(frozen=True)
+class RidgeChoice:
+    """The chosen features and penalty, and the solution on all rows.
+
+    Attributes
+    ----------
+    features : transformer
+        The chosen features.
+    alpha : float
+        The chosen penalty, relative to the number of rows.
+    solution : RidgeSolution
+        Coefficients, intercept and posterior.
+    errors : ndarray of shape (n_alphas, n_folds)
+        Mean squared errors of the chosen features, the mean over targets.
+    scores : ndarray of shape (n_candidates,)
+        The best mean R2 of each candidate.
+    """
+
+    features: Any
+    alpha: float
+    solution: RidgeSolution
+    errors: Floats
+    scores: Floats
+
+    @classmethod
+    def of(
+        cls, candidates: list[Any], moments: RidgeMoments, origin: Floats, n_folds: int, alphas: Floats, cv: Any
+    ) -> "RidgeChoice":
+        """Choose the candidate and penalty with the best mean R2 over the folds, or by generalized cross-validation.
+
+        Parameters
+        ----------
+        candidates : list of transformer
+            Fitted features.
+        moments : RidgeMoments
+            Their second moments.
+        origin : ndarray of shape (n_targets,)
+            What was subtracted from the targets.
+        n_folds : int
+            Number of folds; 0 means generalized cross-validation.
+        alphas : ndarray of shape (n_alphas,)
+            Candidate penalties, relative to the number of rows.
+        cv : object
+            What the user asked for, for the error message.
+        """
+        n_targets = len(origin)
+        outcomes = [
+            _Outcome.of(moments.stacked(number, n_folds), n_targets, alphas, cv) for number in range(len(candidates))
+        ]
+        best = int(np.argmax([outcome.score for outcome in outcomes]))
+        chosen = outcomes[best]
+        if not target_variances(chosen.total, n_targets).all():
+            warnings.warn("A target is constant: the model predicts that constant.", UserWarning, stacklevel=2)
+        weight = chosen.total[-1 - n_targets, -1 - n_targets]
+        solution = ridge_solution(chosen.total, n_targets, chosen.alpha * weight)
+        solution = replace(solution, intercept=solution.intercept + origin)
+        scores = np.array([outcome.score for outcome in outcomes])
+        return cls(candidates[best], chosen.alpha, solution, chosen.errors, scores)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """The best penalty of one candidate."""
+
+    score: float
+    alpha: float
+    errors: Floats
+    total: Floats
+
+    @classmethod
+    def of(cls, moments: Floats, n_targets: int, alphas: Floats, cv: Any) -> "_Outcome":
+        total = moments.sum(axis=0)
+        weight = total[-1 - n_targets, -1 - n_targets]
+        check_fold_weights(cv, moments[:-1, -1 - n_targets, -1 - n_targets], weight)
+        if len(moments) > 1:
+            errors = cross_validated_errors(moments, n_targets, alphas * weight)
+            variances = np.array([target_variances(held_out, n_targets) for held_out in moments[:-1]])
+        else:
+            errors = generalized_errors(total, n_targets, alphas * weight)
+            variances = target_variances(total, n_targets)[None]
+        scores = r2_scores(errors, variances, target_variances(total, n_targets)).mean(axis=(1, 2))
+        return cls(float(scores.max()), float(alphas[scores.argmax()]), errors.mean(axis=2), total)
+
+
+def r2_scores(errors: Floats, variances: Floats, overall: Floats) -> Floats:
+    """Compute R2 = 1 - error / variance, of shape (n_penalties, n_folds, n_targets).
+
+    Where a target is constant in one of the folds, as in a fold of a single row, its variance over all rows replaces
+    that of every fold. Where it is constant in all rows, R2 is 1 if it is predicted exactly and 0 otherwise.
+    """
+    variances = np.where((variances > 0.0).all(axis=0), variances, overall)
+    ratios = np.divide(errors, variances, out=np.ones_like(errors), where=variances > 0.0)
+    return 1.0 - np.where((variances == 0.0) & (errors == 0.0), 0.0, ratios)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Training a linear model on a table: the one path from a file to a model, in Python and on the command line.
+
+Two passes over the rows, a survey and the fit; a support vector machine makes more. A training can be stored between
+row groups, and an interrupted one continues there.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from bochner.tables.file_table import FileTable
+from bochner.tables.parquet_folder import ParquetFolder
+from bochner.tables.survey import Survey
+
+__all__ = ["TableTraining"]
+
+
+@dataclass
+class TableTraining:
+    """The state of a training on a table.
+
+    Attributes
+    ----------
+    fingerprint : list of str
+        Identifies the table, to recognize it when the training is resumed.
+    survey : Survey
+        What the first pass has found so far.
+    model : LinearModel or None
+        The model, once the survey is complete.
+    candidates : list of transformer
+        Its fitted features.
+    statistic : object or None
+        What the second pass has accumulated of the row groups before `next_group`.
+    next_group : int
+        The row group that the current pass continues at.
+    """
+
+    fingerprint: list[str]
+    survey: Survey
+    model: Any = None
+    candidates: list[Any] = field(default_factory=list)
+    statistic: Any = None
+    next_group: int = 0
+
+    @classmethod
+    def begin(cls, table: FileTable | ParquetFolder, seed: int) -> "TableTraining":
+        """Return a training that has not read any rows; the seed determines the sample of rows."""
+        return cls(table.fingerprint(), Survey.of(table, seed))
+
+    def run(
+        self,
+        table: FileTable | ParquetFolder,
+        choose_model: Callable[[Survey], Any],
+        checkpoint: "Callable[[TableTraining], None] | None" = None,
+    ) -> Any:
+        """Train, or continue an interrupted training.
+
+        Parameters
+        ----------
+        table : FileTable or ParquetFolder
+            The table.
+        choose_model : callable
+            Returns the unfitted model, given the complete survey.
+        checkpoint : callable, default=None
+            Called with the training between row groups, whenever it can be stored.
+
+        Returns
+        -------
+        LinearModel
+            The fitted model.
+        """
+        if self.model is None:
+            self.survey = table.survey(self.survey, self.next_group, self._checkpoint("survey", checkpoint))
+            self.survey.check_not_empty(table)
+            self.model = choose_model(self.survey)
+            self.candidates = self.model.fit_table_features(table, self.survey)
+            self.next_group = 0
+        resume: dict[str, Any] = {}
+        if self.model.is_resumable and checkpoint is not None:
+            resume = {"first_group": self.next_group, "initial": self.statistic}
+            resume["checkpoint"] = self._checkpoint("statistic", checkpoint)
+        self.model.fit_table(table.rows(self.model.encoding_, self.survey.n_rows, **resume), self.candidates)
+        return self.model
+
+    def _checkpoint(
+        self, name: str, checkpoint: "Callable[[TableTraining], None] | None"
+    ) -> Callable[[int, Any], None]:
+        """Return a function that keeps the state of a pass in the attribute `name` and offers it to be stored."""
+
+        def store(next_group: int, state: Any) -> None:
+            self.next_group = next_group
+            setattr(self, name, state)
+            if checkpoint is not None:
+                checkpoint(self)
+
+        return store

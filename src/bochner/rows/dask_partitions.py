@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Dask collections as partitions of rows: what can be refused without computing, alignment, passes on a cluster."""
+
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from numbers import Real
+from typing import Any, NoReturn, TypeVar
+from uuid import uuid4
+
+import numpy as np
+from scipy import sparse
+
+from bochner.progress import is_progress_shown, progress_bar
+from bochner.rows.partitions import Partitions
+
+__all__ = ["ClusterError", "DaskPartitions", "is_collection", "map_blocks", "template"]
+
+Result = TypeVar("Result")
+
+
+class ClusterError(RuntimeError):
+    """A cluster failed in a way that another attempt on it would not mend."""
+
+
+def is_collection(*candidates: Any) -> bool:
+    """Return whether one of the candidates is a Dask collection; Dask is not imported to find out."""
+    dask = sys.modules.get("dask")
+    return dask is not None and any(map(dask.is_dask_collection, candidates))
+
+
+class DaskPartitions(Partitions):
+    """The chunks of Dask collections that have the same rows.
+
+    Parameters
+    ----------
+    templates : dict of str to ndarray, CSR matrix or DataFrame
+        A block without rows for each collection.
+    graph : mapping
+        Tasks that compute the blocks.
+    keys : dict of str to list
+        The keys of the blocks of each collection.
+    lengths : sequence of float
+        Rows of each partition, NaN where that is not known.
+    """
+
+    def __init__(
+        self, templates: dict[str, Any], graph: Any, keys: dict[str, list[Any]], lengths: Sequence[float]
+    ) -> None:
+        self.templates = templates
+        self._graph = graph
+        self._keys = keys
+        self.n_partitions = len(lengths)
+        if not np.isnan(lengths).any():
+            self.lengths = np.array(lengths, dtype=np.intp)
+
+    @classmethod
+    def from_collections(cls, X: Any, y: Any = None, weights: Any = None) -> "DaskPartitions":
+        """Return the chunks of arrays, or the partitions of data frames with numbers.
+
+        Parameters
+        ----------
+        X : dask array of shape (n_samples, n_features) or dask data frame
+            Rows.
+        y : dask array, series, data frame or ndarray, default=None
+            Targets, in chunks of the same rows.
+        weights : dask array, series or ndarray, default=None
+            Sample weights, in chunks of the same rows.
+        """
+        if not is_collection(X):
+            raise ValueError("y or `sample_weight` is a Dask collection and X is not; give X as one too.")
+        rows = _as_array(X)
+        chunks = rows.chunks[0]
+        columns = {"X": X, "y": _column("y", y), "weights": _column("`sample_weight`", weights, sum(chunks))}
+        columns = {name: column for name, column in columns.items() if column is not None}
+        arrays = {name: rows if name == "X" else _align(name, column, chunks) for name, column in columns.items()}
+        keys = {name: _flat_keys(array) for name, array in arrays.items()}
+        templates = {name: template(column) for name, column in columns.items()}
+        return cls(templates, _shared_graph([*arrays.values()], [*chain(*keys.values())]), keys, chunks)
+
+    @classmethod
+    def from_frame(cls, name: str, frame: Any) -> "DaskPartitions":
+        """Return the partitions of a data frame as they are, under a name."""
+        frame = frame.optimize()
+        keys = _flat_keys(frame)
+        return cls({name: frame._meta}, frame.__dask_graph__(), {name: keys}, [np.nan] * len(keys))
+
+    def reduce(
+        self,
+        part: Callable[..., Result],
+        combine: Callable[[Result, Result], Result],
+        names: Sequence[str],
+        arguments: Mapping[int, Any],
+        description: str = "",
+    ) -> Result:
+        # One flat graph in Dask's documented form (a task is a tuple of a function and keys): a layer for each of many
+        # thousand tasks would take longer than the tasks.
+        token = uuid4().hex
+        shared = f"part-{token}"  # a key of its own, so that a large function travels to each worker once
+        graph = dict(self._graph) | {shared: part}
+        parts = []
+        for number, argument in arguments.items():
+            key = (f"part-of-partition-{token}", number)
+            graph[key] = (partial(_call_part, argument), shared, *(self._keys[name][number] for name in names))
+            parts.append(key)
+        level: list[Any] = parts
+        while len(level) > 1:
+            pairs = [(f"combined-{token}", len(graph) + i) for i in range(len(level) // 2)]
+            for i, key in enumerate(pairs):
+                graph[key] = (combine, level[2 * i], level[2 * i + 1])
+            level = pairs + level[2 * len(pairs) :]
+        result: Result = _compute(graph, level[0], parts, description)
+        return result
+
+
+def _call_part(argument: Any, part: Callable[..., Result], *blocks: Any) -> Result:
+    return part(argument, *blocks)
+
+
+def _column(name: str, column: Any, n_rows: float = np.nan) -> Any:
+    """Return a Dask collection as it is and anything else as an array; a single weight is repeated for every row."""
+    if column is None or is_collection(column):
+        return column
+    if isinstance(column, str):
+        raise ValueError(f"{name} is text, {column!r}; give the column of that name, as by `table[{column!r}]`.")
+    if isinstance(column, Real) and not np.isnan(n_rows):
+        return np.full(int(n_rows), float(column))
+    array = np.asarray(column)
+    is_numeric = array.dtype.kind == "O" and hasattr(column, "dtype") and column.dtype.kind in "iufb"
+    return array.astype(np.float64) if is_numeric else array
+
+
+def _align(name: str, column: Any, chunks: tuple[float, ...]) -> Any:
+    """Return targets or weights in the chunks of the rows."""
+    unknown = bool(np.isnan(chunks).any())
+    name = "`sample_weight`" if name == "weights" else name
+    if not is_collection(column):
+        import dask.array as da
+
+        if unknown:
+            raise ValueError(
+                f"{name} is an array in memory, and X has chunks of unknown sizes; give {name} as a Dask collection "
+                f"too, or call `X.compute_chunk_sizes()` first."
+            )
+        column = da.from_array(column, chunks=-1)
+    array = _as_array(column, flat=True)
+    if array.chunks[0] == chunks:
+        return array
+    if not unknown and not np.isnan(array.chunks[0]).any():
+        if array.shape[0] != sum(chunks):
+            raise ValueError(
+                f"Found input variables with inconsistent numbers of samples: X has {sum(chunks)} rows and {name} has "
+                f"{array.shape[0]}."
+            )
+        return array.rechunk({0: chunks})
+    if len(array.chunks[0]) != len(chunks):
+        raise ValueError(
+            f"X has {len(chunks)} chunks of rows and {name} has {len(array.chunks[0])}, of unknown sizes; make both "
+            f"from the same data frame, or call `compute_chunk_sizes()` on both."
+        )
+    return array
+
+
+def _compute(graph: dict[Any, Any], key: Any, parts: list[Any], description: str) -> Any:
+    """Compute one key of a graph, on the connected cluster or in this process; explain a failure of the cluster."""
+    from dask.base import compute
+    from dask.delayed import Delayed
+
+    client = _client()
+    if client is None:
+        return compute(Delayed(key, graph))[0]
+    if client.asynchronous:
+        raise ValueError("Dask's client is asynchronous, and `fit` waits for its result; use a synchronous Client().")
+    from distributed import CancelledError, KilledWorker
+    from distributed.comm.core import CommClosedError
+
+    try:
+        if description and is_progress_shown():
+            return _compute_with_progress(client, graph, key, parts, description)
+        return compute(Delayed(key, graph))[0]  # unlike client.get, this yields its slot when it runs inside a task
+    except KilledWorker as error:
+        raise ClusterError(
+            "One partition ended several workers, most likely because it did not fit into their memory; give smaller "
+            "chunks, as by `X.rechunk({0: 100_000})`, or workers with more memory."
+        ) from error
+    except (CommClosedError, CancelledError) as error:
+        _explain_loss(client, error)
+
+
+def _compute_with_progress(client: Any, graph: dict[Any, Any], key: Any, parts: list[Any], description: str) -> Any:
+    """Compute a key on a cluster, with a progress bar that counts the partitions that are done."""
+    from distributed import as_completed
+
+    with progress_bar(description, len(parts)) as advance:
+        *futures, result = client.get(graph, [*parts, key], sync=False)
+        done = as_completed(futures)
+        futures.clear()  # a part is released when its successor has it
+        for _ in done:
+            advance(1)
+        return result.result()
+
+
+def _client() -> Any:
+    """Return the Dask client that computations go to, None where they stay in this process."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    import dask
+
+    if dask.config.get("scheduler", None) not in (None, "dask.distributed", "distributed"):
+        return None
+    try:
+        return distributed.get_client()
+    except ValueError:
+        return None
+
+
+def _explain_loss(client: Any, error: BaseException) -> NoReturn:
+    address = getattr(client.scheduler, "address", "its address") if client.scheduler else "its address"
+    raise ClusterError(
+        f"The connection to the Dask scheduler at {address} is lost and nothing was fitted; restart the cluster, "
+        f"connect to it, and fit again."
+    ) from error
+
+
+def map_blocks(function: Callable[[Any], Any], X: Any, empty: Any) -> Any:
+    """Return a Dask array of the function of every chunk of rows; `empty` is the function of no rows."""
+    from dask.delayed import delayed
+
+    rows = _as_array(X)
+    shape: Any = {"drop_axis": 1} if empty.ndim == 1 else {"chunks": (rows.chunks[0], (empty.shape[1],))}
+    # A node of its own, so that a large function travels to each worker once.
+    node = delayed(function, pure=True, traverse=False)
+    return rows.map_blocks(_call_on, function=node, dtype=empty.dtype, meta=empty, **shape)
+
+
+def _call_on(block: Any, function: Callable[[Any], Any]) -> Any:
+    return function(block)
+
+
+def _as_array(collection: Any, *, flat: bool = False) -> Any:
+    """Return a Dask array with its columns in one chunk; `flat` allows a single column without a second axis."""
+    import dask.array as da
+
+    if _is_frame(collection):
+        collection = _frame_array(collection)
+    if not isinstance(collection, da.Array):
+        raise ValueError(
+            f"A {type(collection).__module__}.{type(collection).__qualname__} has no rows of numbers; give a "
+            f"dask.array or a dask.dataframe."
+        )
+    if np.isnan(collection.shape[1:]).any():
+        raise ValueError("The number of columns is unknown; select columns by an array in memory, not by a Dask array.")
+    if collection.ndim != 2 and not (flat and collection.ndim == 1):
+        raise ValueError(
+            f"Expected a Dask array with two axes, rows and columns. Got {collection.ndim} instead; reshape it, as by "
+            f"`X.reshape(-1, 1)` for a single column."
+        )
+    if collection.ndim == 2 and len(collection.chunks[1]) > 1:
+        warnings.warn(
+            f"The columns are in {len(collection.chunks[1])} chunks and are merged into one in every pass, which moves "
+            f"data between workers; call `X.rechunk({{1: -1}})` and persist the result first.",
+            UserWarning,
+            stacklevel=2,
+        )
+        collection = collection.rechunk({1: -1})
+    return collection
+
+
+def _is_frame(collection: Any) -> bool:
+    """Return whether it is a data frame or series of Dask; a delayed object has every attribute, so types decide."""
+    return type(collection).__module__.startswith("dask.dataframe")
+
+
+def _frame_array(frame: Any) -> Any:
+    """Return the array of a data frame or series, extension types as plain numbers, and NaN for missing values."""
+    types = dict(frame.dtypes.items()) if frame.ndim == 2 else {None: frame.dtype}
+    text = [name for name, kind in types.items() if frame.ndim == 2 and str(kind) in ("string", "str", "category")]
+    if text:
+        raise ValueError(f"Column {text[0]!r} holds {types[text[0]]}; encode it as numbers, or drop it.")
+    extended = {name: np.float64 for name, kind in types.items() if _is_nullable_number(kind)}
+    if extended:
+        frame = frame.astype(extended if frame.ndim == 2 else np.float64)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Dask currently has limited support", category=UserWarning)
+        return frame.to_dask_array()
+
+
+def _is_nullable_number(kind: Any) -> bool:
+    """Return whether a pandas dtype holds numbers or booleans that can be missing."""
+    return not isinstance(kind, np.dtype) and getattr(kind, "kind", "O") in "iufb"
+
+
+def template(collection: Any) -> Any:
+    """Return a block without rows, of the collection's width and dtype, with its column names if it has any."""
+    if _is_frame(collection):
+        return collection._meta
+    shape = (0, *collection.shape[1:])
+    if sparse.issparse(getattr(collection, "_meta", None)):
+        return sparse.csr_array(shape, dtype=collection.dtype)
+    return np.empty(shape, dtype=collection.dtype)
+
+
+def _shared_graph(arrays: Sequence[Any], keys: Sequence[Any]) -> Any:
+    """Return one graph for all arrays, in which a block that several depend on is computed once."""
+    import dask.array as da
+    from dask.highlevelgraph import HighLevelGraph
+
+    return da.optimize(HighLevelGraph.merge(*(array.__dask_graph__() for array in arrays)), list(keys))
+
+
+def _flat_keys(collection: Any) -> list[Any]:
+    from dask.core import flatten
+
+    return list(flatten(collection.__dask_keys__()))

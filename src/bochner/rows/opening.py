@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From what a user passes to a row source: the only place that tells arrays from Dask collections."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from bochner.rows.arrays import Array
+from bochner.rows.dask_partitions import DaskPartitions, is_collection, map_blocks, template
+from bochner.rows.partitions import PartitionedRows, Partitions
+from bochner.rows.sources import MemoryRows, RowSource
+
+__all__ = ["apply_to_rows", "open_rows", "validate_rows"]
+
+
+def open_rows(X: Any, y: Any = None, weights: Any = None) -> RowSource:
+    """Return the source of rows, targets and sample weights, not yet validated.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), Partitions or RowSource
+        The rows. Partitions and sources have their own targets and weights.
+    y : array-like or Dask collection, default=None
+        Targets.
+    weights : array-like or Dask collection of shape (n_samples,), default=None
+        Sample weights.
+    """
+    if isinstance(X, RowSource):
+        return X
+    if is_collection(X, y, weights):
+        X = DaskPartitions.from_collections(X, y, weights)
+    if isinstance(X, Partitions):
+        return PartitionedRows(X, has_targets="y" in X.templates)
+    return MemoryRows(X, y, weights)
+
+
+def validate_rows(
+    estimator: Any,
+    X: Any,
+    check: Callable[[Any], None],
+    refuse_lazy: Callable[[], str | None] = lambda: None,
+    **options: Any,
+) -> Any:
+    """Validate new rows for a fitted estimator; of a Dask collection what can be checked without computing.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Knows the number and the names of the columns.
+    X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
+        Rows.
+    check : callable
+        Raises an error for rows in memory that are not accepted.
+    refuse_lazy : callable, default=None
+        Returns the error message for a Dask collection, or None where one is accepted.
+    **options
+        Options of scikit-learn's `validate_data`.
+
+    Returns
+    -------
+    {ndarray, CSR matrix, Dask collection}
+        Rows in memory are converted; a Dask collection is returned as it is.
+    """
+    if not is_collection(X):
+        X = validate_data(estimator, X, reset=False, **options)
+        check(X)
+        return X
+    message = refuse_lazy()
+    if message is not None:
+        raise ValueError(message)
+    options["ensure_min_samples"] = 0
+    validate_data(estimator, template(X), reset=False, **options)
+    return X
+
+
+def apply_to_rows(function: Callable[[Any], Array], X: Any, prepare: Callable[[Any], Any]) -> Any:
+    """Apply a function to rows in memory, or lazily to every chunk of a Dask collection.
+
+    Parameters
+    ----------
+    function : callable
+        Maps rows one by one; for no rows it returns an array without rows.
+    X : {ndarray, CSR matrix, Dask collection} of shape (n_samples, n_features)
+        Rows that `validate_rows` returned.
+    prepare : callable
+        Validates a chunk before the function sees it.
+
+    Returns
+    -------
+    ndarray or dask array
+        The function of the rows.
+    """
+    if not is_collection(X):
+        return function(X)
+    empty = function(prepare(np.zeros((0, X.shape[1]))))
+    return map_blocks(partial(_prepare_and_apply, function, prepare), X, empty)
+
+
+def _prepare_and_apply(function: Callable[[Any], Array], prepare: Callable[[Any], Any], block: Any) -> Array:
+    return function(prepare(block))

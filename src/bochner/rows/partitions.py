@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rows in partitions elsewhere: the one method that an engine needs, and the row source on top of it.
+
+All that is asked of an engine is `Partitions.reduce`: call a function on every partition where it is, and combine the
+results pairwise. Only the function and its results travel, never the rows. `bochner.rows.dask_partitions` has the
+engine for Dask collections.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
+
+from bochner.rows.arrays import Array, Floats, Indices, as_csr, stack_rows
+from bochner.rows.sources import Batch, MemoryRows, RowSource, Statistic, add_pair, check_batch_weights, compose
+
+__all__ = ["PartitionedRows", "Partitions", "concatenate"]
+
+Result = TypeVar("Result")
+FETCH_BYTES = 1 << 27  # rows that are collected at a time
+
+
+class Partitions(ABC):
+    """Blocks of rows, and of targets and sample weights where there are any, partition by partition.
+
+    Attributes
+    ----------
+    templates : dict of str to ndarray, CSR matrix or DataFrame
+        A block without rows for each of the names "X", "y", "weights" that there is: its width, dtype, column names.
+    n_partitions : int
+        Number of partitions.
+    lengths : ndarray of shape (n_partitions,)
+        Number of rows of each partition.
+
+    Notes
+    -----
+    **Subclassing.** Set `templates` and `n_partitions`, and write `reduce`. Set `lengths` too where they are known;
+    else they are counted when they are first needed. An instance can be passed as X to every `fit`.
+    """
+
+    templates: dict[str, Any]
+    n_partitions: int
+
+    @abstractmethod
+    def reduce(
+        self,
+        part: Callable[..., Result],
+        combine: Callable[[Result, Result], Result],
+        names: Sequence[str],
+        arguments: Mapping[int, Any],
+        description: str = "",
+    ) -> Result:
+        """Combine `part(argument, *blocks)` over partitions, neighbors pairwise, so that few results are held at once.
+
+        Parameters
+        ----------
+        part : callable
+            What to compute of a partition. It can be pickled and changes nothing that it is given.
+        combine : callable
+            Combines two neighboring results; associative up to rounding.
+        names : sequence of str
+            The blocks that `part` needs; others are not computed.
+        arguments : mapping of int to object
+            The first argument of `part` for each partition to visit, by partition number, in order; not empty.
+        description : str, default=""
+            What is going on, for the progress bar.
+        """
+
+    @cached_property
+    def lengths(self) -> NDArray[np.intp]:
+        """Number of rows of each partition."""
+        narrowest = "y" if "y" in self.templates else next(iter(self.templates))
+        lengths = self.reduce(_length, concatenate, [narrowest], dict.fromkeys(range(self.n_partitions)))
+        return np.array(lengths, dtype=np.intp)
+
+    @property
+    def first_rows(self) -> dict[int, int]:
+        """The number of the first row of each partition that has rows."""
+        firsts = np.cumsum(self.lengths) - self.lengths
+        return {int(i): int(firsts[i]) for i in np.flatnonzero(self.lengths)}
+
+
+def _length(argument: None, block: Any) -> list[int]:
+    del argument
+    return [block.shape[0]]
+
+
+def concatenate(left: list[Any], right: list[Any]) -> list[Any]:
+    """Combine lists of results in the order of the partitions."""
+    return left + right
+
+
+class _Blocks(NamedTuple):
+    """How the blocks of a partition become a batch; it travels to where the partition is."""
+
+    names: tuple[str, ...]
+    dtype: Any
+    encode: Callable[[Any], Array]
+    finite: bool | str
+
+    def batch(self, blocks: Sequence[Any]) -> Batch:
+        """Return the validated batch of a partition."""
+        given = dict(zip(self.names, blocks, strict=True))
+        X = given.get("X")
+        if X is not None:
+            options: Any = {"accept_sparse": "csr", "dtype": self.dtype, "ensure_min_samples": 0}
+            X = check_array(X, ensure_all_finite=self.finite, input_name="X", **options)
+        y = self.encode(given["y"]) if "y" in given else None
+        return Batch(X, y, check_batch_weights(given.get("weights"), blocks[0].shape[0]))
+
+    def check_lengths(self, blocks: Sequence[Any]) -> None:
+        """Refuse a partition whose blocks differ in length."""
+        lengths = [block.shape[0] for block in blocks]
+        if len(set(lengths)) > 1:
+            names = [{"weights": "`sample_weight`"}.get(name, name) for name in self.names]
+            counts = " and ".join(f"{length} rows of {name}" for name, length in zip(names, lengths, strict=True))
+            raise ValueError(
+                f"Found input variables with inconsistent numbers of samples: a partition has {counts}; give all of "
+                f"them in partitions of the same rows."
+            )
+
+
+@dataclass(frozen=True)
+class PartitionedRows(RowSource):
+    """Rows in partitions elsewhere: selected rows are collected, and all others stay where they are.
+
+    Parameters
+    ----------
+    partitions : Partitions
+        Where the rows are.
+    dtype : dtype
+        The dtype of collected rows.
+    encode : callable, default=numpy.asarray
+        Checks and encodes a block of targets.
+    has_targets : bool, default=False
+        Whether targets are read.
+    kept : ndarray of int, default=None
+        The numbers of the rows that are left after those of weight zero were dropped; None means all rows.
+    allow_nan : bool, default=False
+        Whether rows may hold NaN.
+    """
+
+    partitions: Partitions
+    dtype: Any = None
+    encode: Callable[[Any], Array] = np.asarray
+    has_targets: bool = False
+    kept: Indices | None = None
+    allow_nan: bool = False
+    _last: dict[bytes, Batch] = field(default_factory=dict, repr=False, compare=False)
+    location = "cluster"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n_rows = int(self.partitions.lengths.sum()) if self.kept is None else len(self.kept)
+        return n_rows, int(self.partitions.templates["X"].shape[1])
+
+    @property
+    def target_template(self) -> Any:
+        return self.partitions.templates["y"]
+
+    @property
+    def partition_numbers(self) -> list[int]:
+        return list(self.partitions.first_rows)
+
+    @property
+    def fetch_rows(self) -> int:  # type: ignore[override]
+        return max(1024, FETCH_BYTES // (16 * self.shape[1]))
+
+    def with_targets(self, encode: Callable[[Any], Array] | None) -> "PartitionedRows":
+        has_targets = encode is not None and self.has_targets
+        return replace(self, encode=compose(self.encode, encode), has_targets=has_targets, _last={})
+
+    def validate(self, estimator: Any, **options: Any) -> "PartitionedRows":
+        for option in ("multi_output", "y_numeric"):
+            options.pop(option, None)
+        # A source that was validated before comes from an estimator, which has seen to the names of the columns.
+        template = self.partitions.templates["X"] if self.dtype is None else np.empty((0, self.shape[1]), self.dtype)
+        checked = validate_data(estimator, template, ensure_min_samples=0, **options)
+        allow_nan = options.get("ensure_all_finite", True) == "allow-nan"
+        source = replace(self, dtype=checked.dtype, allow_nan=allow_nan, _last={})
+        if not source.shape[0]:
+            raise ValueError(f"Found array with 0 sample(s) (shape={source.shape}) while a minimum of 1 is required.")
+        return source
+
+    def select(self, rows: Any, with_rows: bool = True) -> Batch:
+        in_slice = isinstance(rows, slice)
+        numbers = np.arange(*rows.indices(self.shape[0])) if in_slice else np.asarray(rows, dtype=np.intp)
+        numbers = numbers if self.kept is None else self.kept[numbers]
+        key = bytes([with_rows]) + numbers.tobytes()
+        if key not in self._last:  # the next candidate for a parameter often selects the same rows
+            self._last.clear()
+            self._last[key] = self._collect(numbers, self._blocks(with_rows))
+        return self._last[key]
+
+    def _collect(self, numbers: Indices, blocks: _Blocks) -> Batch:
+        """Collect rows by their numbers, in one pass over the partitions that have any of them."""
+        if not len(numbers):
+            return blocks.batch([self.partitions.templates[name] for name in blocks.names])
+        unique, inverse = np.unique(numbers, return_inverse=True)
+        ends = np.cumsum(self.partitions.lengths)
+        owners = np.searchsorted(ends, unique, side="right")
+        local = unique - (ends - self.partitions.lengths)[owners]
+        arguments = {int(i): local[owners == i] for i in np.unique(owners)}
+        parts = self.partitions.reduce(partial(_select, blocks), concatenate, blocks.names, arguments)
+        return _stack(parts).select(inverse)
+
+    def drop_zero_weights(self, weights: Floats) -> "PartitionedRows":
+        chosen = np.flatnonzero(weights > 0.0)
+        return replace(self, kept=chosen if self.kept is None else self.kept[chosen], _last={})
+
+    def collect_columns(self) -> tuple[Any, Floats | None]:
+        blocks = self._blocks(with_rows=False)
+        if not blocks.names:
+            return None, None
+        arguments = dict.fromkeys(self.partitions.first_rows)
+        parts = self.partitions.reduce(partial(_columns, blocks), concatenate, blocks.names, arguments)
+        columns = _stack(parts) if self.kept is None else _stack(parts).select(self.kept)
+        return columns.y, columns.weights
+
+    def accumulate(
+        self,
+        part: Callable[[Any, Batch], Statistic | None],
+        arguments: Mapping[int, Any] | None = None,
+        description: str = "",
+        with_rows: bool = True,
+    ) -> Statistic | None:
+        arguments = self.partitions.first_rows if arguments is None else arguments
+        blocks = self._blocks(with_rows)
+        of_partition = partial(_part_of_partition, part, blocks, self.kept is not None)
+        total: Statistic | None = self.partitions.reduce(of_partition, add_pair, blocks.names, arguments, description)
+        return total
+
+    def column_ranges(self) -> tuple[Array, Array]:
+        return self._extent.low, self._extent.high
+
+    def norm(self) -> float:
+        return float(np.sqrt(self._extent.squares))
+
+    @cached_property
+    def _extent(self) -> "_Extent":
+        """Column ranges and the sum of squares of the rows with a positive weight; this reads and checks all rows."""
+        extent = self.with_targets(None).accumulate(_extent_of)
+        nothing = np.full(self.shape[1], np.inf)
+        return _Extent(nothing, -nothing, 0.0) if extent is None else extent
+
+    def _blocks(self, with_rows: bool = True) -> _Blocks:
+        available = self.partitions.templates
+        wanted = {"X": with_rows, "y": self.has_targets, "weights": True}
+        names = tuple(name for name, needed in wanted.items() if needed and name in available)
+        return _Blocks(names, self.dtype, self.encode, "allow-nan" if self.allow_nan else True)
+
+
+@dataclass(frozen=True)
+class _Extent:
+    """The ends of each column's range and the sum of all squares."""
+
+    low: Array
+    high: Array
+    squares: float
+
+    def __add__(self, other: "_Extent") -> "_Extent":
+        return _Extent(np.minimum(self.low, other.low), np.maximum(self.high, other.high), self.squares + other.squares)
+
+
+def _extent_of(start: int, batch: Batch) -> _Extent | None:
+    del start
+    X = batch.drop_zero_weights().X
+    if not X.shape[0]:
+        return None
+    rows = MemoryRows(X)
+    return _Extent(*rows.column_ranges(), rows.norm() ** 2)
+
+
+def _stack(batches: Sequence[Batch]) -> Batch:
+    """Return the batch of the rows of several batches."""
+    return Batch(*(None if column[0] is None else stack_rows(column) for column in zip(*batches, strict=True)))
+
+
+def _select(blocks: _Blocks, rows: Indices, *given: Any) -> list[Batch]:
+    blocks.check_lengths(given)
+    return [blocks.batch([as_csr(block)[rows] for block in given])]
+
+
+def _columns(blocks: _Blocks, argument: None, *given: Any) -> list[Batch]:
+    del argument
+    blocks.check_lengths(given)
+    return [blocks.batch(given)]
+
+
+def _part_of_partition(
+    part: Callable[[Any, Batch], Statistic | None], blocks: _Blocks, drop: bool, argument: Any, *given: Any
+) -> Statistic | None:
+    blocks.check_lengths(given)
+    batch = blocks.batch(given)
+    return part(argument, batch.drop_zero_weights() if drop else batch)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Model files and stored trainings, written atomically and read by skops, which executes nothing in them."""
+
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from bochner.fourier_features import LEARNERS, FourierFeatures
+from bochner.kernels import KERNELS
+from bochner.learning.objectives import OBJECTIVES
+from bochner.learning.ridge import RidgeSolution
+from bochner.linear_models import FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner.linear_models.ridge_moments import RidgeChoice, RidgeMoments
+from bochner.linear_models.table_training import TableTraining
+from bochner.samplers import SAMPLERS
+from bochner.table_models.table_model import TableModel
+from bochner.table_models.training import Settings, StoredTraining
+from bochner.tables.encoding import Encoding
+from bochner.tables.survey import ColumnMoments, Sample, Survey
+from bochner.weightings import WEIGHTINGS
+
+__all__ = ["load", "save"]
+
+
+def save(model: TableModel | StoredTraining, path: Path) -> None:
+    """Write a model or an interrupted training to a file, which is replaced once it is complete."""
+    skops_io = _import_skops()
+    temporary = path.with_name(path.name + ".new")
+    try:
+        skops_io.dump(model, temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load(path: Path) -> TableModel | StoredTraining:
+    """Read what `save` has written; damaged files and files of other programs are refused.
+
+    Nothing in the file is executed: skops creates objects of the types in TRUSTED only.
+    """
+    skops_io = _import_skops()
+    if not path.is_file():
+        problem = "is a folder" if path.is_dir() else "does not exist"
+        raise ValueError(f"{path} {problem}; give a file written by `bochner fit`.")
+    try:
+        foreign = sorted(set(skops_io.get_untrusted_types(file=path)) - TRUSTED)
+        loaded = None if foreign else skops_io.load(path, trusted=sorted(TRUSTED))
+    except (zipfile.BadZipFile, OSError, EOFError, KeyError, ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is damaged or not a file written by `bochner fit`; fit the model again.") from error
+    if not isinstance(loaded, TableModel | StoredTraining):
+        contents = ", ".join(foreign[:3]) or type(loaded).__name__
+        raise ValueError(f"{path} was not written by bochner (it contains {contents}); give a file of `bochner fit`.")
+    return loaded
+
+
+def _import_skops() -> Any:
+    try:
+        import skops.io
+    except ImportError as error:
+        raise ValueError("Model files need skops: pip install 'bochner[cli]'.") from error
+    return skops.io
+
+
+def _type_names(*kinds: type) -> set[str]:
+    return {f"{kind.__module__}.{kind.__qualname__}" for kind in kinds}
+
+
+# What a model file may contain beside numbers, text and scikit-learn's own estimators.
+TRUSTED = _type_names(
+    *(TableModel, StoredTraining, TableTraining, Settings, Survey, Sample, ColumnMoments, Encoding),
+    *(FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC, RidgeMoments, RidgeChoice, RidgeSolution),
+    *(*KERNELS.values(), *SAMPLERS.values(), *WEIGHTINGS.values(), *LEARNERS.values(), *OBJECTIVES.values()),
+) | {"bochner.feature_maps.hadamard.HadamardFrequencies"}  # not imported here, because it imports numba

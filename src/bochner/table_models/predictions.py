@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Predictions of a model for the rows of another table, and its errors there."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bochner.kernel_error import KernelError
+from bochner.linear_models import FourierRidge
+from bochner.progress import track
+from bochner.rows import Array, Floats
+from bochner.table_models.table_model import TableModel
+from bochner.tables.survey import Sample
+
+__all__ = ["Evaluation", "evaluate", "write_predictions"]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The errors of a model on a table.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows.
+    kernel_error : KernelError
+        Relative error of the approximate kernel on a sample of the rows, with its 95 % interval.
+    measures : dict of str to float
+        For a regression its root mean squared error and R2, for a classification the share of misclassified rows; empty
+        where the table has no target.
+    """
+
+    n_rows: int
+    kernel_error: KernelError
+    measures: dict[str, float]
+
+
+def evaluate(model: TableModel, path: Path) -> Evaluation:
+    """Evaluate a model on a table, its predictions too if the table has the target."""
+    with_target = model.target in model.open(path, with_target=False).table.names
+    source = model.open(path, with_target=with_target)
+    sample = Sample.of(source.table, 0)
+    totals = np.zeros(3)  # losses, targets and squared targets, the latter two relative to the first target
+    origin: Any = None
+    for chunk, rows in track(source.batches(), "evaluating", source.table.n_chunks()):
+        sample.add(chunk.cells)
+        if with_target:
+            actual, predicted = source.table.target_values(chunk), model.estimator.predict(rows)
+            if model.task == "classification":
+                totals[0] += float((actual != predicted).sum())
+            else:
+                origin = actual[0] if origin is None else origin
+                offset = actual.astype(np.float64) - origin
+                totals += np.square(actual - predicted).sum(), offset.sum(), np.square(offset).sum()
+    if not sample.n_rows:
+        raise ValueError(f"{path} has no rows to evaluate the model on.")
+    kernel_error = model.estimator.features_.kernel_error(model.encoding.encode(sample.cells()), random_state=0)
+    return Evaluation(sample.n_rows, kernel_error, _measures(model.task, totals / sample.n_rows) if with_target else {})
+
+
+def _measures(task: str, means: Floats) -> dict[str, float]:
+    loss, mean, mean_square = (float(value) for value in means)
+    if task == "classification":
+        return {"error": loss}
+    variance = mean_square - mean**2
+    return {"rmse": loss**0.5, "r2": 1.0 - loss / variance if variance > 0.0 else float("nan")}
+
+
+def write_predictions(model: TableModel, path: Path, output: Path, *, with_std: bool) -> int:
+    """Predict every row of a table into a CSV or Parquet file, which appears once it is complete.
+
+    Parameters
+    ----------
+    model : TableModel
+        The model.
+    path : path
+        The table.
+    output : path
+        The file to write.
+    with_std : bool
+        Whether to add the standard deviations of a regression.
+
+    Returns
+    -------
+    int
+        Number of rows.
+    """
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    writers = {".csv": csv.CSVWriter, ".parquet": parquet.ParquetWriter}
+    if output.suffix.lower() not in writers:
+        raise ValueError(f"--output {output} must end in .csv or .parquet.")
+    if with_std and not isinstance(model.estimator, FourierRidge):
+        raise ValueError("Only the predictions of a regression have standard deviations; omit --std.")
+    source = model.open(path, with_target=False)
+    temporary = output.with_name(output.name + ".new")
+    n_rows, writer = 0, None
+    try:
+        for _, rows in track(source.batches(), "predicting", source.table.n_chunks()):
+            batch = pa.RecordBatch.from_pydict(_prediction_columns(model, rows, with_std))
+            writer = writers[output.suffix.lower()](temporary, batch.schema) if writer is None else writer
+            writer.write_batch(batch)
+            n_rows += len(rows)
+        if writer is None:
+            raise ValueError(f"{path} has no rows to predict.")
+        writer.close()
+        os.replace(temporary, output)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return n_rows
+
+
+def _prediction_columns(model: TableModel, rows: Array, with_std: bool) -> dict[str, Array]:
+    if isinstance(model.estimator, FourierRidge) and with_std:
+        predictions, deviations = model.estimator.predict(rows, return_std=True)
+        return {model.target: predictions, f"{model.target}_std": deviations}
+    return {model.target: np.asarray(model.estimator.predict(rows))}

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From a table and the options of a fit to a model, by the same path as `fit(path, target)` in Python."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sklearn.base import is_classifier
+
+from bochner.fourier_features import FourierFeatures
+from bochner.kernels import KERNELS, IsotropicKernel
+from bochner.linear_models import FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner.linear_models.table_training import TableTraining
+from bochner.rows import Array
+from bochner.table_models.table_model import Estimator, TableModel
+from bochner.tables.file_table import FileTable
+from bochner.tables.parquet_folder import ParquetFolder
+from bochner.tables.survey import Survey
+
+__all__ = ["FittedTable", "Settings", "StoredTraining", "fit_table"]
+
+N_FOLDS = 5
+MOST_WHOLE_NUMBERS = 20  # a target with more distinct whole numbers is a quantity, not a class
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of `bochner fit` that determine the model.
+
+    Attributes
+    ----------
+    head : {"ridge", "svm"}
+        Ridge regression or support vector machine.
+    task : {"auto", "regression", "classification"}
+        What the target is; "auto" decides by its values.
+    kernel : str
+        Name of the kernel.
+    n_frequencies : int
+        Number of frequencies.
+    length_scales : list of float
+        Candidate length scales, as multiples of the median distance or of the learned length scales.
+    seed : int
+        Seed of the frequencies and of the sample of rows.
+    learn : bool
+        Whether to learn one length scale per column.
+    """
+
+    head: Literal["ridge", "svm"]
+    task: Literal["auto", "regression", "classification"]
+    kernel: str
+    n_frequencies: int
+    length_scales: list[float]
+    seed: int
+    learn: bool = False
+
+    def new_estimator(self, task: str) -> Estimator:
+        """Return the unfitted estimator for a task."""
+        if task == "regression" and self.head == "svm":
+            raise ValueError("A support vector machine cannot do regression; use --head ridge.")
+        features = FourierFeatures(
+            self.kernel,
+            length_scale="learn" if self.learn else "median",
+            n_frequencies=self.n_frequencies,
+            sampler="orthogonal" if issubclass(KERNELS[self.kernel], IsotropicKernel) else "halton",
+        )
+        kind = FourierRidge if task == "regression" else FourierSVC if self.head == "svm" else FourierRidgeClassifier
+        return kind(features, cv=N_FOLDS, length_scales=self.length_scales, random_state=self.seed)
+
+
+@dataclass
+class StoredTraining:
+    """An interrupted training, with the options that it was started with."""
+
+    settings: Settings
+    training: TableTraining
+
+
+@dataclass(frozen=True)
+class FittedTable:
+    """A fitted model, and the encoded sample of rows that its features were fitted on."""
+
+    model: TableModel
+    sample: Array
+
+
+def fit_table(
+    table: FileTable | ParquetFolder,
+    settings: Settings,
+    report: Report,
+    training: TableTraining | None = None,
+    checkpoint: Callable[[TableTraining], None] | None = None,
+) -> FittedTable:
+    """Fit a model on a table.
+
+    Parameters
+    ----------
+    table : FileTable or ParquetFolder
+        The table.
+    settings : Settings
+        The options.
+    report : callable
+        Called with messages about what was decided.
+    training : TableTraining, default=None
+        An interrupted training to continue; None starts from the beginning.
+    checkpoint : callable, default=None
+        Called with the training whenever it can be stored.
+
+    Returns
+    -------
+    FittedTable
+        The model.
+    """
+    training = training or TableTraining.begin(table, settings.seed)
+
+    def choose_estimator(survey: Survey) -> Estimator:
+        return settings.new_estimator(_choose_task(table, survey, settings, report))
+
+    estimator: Any = training.run(table, choose_estimator, checkpoint).finalize()
+    task = "classification" if is_classifier(estimator) else "regression"
+    model = TableModel(estimator, task, str(table.target), training.survey.n_rows)
+    return FittedTable(model, model.encoding.encode(training.survey.sample.cells()))
+
+
+def _choose_task(table: FileTable | ParquetFolder, survey: Survey, settings: Settings, report: Report) -> str:
+    """Choose between regression and classification, check that the target allows it, and report both."""
+    task, reason = _infer_task(table, survey)
+    if settings.task != "auto":
+        task, reason = settings.task, "as requested"
+    _check_target(table, survey, task)
+    report(f"Task: {task} ({reason}).")
+    if table.text:
+        columns = ", ".join(f"{name} ({len(survey.categories[name])})" for name in table.text)
+        report(f"Text columns, one-hot encoded: {columns}.")
+    return task
+
+
+def _infer_task(table: FileTable | ParquetFolder, survey: Survey) -> tuple[str, str]:
+    """Return the task that the values of the target suggest, and the reason."""
+    values = survey.target_values
+    column = f"column {table.target!r}"
+    if table.target_is_text:
+        return "classification", f"{column} contains text with {len(values or [])} distinct values"
+    if values is None:
+        return "regression", f"{column} contains numbers with more than a thousand distinct values"
+    if all(isinstance(value, bool) for value in values):
+        return "classification", f"{column} contains booleans"
+    if all(float(value).is_integer() for value in values) and len(values) <= MOST_WHOLE_NUMBERS:
+        return "classification", f"{column} contains {len(values)} distinct whole numbers"
+    return "regression", f"{column} contains numbers with {len(values)} distinct values"
+
+
+def _check_target(table: FileTable | ParquetFolder, survey: Survey, task: str) -> None:
+    """Refuse a target that no model can be fitted to."""
+    values = survey.target_values
+    if values is not None and len(values) == 1:
+        raise ValueError(
+            f"{table.path}: column {table.target!r} has the value {values[0]!r} in all {survey.n_rows} rows, so that "
+            f"there is nothing to predict; give another target."
+        )
+    if task == "regression" and table.target_is_text:
+        raise ValueError(f"{table.path}: column {table.target!r} contains text; use --task classification.")
+    if task == "classification":
+        survey.classes(table)
+    if survey.n_rows < N_FOLDS:
+        raise ValueError(f"{table.path} has {survey.n_rows} rows; a fit needs at least {N_FOLDS}.")

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A table in one file: its survey, and its encoded rows as a row source; both can be resumed between row groups."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bochner.progress import track
+from bochner.rows import Array, Batch, Floats, MemoryRows, RowSource, Statistic, add_pair, compose, stack_rows
+from bochner.tables.encoding import EncodedTable, Encoding
+from bochner.tables.reader import Table
+from bochner.tables.survey import Survey
+
+__all__ = ["FileRows", "FileTable"]
+
+
+class FileTable(Table):
+    """A Parquet or CSV file that a model is trained on."""
+
+    def survey(
+        self, survey: Survey, first_group: int = 0, checkpoint: Callable[[int, Survey], None] | None = None
+    ) -> Survey:
+        """Complete a survey by one pass over the rows from a row group on.
+
+        Parameters
+        ----------
+        survey : Survey
+            The survey of the rows before; it is changed in place.
+        first_group : int, default=0
+            The row group to start at.
+        checkpoint : callable, default=None
+            Called with the number of the next row group and the survey so far, before each row group.
+
+        Returns
+        -------
+        Survey
+            The complete survey.
+        """
+        group = first_group
+        for chunk in track(self.chunks(first_group), "reading", self.n_chunks(first_group)):
+            if chunk.group > group and checkpoint is not None:
+                group = chunk.group
+                checkpoint(group, survey)
+            survey.add(self, chunk)
+        return survey
+
+    def rows(self, encoding: Encoding, n_rows: int, **resume: Any) -> "FileRows":
+        """Return the encoded rows as a source; `resume` has `first_group`, `initial` and `checkpoint` of `FileRows`."""
+        return FileRows(EncodedTable(self, encoding), n_rows, **resume)
+
+
+@dataclass(frozen=True)
+class FileRows(RowSource):
+    """Rows and targets of a Parquet or CSV file.
+
+    Parameters
+    ----------
+    table : EncodedTable
+        The file, and how its rows become numbers.
+    n_rows : int
+        Number of rows.
+    encode : callable, default=numpy.asarray
+        Checks and encodes a block of targets.
+    has_targets : bool, default=True
+        Whether targets are read.
+    first_group : int, default=0
+        The row group that `accumulate` starts at.
+    initial : statistic, default=None
+        The accumulated statistic of the row groups before.
+    checkpoint : callable, default=None
+        Called by `accumulate` with the number of the next row group and the statistic so far, before each row group.
+    """
+
+    table: EncodedTable
+    n_rows: int
+    encode: Callable[[Any], Array] = np.asarray
+    has_targets: bool = True
+    first_group: int = 0
+    initial: Any = None
+    checkpoint: Callable[[int, Any], None] | None = None
+    location = "file"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_rows, len(self.table.encoding.names)
+
+    @property
+    def dtype(self) -> Any:
+        return np.dtype(np.float32 if self.table.encoding.single else np.float64)
+
+    @property
+    def target_template(self) -> Any:
+        return np.empty(0)
+
+    def with_targets(self, encode: Callable[[Any], Array] | None) -> "FileRows":
+        return replace(self, encode=compose(self.encode, encode), has_targets=encode is not None)
+
+    def validate(self, estimator: Any, **options: Any) -> "FileRows":
+        MemoryRows(np.empty((1, self.shape[1]), self.dtype)).validate(estimator, **options)
+        return self
+
+    def select(self, rows: Any, with_rows: bool = True) -> Batch:
+        numbers = np.arange(*rows.indices(self.n_rows)) if isinstance(rows, slice) else np.asarray(rows, dtype=np.intp)
+        unique, inverse = np.unique(numbers, return_inverse=True)
+        parts = []
+        for start, batch in self._batches(0):
+            stop = start + batch.X.shape[0]
+            local = unique[(unique >= start) & (unique < stop)] - start
+            if len(local):
+                parts.append(batch.select(local))
+            if not len(unique) or stop > unique[-1]:
+                break
+        X, y = stack_rows([part.X for part in parts]), stack_rows([part.y for part in parts])
+        return Batch(X if with_rows else None, y).select(inverse)
+
+    def drop_zero_weights(self, weights: Floats) -> "FileRows":
+        return self  # every row of a file has weight 1
+
+    def collect_columns(self) -> tuple[Any, Floats | None]:
+        return self.select(slice(None), with_rows=False).y, None
+
+    def accumulate(
+        self,
+        part: Callable[[Any, Batch], Statistic | None],
+        arguments: Mapping[int, Any] | None = None,
+        description: str = "",
+        with_rows: bool = True,
+    ) -> Statistic | None:
+        total: Any = self.initial
+        group = self.first_group
+        chunks = self.table.batches(self.first_group)
+        for chunk, X in track(chunks, description, self.table.table.n_chunks(self.first_group)):
+            if chunk.group > group and self.checkpoint is not None:
+                group = chunk.group
+                self.checkpoint(group, total)
+            start = chunk.first_row if arguments is None else arguments[chunk.group]
+            total = add_pair(total, part(start, self._batch(chunk, X)))
+        result: Statistic | None = total
+        return result
+
+    def column_ranges(self) -> tuple[Array, Array]:
+        ranges = [MemoryRows(batch.X).column_ranges() for _, batch in self._batches(0)]
+        return np.min([low for low, _ in ranges], axis=0), np.max([high for _, high in ranges], axis=0)
+
+    def norm(self) -> float:
+        return float(np.linalg.norm([MemoryRows(batch.X).norm() for _, batch in self._batches(0)]))
+
+    def _batches(self, first_group: int) -> Any:
+        return ((chunk.first_row, self._batch(chunk, X)) for chunk, X in self.table.batches(first_group))
+
+    def _batch(self, chunk: Any, X: Array) -> Batch:
+        return Batch(X, self.encode(self.table.table.target_values(chunk)) if self.has_targets else None)
