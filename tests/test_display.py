@@ -17,7 +17,7 @@ def close_figures():
     plt.close("all")
 
 
-def test_kernel_errors_are_those_of_the_estimators(digits):
+def test_kernel_errors_of_estimators(digits):
     estimators = {"plain": FourierFeatures(weighting="uniform"), "stein": FourierFeatures()}
     display = KernelErrorDisplay.from_estimators(
         estimators, digits[::4], digits[1::4], n_frequencies=[8, 32], n_repeats=2
@@ -29,7 +29,7 @@ def test_kernel_errors_are_those_of_the_estimators(digits):
     assert estimators["stein"].n_frequencies == 256
 
 
-def test_kernel_error_plot_names_axes_and_methods():
+def test_kernel_error_plot_has_labels():
     display = KernelErrorDisplay([16, 32], {"one": [[0.2], [0.1]], "two": [[0.15], [0.05]]}).plot()
     assert display.ax_.get_ylabel() == "relative kernel error"
     assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["one", "two"]
@@ -37,13 +37,13 @@ def test_kernel_error_plot_names_axes_and_methods():
     assert "10 %" in [label.get_text() for label in display.ax_.get_yticklabels()]
 
 
-def test_lines_differ_without_colour():
+def test_lines_have_distinct_markers():
     errors = {str(i): [[0.1 * (i + 1)], [0.05 * (i + 1)]] for i in range(6)}
     lines = KernelErrorDisplay([2, 4], errors).plot().ax_.get_lines()
     assert len({line.get_marker() for line in lines if line.get_marker() not in ("", "None")}) == 6
 
 
-def test_weights_histogram_counts_every_frequency_and_marks_one_over_m(rng):
+def test_weights_histogram_counts_all_frequencies(rng):
     features = FourierFeatures(n_frequencies=40, random_state=0).fit(rng.normal(size=(100, 3)))
     ax = plt.figure().subplots()
     display = WeightsDisplay.from_estimator(features, ax=ax)
@@ -52,6 +52,6 @@ def test_weights_histogram_counts_every_frequency_and_marks_one_over_m(rng):
     assert ax.get_lines()[0].get_xdata()[0] == pytest.approx(1 / 40)
 
 
-def test_weights_of_an_unfitted_estimator_are_refused():
+def test_unfitted_estimator_is_rejected():
     with pytest.raises(NotFittedError):
         WeightsDisplay.from_estimator(FourierFeatures())

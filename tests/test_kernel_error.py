@@ -17,13 +17,13 @@ def full_matrix_error(features, X):
 
 
 def heavy_tailed(rng):
-    """Many near rows and a few far ones: squared errors spread over orders of magnitude."""
+    """Return rows with a few outliers, whose squared errors differ by orders of magnitude."""
     return rng.standard_t(2, size=(700, 5))
 
 
 @pytest.mark.parametrize("weighting", ["uniform", "stein", "matrix"])
 @pytest.mark.parametrize("kernel", ["gaussian", "laplacian"])
-def test_all_pairs_give_the_exact_error(rng, kernel, weighting):
+def test_error_over_all_pairs_is_exact(rng, kernel, weighting):
     X = rng.normal(size=(60, 3))
     features = FourierFeatures(kernel, sampler="mc", weighting=weighting, n_frequencies=20, random_state=0).fit(X)
     error, low, high = features.kernel_error(X)
@@ -31,10 +31,17 @@ def test_all_pairs_give_the_exact_error(rng, kernel, weighting):
     assert low == high == error
 
 
-@pytest.mark.parametrize("name", ["digits", "breast cancer", "diabetes", "heavy tails"])
-@pytest.mark.parametrize("weighting", ["uniform", "stein", "matrix"])
+FAST_CASES = [("heavy tails", "stein"), ("diabetes", "matrix")]
+CASES = [
+    pytest.param(name, weighting, marks=[] if (name, weighting) in FAST_CASES else pytest.mark.slow)
+    for name in ("digits", "breast cancer", "diabetes", "heavy tails")
+    for weighting in ("uniform", "stein", "matrix")
+]
+
+
+@pytest.mark.parametrize(("name", "weighting"), CASES)
 def test_interval_covers_the_full_matrix_error(name, weighting, digits, rng):
-    """A 95 % interval covers in 90 to 99 % of 400 draws; one that is off by a factor of two does not."""
+    """A 95 % interval covers the error in 90 to 99 % of 400 draws; an interval of the wrong width does not."""
     X = {
         "digits": lambda: digits,
         "breast cancer": lambda: StandardScaler().fit_transform(load_breast_cancer().data),
@@ -48,25 +55,25 @@ def test_interval_covers_the_full_matrix_error(name, weighting, digits, rng):
     assert 0.90 <= covered <= 0.99
 
 
-def test_confidence_widens_the_interval(digits):
+def test_larger_confidence_widens_the_interval(digits):
     features = FourierFeatures(n_frequencies=16, random_state=0).fit(digits)
     narrow, wide = (features.kernel_error(digits, n_pairs=500, confidence=c, random_state=0) for c in (0.5, 0.99))
     assert narrow.error == wide.error
     assert wide.low < narrow.low < narrow.high < wide.high
 
 
-def test_ard_float32_and_sparse(rng):
+def test_error_of_sparse_float32_rows_with_length_scales_per_column(rng):
     X = sparse.random_array((200, 4), density=0.5, rng=rng, format="csr", dtype=np.float32)
     features = FourierFeatures(length_scale=[1.0, 2.0, 3.0, 4.0], n_frequencies=16, random_state=0).fit(X)
     assert features.kernel_error(X).error == pytest.approx(full_matrix_error(features, X), rel=1e-4)
 
 
-def test_one_row():
+def test_error_of_a_single_row():
     features = FourierFeatures(n_frequencies=4, weighting=Stein(alphas=[1.0]), random_state=0).fit([[1.0, 2.0]])
     assert features.kernel_error([[0.0, 0.0]]).error == pytest.approx(1 - features.weights_.sum())
 
 
-def test_memory_is_bounded_whatever_the_number_of_rows(rng):
+def test_memory_does_not_grow_with_the_number_of_rows(rng):
     X = rng.normal(size=(500_000, 8))
     features = FourierFeatures(n_frequencies=256, random_state=0).fit(X[:3000])
     tracemalloc.start()
@@ -79,7 +86,7 @@ def test_memory_is_bounded_whatever_the_number_of_rows(rng):
 @pytest.mark.parametrize(
     "arguments", [{"n_pairs": 1}, {"n_pairs": 2.5}, {"confidence": 0.0}, {"confidence": 1.0}, {"confidence": "a"}]
 )
-def test_bad_arguments_are_named(arguments, rng):
+def test_invalid_arguments_are_rejected(arguments, rng):
     features = FourierFeatures(n_frequencies=2).fit(rng.normal(size=(5, 2)))
     with pytest.raises(ValueError, match=f"`{next(iter(arguments))}` must"):
         features.kernel_error(rng.normal(size=(5, 2)), **arguments)

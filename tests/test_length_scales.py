@@ -17,12 +17,12 @@ def test_median_distance_of_many_rows_is_close(rng):
     assert median_distance(X, rng) == pytest.approx(np.median(pdist(X)), rel=0.02)
 
 
-def test_entry_scale_is_scikit_learns_gamma_scale(rng):
+def test_entry_scale_equals_scikit_learn_gamma_scale(rng):
     X = rng.normal(loc=3.0, size=(50, 7))
     assert 1 / (2 * entry_scale(X, rng) ** 2) == pytest.approx(1 / (7 * X.var()), rel=1e-12)
 
 
-def test_entry_scale_of_float32_with_an_offset_keeps_its_digits(rng):
+def test_entry_scale_of_float32_with_offset_is_accurate(rng):
     X = (1000 + rng.normal(size=(10_000, 3))).astype(np.float32)
     assert entry_scale(X, rng) == pytest.approx(np.sqrt(1.5 * X.astype(np.float64).var()), rel=1e-9)
 
@@ -36,24 +36,24 @@ def test_sparse_equals_dense(rng, name):
 
 @pytest.mark.parametrize("name", LENGTH_SCALES)
 @pytest.mark.parametrize("value", [0.0, 5.0, 1e300, 0.1])
-def test_constant_data_have_length_scale_one(rng, name, value):
+def test_constant_data_has_length_scale_one(rng, name, value):
     assert LENGTH_SCALES[name](np.full((20, 3), value), rng) == 1.0
 
 
 @pytest.mark.parametrize("name", LENGTH_SCALES)
 @pytest.mark.parametrize("factor", [1e-200, 1e-30, 1e30, 1e300])
-def test_extreme_units_only_scale_the_length_scale(rng, name, factor):
+def test_length_scale_is_proportional_to_extreme_units(rng, name, factor):
     X = rng.normal(size=(50, 3))
     expected = factor * LENGTH_SCALES[name](X, np.random.default_rng(1))
     assert LENGTH_SCALES[name](factor * X, np.random.default_rng(1)) == pytest.approx(expected, rel=1e-12)
 
 
-def test_median_of_mostly_equal_rows_is_that_of_the_positive_distances(rng):
+def test_median_distance_ignores_equal_rows(rng):
     X = np.zeros((50, 1))
     X[:3] = [[1.0], [1.0], [3.0]]
     assert median_distance(X, rng) == 1.0
 
 
 @pytest.mark.parametrize("name", LENGTH_SCALES)
-def test_one_row_has_length_scale_one_or_its_own_spread(rng, name):
+def test_single_entry_has_length_scale_one(rng, name):
     assert LENGTH_SCALES[name](np.array([[2.0]]), rng) == 1.0

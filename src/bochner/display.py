@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Plots in scikit-learn's manner: a `Display` holds the data, `plot` draws it and keeps `ax_` and `figure_`."""
+"""Displays, as in scikit-learn: a display holds data, and its `plot` draws them and sets `ax_` and `figure_`."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
@@ -16,9 +16,9 @@ from bochner.rows import Floats
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["STYLES", "KernelErrorDisplay", "WeightsDisplay"]
+__all__ = ["STYLES", "KernelErrorDisplay", "RelevanceDisplay", "WeightsDisplay"]
 
-# Colours of rising lightness (they stay apart in grey), each with a marker and a dash of its own.
+# Colors of increasing lightness, which remain distinct in grayscale, each with its own marker and dash pattern.
 STYLES: tuple[dict[str, Any], ...] = (
     {"color": "#1b1b1b", "marker": "o", "linestyle": "-"},
     {"color": "#7a1f5c", "marker": "s", "linestyle": "--"},
@@ -30,7 +30,7 @@ STYLES: tuple[dict[str, Any], ...] = (
 
 
 class KernelErrorDisplay:
-    """Kernel error against the number of columns, for several methods.
+    """Plot of the kernel error against the number of columns, for several methods.
 
     Parameters
     ----------
@@ -53,9 +53,8 @@ class KernelErrorDisplay:
     >>> from sklearn.datasets import load_iris
     >>> from bochner import FourierFeatures, KernelErrorDisplay
     >>> X = load_iris().data
-    >>> display = KernelErrorDisplay.from_estimators(
-    ...     {"plain": FourierFeatures(weighting="uniform"), "stein": FourierFeatures()}, X, n_frequencies=[8, 32]
-    ... )
+    >>> estimators = {"uniform": FourierFeatures(weighting="uniform"), "stein": FourierFeatures()}
+    >>> display = KernelErrorDisplay.from_estimators(estimators, X, n_frequencies=[8, 32], n_repeats=2)
     >>> display.ax_.get_xlabel()
     'columns'
     """
@@ -76,24 +75,24 @@ class KernelErrorDisplay:
         random_state: int | np.random.RandomState | None = 0,
         ax: "Axes | None" = None,
     ) -> Self:
-        """Fit every estimator at every size, measure its kernel error, and plot.
+        """Fit every estimator at every size, estimate its kernel error, and plot the errors.
 
         Parameters
         ----------
         estimators : mapping from str to FourierFeatures
-            What to compare, by the name in the legend.
+            Estimators to compare, with their names in the legend.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows to fit on.
         X_test : {array-like, sparse matrix} of shape (n_test, n_features), default=None
-            Rows to measure the error on; None means `X`.
+            Rows to estimate the error on; None means `X`.
         n_frequencies : sequence of int, default=(16, 32, 64, 128, 256, 512)
-            Sizes.
+            Numbers of frequencies.
         n_repeats : int, default=4
-            Fits a size, with different seeds.
+            Number of fits per size, with different seeds.
         random_state : int, RandomState instance or None, default=0
-            Source of those seeds, which are the same for all estimators.
+            Determines the seeds, which are the same for all estimators.
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
+            Axes to draw on; None creates a new figure.
 
         Returns
         -------
@@ -114,14 +113,15 @@ class KernelErrorDisplay:
         return cls(2 * np.asarray(n_frequencies), errors).plot(ax=ax)
 
     def plot(self, ax: "Axes | None" = None, *, styles: Mapping[str, Mapping[str, Any]] | None = None) -> Self:
-        """Draw mean errors with a bar of one standard error, on logarithmic axes.
+        """Draw mean errors with bars of one standard error, on logarithmic axes.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
+            Axes to draw on; None creates a new figure.
         styles : mapping from str to mapping, default=None
-            Keywords of matplotlib's ``errorbar`` (color, marker, linestyle) for each method; None takes the library's.
+            Keyword arguments of matplotlib's ``errorbar`` (color, marker, linestyle) for each method; None means the
+            default styles.
 
         Returns
         -------
@@ -144,7 +144,7 @@ class KernelErrorDisplay:
 
 
 class WeightsDisplay:
-    """Histogram of the weights, with a line at the plain weight 1/M.
+    """Histogram of the weights of frequencies, with a line at the uniform weight 1/M.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class WeightsDisplay:
         estimator : FourierFeatures
             A fitted transformer.
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
+            Axes to draw on; None creates a new figure.
 
         Returns
         -------
@@ -197,7 +197,7 @@ class WeightsDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
+            Axes to draw on; None creates a new figure.
 
         Returns
         -------
@@ -218,7 +218,7 @@ class WeightsDisplay:
 
 
 class RelevanceDisplay:
-    """Bars of the columns' relevances, the largest on top, with a line where equal ones would end.
+    """Bar chart of the relevances of columns, the largest on top, with a line at equal relevance.
 
     Parameters
     ----------
@@ -254,18 +254,18 @@ class RelevanceDisplay:
     def from_estimator(
         cls, estimator: Any, *, names: Sequence[str] | None = None, n_columns: int = 20, ax: "Axes | None" = None
     ) -> Self:
-        """Plot the relevances of a fitted `FourierFeatures`, or of the features of a fitted model.
+        """Plot the relevances of a fitted `FourierFeatures`, or of the features of a fitted linear model.
 
         Parameters
         ----------
         estimator : FourierFeatures, FourierRidge, FourierRidgeClassifier or FourierSVC
             A fitted estimator.
         names : sequence of str, default=None
-            Names of the columns; None takes those that the estimator has seen, or numbers.
+            Names of the columns; None means the column names seen in `fit`, or numbers.
         n_columns : int, default=20
-            How many columns to show, the most relevant ones.
+            Number of columns to show, the most relevant ones.
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
+            Axes to draw on; None creates a new figure.
 
         Returns
         -------
@@ -277,7 +277,10 @@ class RelevanceDisplay:
         if names is None:
             names = getattr(estimator, "feature_names_in_", [f"column {j}" for j in range(len(relevance))])
         if len(names) != len(relevance):
-            raise ValueError(f"`names` has {len(names)} names and the estimator {len(relevance)} columns.")
+            raise ValueError(
+                f"`names` has {len(names)} names and the estimator has {len(relevance)} columns; give one name per "
+                f"column."
+            )
         return cls(relevance, names).plot(ax=ax, n_columns=n_columns)
 
     def plot(self, ax: "Axes | None" = None, *, n_columns: int = 20) -> Self:
@@ -286,9 +289,9 @@ class RelevanceDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None makes a new figure.
+            Axes to draw on; None creates a new figure.
         n_columns : int, default=20
-            How many columns to show, the most relevant ones.
+            Number of columns to show, the most relevant ones.
 
         Returns
         -------
@@ -313,20 +316,20 @@ class RelevanceDisplay:
 
 
 def _shortened(name: str) -> str:
-    """A label of bounded length; matplotlib would read what stands between dollars as a formula."""
+    """Return a label of bounded length, with dollar signs escaped, which matplotlib would read as a formula."""
     return (name if len(name) <= 28 else f"{name[:27]}…").replace("$", r"\$")
 
 
 def _axes(ax: "Axes | None") -> "Axes":
     if ax is not None:
         return ax
-    import matplotlib.pyplot as plt  # an extra, and slow to import: only who plots pays for it
+    import matplotlib.pyplot as plt  # deferred, because it is optional and slow to import
 
     return plt.subplots(layout="constrained")[1]
 
 
 def _label_decades(ax: "Axes") -> None:
-    """Error ticks at 1, 2 and 5 of each decade, at 1 alone where there are many, written as percentages."""
+    """Put ticks at 1, 2 and 5 of each decade, or at 1 only if there are many decades, and label them as percentages."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     low, high = ax.get_ylim()

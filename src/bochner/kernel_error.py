@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How good an approximate kernel is: the relative Frobenius error, estimated from pairs of rows."""
+"""Relative Frobenius error of an approximate kernel matrix, estimated from pairs of rows."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from bochner.rows import Floats, Indices, Rows, pair_blocks, sample_pairs, to_de
 
 __all__ = ["KernelError", "estimate_kernel_error", "sampled_error"]
 
-DIAGONAL_ROWS = 10_000  # in more rows the diagonal is next to nothing
+DIAGONAL_ROWS = 10_000  # with more rows the diagonal has a negligible share, and a sample of it is sufficient
 
 
 class KernelError(NamedTuple):
@@ -21,9 +21,9 @@ class KernelError(NamedTuple):
     Attributes
     ----------
     error : float
-        The estimate; exact when every pair of rows was looked at.
+        The estimate; exact if all pairs of rows were used.
     low, high : float
-        Ends of the confidence interval; both equal `error` when it is exact.
+        Ends of the confidence interval; both equal `error` if it is exact.
 
     Examples
     --------
@@ -50,38 +50,38 @@ def estimate_kernel_error(
     rng: np.random.Generator,
     width: int = 1,
 ) -> KernelError:
-    r"""Estimate :math:`|K - \hat K|_F / |K|_F` over all pairs of the n rows of X from `n_pairs` of them.
+    r"""Estimate :math:`|K - \hat K|_F / |K|_F` over all pairs of the n rows of X from a sample of pairs.
 
-    The means of the squared error a and of the squared kernel b are taken over independent pairs of different rows,
-    and the mean c of the squared error on the diagonal, where :math:`k = 1`, over their rows, so that
+    Let a and b be the means of the squared error and of the squared kernel over independent pairs of distinct rows, and
+    c the mean squared error on the diagonal, where :math:`k = 1`. The squared relative error is estimated by
 
-    .. math:: \theta = \frac{(n - 1) a + c}{(n - 1) b + 1}
+    .. math:: \theta = \frac{(n - 1) a + c}{(n - 1) b + 1}.
 
-    estimates the squared error, with the standard error that linearising the ratio gives. The interval is symmetric
-    for :math:`\log\theta`. It is too narrow when a handful of the sampled pairs make up the whole error or the whole
-    kernel, as at very short length scales: there, more pairs are needed.
+    Its standard error follows from a linearization of the ratio, and the interval is symmetric for
+    :math:`\log\theta`. The interval is too narrow if a few of the sampled pairs dominate the error or the kernel, as
+    with very short length scales. Then use more pairs.
 
     Parameters
     ----------
     similarity : callable
-        The approximate kernel of the pairs of rows of two arrays: shape (n,) of two arrays (n, n_features).
+        Approximate kernel values of pairs. It takes two arrays of shape (n, n_features) and returns shape (n,).
     kernel : Kernel
-        A shape at unit length scale.
-    X : rows of shape (n_samples, n_features)
-        The data in units of the length scale.
+        A kernel at unit length scale.
+    X : Rows of shape (n_samples, n_features)
+        The data divided by the length scale.
     n_pairs : int
-        Number of pairs; all pairs are taken when there are no more.
+        Number of pairs. All pairs are used if there are no more than that.
     confidence : float
         Probability that the interval covers the error.
     rng : numpy.random.Generator
-        Chooses the pairs.
+        Random numbers that select the pairs.
     width : int, default=1
-        Number of columns that `similarity` makes of a row, so that those fit into a block too.
+        Number of columns that `similarity` computes per row, which bounds the number of rows per block.
 
     Returns
     -------
     KernelError
-        The estimate and its interval.
+        The estimate and its confidence interval.
     """
     n_rows = X.shape[0]
     first, second = sample_pairs(n_rows, n_pairs, rng) if n_rows > 1 else (np.zeros(1, dtype=np.intp),) * 2
@@ -92,13 +92,13 @@ def estimate_kernel_error(
         approximate[pairs] = similarity(x, y)
     squared_errors, squared_values = np.square(exact - approximate), np.square(exact)
     others = n_rows - 1
-    every_pair = len(first) >= others * n_rows // 2
-    on_diagonal = np.arange(n_rows) if every_pair or n_rows <= DIAGONAL_ROWS else first[:DIAGONAL_ROWS]
-    diagonal = _diagonal_error(similarity, X, on_diagonal, width)
+    is_exact = len(first) >= others * n_rows // 2
+    diagonal_rows = np.arange(n_rows) if is_exact or n_rows <= DIAGONAL_ROWS else first[:DIAGONAL_ROWS]
+    diagonal = _diagonal_error(similarity, X, diagonal_rows, width)
     norm = others * squared_values.mean() + 1.0
     ratio = (others * squared_errors.mean() + diagonal) / norm
     error = float(np.sqrt(ratio))
-    if ratio == 0.0 or every_pair:
+    if ratio == 0.0 or is_exact:
         return KernelError(error, error, error)
     influence = others / norm * (squared_errors - ratio * squared_values)
     relative_deviation = influence.std(ddof=1) / np.sqrt(len(first)) / ratio
@@ -107,32 +107,48 @@ def estimate_kernel_error(
 
 
 def _diagonal_error(similarity: Callable[[Floats, Floats], Floats], X: Rows, rows: Indices, width: int) -> float:
-    """Mean squared error of the approximate kernel of a row with itself, which is exactly 1."""
+    """Return the mean squared error of the approximate kernel of a row with itself, where the exact value is 1."""
     total = 0.0
-    for _, some, _ in pair_blocks(X, rows, rows, width):
-        x = to_dense(some)
+    for _, block, _ in pair_blocks(X, rows, rows, width):
+        x = to_dense(block)
         total += float(np.square(1.0 - similarity(x, x)).sum())
     return total / len(rows)
 
 
 def sampled_error(exact: Floats, approximate: Floats, weights: Floats, n_rows: int) -> float:
-    r"""The relative Frobenius error over `n_rows` rows, from kernel matrices of a few of them.
+    r"""Estimate the relative Frobenius error over `n_rows` rows from kernel matrices of a sample of rows.
 
-    A small matrix has the larger share of its norm on the diagonal: its means on and off the diagonal are put
-    together in the proportions of the large one, as in `estimate_kernel_error`. `weights` say how much each row counts.
+    The diagonal has a larger share in a small matrix. So the means on and off the diagonal are combined in the
+    proportions of the large matrix, as in `estimate_kernel_error`.
+
+    Parameters
+    ----------
+    exact : ndarray of shape (n_sampled, n_sampled)
+        Exact kernel matrix of the sample.
+    approximate : ndarray of shape (n_sampled, n_sampled)
+        Approximate kernel matrix of the sample.
+    weights : ndarray of shape (n_sampled,)
+        Sample weights.
+    n_rows : int
+        Number of rows that the error refers to.
+
+    Returns
+    -------
+    float
+        The relative Frobenius error.
 
     Examples
     --------
     >>> import numpy as np
     >>> from bochner.kernel_error import sampled_error
-    >>> sampled_error(np.ones((2, 2)), np.array([[1.0, 0.9], [0.9, 1.0]]), np.ones(2), 2**20).__round__(6)
+    >>> round(sampled_error(np.ones((2, 2)), np.array([[1.0, 0.9], [0.9, 1.0]]), np.ones(2), 2**20), 6)
     0.1
     """
     shares = weights / weights.sum()
-    of_pairs = max(1.0 - float(shares @ shares), np.finfo(float).eps)
+    pair_share = max(1.0 - float(shares @ shares), np.finfo(float).eps)
     means = []
     for squares in (np.square(exact - approximate), np.square(exact)):
         diagonal = float(shares @ np.diagonal(squares))
         others = float(shares @ squares @ shares) - float(np.square(shares) @ np.diagonal(squares))
-        means.append((n_rows - 1) * others / of_pairs + diagonal)
+        means.append((n_rows - 1) * others / pair_share + diagonal)
     return float(np.sqrt(means[0] / means[1]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Length scales from data: the unit of distance that a kernel's shape is measured in."""
+"""Length scales computed from the rows alone: heuristics for the unit of distance of a kernel."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,13 +20,25 @@ from bochner.rows import (
 
 __all__ = ["LENGTH_SCALES", "entry_scale", "median_distance"]
 
-N_PAIRS = 20_000  # the median of so many distances is known to about one percent
+N_PAIRS = 20_000  # the median of this many distances has a standard error of about one percent
 
 
 def median_distance(X: Any, rng: np.random.Generator, weights: Floats | None = None) -> float:
-    """Median Euclidean distance of sampled pairs of rows that differ; 1 when all rows are equal.
+    """Return the median Euclidean distance of sampled pairs of distinct rows.
 
-    `weights` say how many times each row counts.
+    Parameters
+    ----------
+    X : rows of shape (n_samples, n_features)
+        The data.
+    rng : numpy.random.Generator
+        Random numbers that select the pairs.
+    weights : ndarray of shape (n_samples,), default=None
+        Sample weights; None means 1 for every row.
+
+    Returns
+    -------
+    float
+        The median distance; 1 if all rows are equal.
 
     Examples
     --------
@@ -35,36 +47,48 @@ def median_distance(X: Any, rng: np.random.Generator, weights: Floats | None = N
     >>> median_distance(np.array([[0.0], [1.0], [3.0]]), np.random.default_rng(0))
     2.0
     """
-    top = float(max_abs(X).max())
-    if top == 0.0:
+    magnitude = float(max_abs(X).max())
+    if magnitude == 0.0:
         return 1.0
-    rows = ScaledRows(X, top, weights)  # in units of the largest entry the squares neither overflow nor vanish
+    rows = ScaledRows(X, magnitude, weights)  # relative to the largest entry, squares neither overflow nor underflow
     first, second, pair_weights = draw_pairs(rows, N_PAIRS, rng)
     distances = np.empty(len(first))
     for pairs, x, y in pair_blocks(rows, first, second, least=1024 if is_sparse(X) else 16):
         differences = x - y
-        if is_sparse(differences):  # most are zero, and stay unwritten
+        if is_sparse(differences):
             distances[pairs] = np.sqrt(differences.multiply(differences).sum(axis=1))
         else:
             distances[pairs] = np.linalg.norm(differences, axis=1)
-    apart = distances > 0.0
-    return top * _weighted_median(distances[apart], pair_weights[apart]) if apart.any() else 1.0
+    distinct = distances > 0.0
+    return magnitude * _weighted_median(distances[distinct], pair_weights[distinct]) if distinct.any() else 1.0
 
 
 def _weighted_median(values: Floats, weights: Floats) -> float:
-    """The middle of the values, each repeated as often as its weight says; between the two middle ones their mean."""
+    """Return the weighted median; if half of the total weight lies on each side of two values, return their mean."""
     order = np.argsort(values)
     totals = np.cumsum(weights[order])
-    # Sums of fractional weights are rounded: a total within rounding of the half is the half.
+    # Sums of fractional weights are rounded, so that a total close to the half counts as the half.
     half, slack = totals[-1] / 2, 1e-12 * totals[-1]
     low, high = np.searchsorted(totals, [half - slack, half + slack])
     return float(values[order[low]] + values[order[high]]) / 2
 
 
 def entry_scale(X: Any, rng: np.random.Generator, weights: Floats | None = None) -> float:
-    """sqrt(n_features * X.var() / 2), which is scikit-learn's ``gamma="scale"``; 1 when X is constant.
+    """Return ``sqrt(n_features * X.var() / 2)``, which is equivalent to scikit-learn's ``gamma="scale"``.
 
-    `weights` say how many times each row counts.
+    Parameters
+    ----------
+    X : rows of shape (n_samples, n_features)
+        The data.
+    rng : numpy.random.Generator
+        Not used; all entries of X contribute.
+    weights : ndarray of shape (n_samples,), default=None
+        Sample weights; None means 1 for every row.
+
+    Returns
+    -------
+    float
+        The length scale; 1 if all entries of X are equal.
 
     Examples
     --------
@@ -73,44 +97,45 @@ def entry_scale(X: Any, rng: np.random.Generator, weights: Floats | None = None)
     >>> entry_scale(np.array([[0.0, 2.0], [0.0, 2.0]]), np.random.default_rng(0))
     1.0
     """
-    del rng  # every entry counts
-    top = float(max_abs(X).max())
-    if top == 0.0:
+    del rng
+    magnitude = float(max_abs(X).max())
+    if magnitude == 0.0:
         return 1.0
     size = sum_over_rows(_n_entries, X, weights)
-    mean = sum_over_rows(partial(_entry_sum, top), X, weights) / size
-    squares = sum_over_rows(partial(_entry_squares, top, mean), X, weights)
-    # Below the rounding of the mean a constant X would look like a varying one.
+    mean = sum_over_rows(partial(_entry_sum, magnitude), X, weights) / size
+    squares = sum_over_rows(partial(_entry_squares, magnitude, mean), X, weights)
+    # The mean is rounded, so that the computed variance of constant entries is tiny instead of zero.
     variance = squares / size if squares > 1e-28 * size else 0.0
-    return top * float(np.sqrt(X.shape[1] * variance / 2)) if variance > 0.0 else 1.0
+    return magnitude * float(np.sqrt(X.shape[1] * variance / 2)) if variance > 0.0 else 1.0
 
 
 def _n_entries(X: Any, weights: Floats | None) -> float:
+    """Return the number of entries, rows counted with their weights."""
     return float((X.shape[0] if weights is None else weights.sum()) * X.shape[1])
 
 
-def _entry_sum(top: float, X: Any, weights: Floats | None) -> float:
-    """The sum of all entries, in units of `top`."""
-    rows, shares = _entries(X, weights, top)
+def _entry_sum(magnitude: float, X: Any, weights: Floats | None) -> float:
+    """Return the sum of all entries, divided by `magnitude`."""
+    rows, row_weights = _stored_entries(X, weights, magnitude)
     blocks = row_blocks(rows.shape[0], 8 * rows.shape[1])
-    return sum((float(shares[block] @ rows[block].sum(axis=1)) for block in blocks), 0.0)
+    return sum((float(row_weights[block] @ rows[block].sum(axis=1)) for block in blocks), 0.0)
 
 
-def _entry_squares(top: float, mean: float, X: Any, weights: Floats | None) -> float:
-    """The sum of the squared differences of all entries from `mean`, in units of `top`."""
-    rows, shares = _entries(X, weights, top)
+def _entry_squares(magnitude: float, mean: float, X: Any, weights: Floats | None) -> float:
+    """Return the sum of squared differences from `mean` over all entries, which are divided by `magnitude`."""
+    rows, row_weights = _stored_entries(X, weights, magnitude)
     blocks = row_blocks(rows.shape[0], 8 * rows.shape[1])
-    squares = sum(float(shares[block] @ np.square(rows[block] - mean).sum(axis=1)) for block in blocks)
-    stored = float(shares.sum()) * rows.shape[1]
-    return float(squares + (_n_entries(X, weights) - stored) * mean**2)  # zeros that a sparse matrix does not store
+    squares = sum(float(row_weights[block] @ np.square(rows[block] - mean).sum(axis=1)) for block in blocks)
+    n_stored = float(row_weights.sum()) * rows.shape[1]
+    return float(squares + (_n_entries(X, weights) - n_stored) * mean**2)  # a sparse matrix does not store zeros
 
 
-def _entries(X: Any, weights: Floats | None, top: float) -> tuple[ScaledRows, Floats]:
-    """The entries that are stored, in units of `top`, and how many times each row of them counts."""
-    counts = np.ones(X.shape[0]) if weights is None else weights
+def _stored_entries(X: Any, weights: Floats | None, magnitude: float) -> tuple[ScaledRows, Floats]:
+    """Return the stored entries divided by `magnitude`, and their weights; each one of a sparse matrix is a row."""
+    row_weights = np.ones(X.shape[0]) if weights is None else weights
     if is_sparse(X):
-        return ScaledRows(X.data[:, None], top), np.repeat(counts, np.diff(X.indptr))
-    return ScaledRows(X, top), counts
+        return ScaledRows(X.data[:, None], magnitude), np.repeat(row_weights, np.diff(X.indptr))
+    return ScaledRows(X, magnitude), row_weights
 
 
 LENGTH_SCALES: dict[str, Callable[[Any, np.random.Generator, Floats | None], float]] = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How many features are enough: the smallest size whose error stays below a tolerance."""
+"""Smallest number of features whose kernel error stays below a tolerance."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -10,27 +10,27 @@ from scipy.special import ndtri
 __all__ = ["OutOfReachError", "Suggestion", "smallest_size"]
 
 FIRST_SIZE = 16
-LARGEST_STEP = 4.0  # beyond the largest size tried: further, a straight line is no guide
-OTHER_ROWS = 0.03  # by which the error of other rows differs: seen on six data sets, of 2,000 rows each
-ATTEMPTS = 5
-CLOSE = 1.1  # a size that has passed this near to the crossing is the answer
+LARGEST_STEP = 4.0  # the extrapolation of log error against log size is unreliable beyond this factor
+NEW_ROW_DEVIATION = 0.03  # relative difference of the error on new rows, measured on six data sets with 2,000 rows each
+MAX_ATTEMPTS = 5
+CLOSE_ENOUGH = 1.1  # a size with a small enough error is accepted within this factor of the estimated smallest size
 
 
 class OutOfReachError(ValueError):
-    """No size that is tried is enough."""
+    """No size up to the largest one reaches the tolerance."""
 
 
 class Suggestion(NamedTuple):
-    """How many features reach a tolerance.
+    """Number of features that reaches a tolerance.
 
     Attributes
     ----------
     n_frequencies : int
         Number of frequencies.
     n_components : int or None
-        Number of columns of ``weighting="matrix"``; None for the other weightings.
+        Number of columns for ``weighting="matrix"``; None for the other weightings.
     error : float
-        The kernel error to expect.
+        Expected kernel error.
 
     Examples
     --------
@@ -52,35 +52,41 @@ def smallest_size(
     n_divisions: int = 3,
     unit: str = "frequencies",
 ) -> tuple[int, float]:
-    r"""The smallest size whose error stays below the tolerance with the given confidence.
+    r"""Find the smallest size whose error stays below the tolerance with the given confidence.
 
-    Sizes are tried along a line through the last two errors, log error against log size, until one is below the
-    tolerance. Where the line crosses it, a few divisions of the rows with two draws of the features each show the mean
-    :math:`m` of its logarithm, how far it varies with the draw, :math:`s`, and how well the mean is known, :math:`e`.
-    The size is moved along the line to where :math:`m + z \sqrt{s^2 + e^2 + 0.03^2}` meets the tolerance, and tried
-    again, until a size has passed that is close to the crossing; the last term is for other rows than these.
+    Sizes are tried along a line through the last two errors, log error against log size, until one error is below the
+    tolerance. At the crossing, a few splits of the rows with two draws of the features each give the mean log error
+    :math:`m`, its standard deviation between draws :math:`s` and the standard error of the mean :math:`e`. The size
+    moves along the line until :math:`m + z \sqrt{s^2 + e^2 + 0.03^2}` equals the logarithm of the tolerance, where the
+    last term is the variation on new rows. This is repeated until a size passes that is close to the crossing.
 
     Parameters
     ----------
     error_at : callable
-        The error at a size, given the numbers of a division of the rows and of a draw of the features.
+        Function of a size, the number of a split of the rows and the number of a draw of the features. It returns the
+        error.
     tolerance : float
-        The largest error that is accepted.
+        Largest acceptable error.
     largest : int
-        The largest size to try.
+        Largest size to try.
     confidence : float, default=0.95
         Probability that the error of another draw is below the tolerance.
     n_divisions : int, default=3
-        Divisions of the rows to try.
+        Number of splits of the rows.
     unit : str, default="frequencies"
-        What a size is a number of, for the sentence when the largest is not enough.
+        What is counted by a size, for the error message.
 
     Returns
     -------
     size : int
         The size.
     error : float
-        The error to expect at it.
+        Expected error at that size.
+
+    Raises
+    ------
+    OutOfReachError
+        If the largest size does not reach the tolerance.
 
     Examples
     --------
@@ -89,25 +95,25 @@ def smallest_size(
     >>> size
     106
     """
-    spread = float(ndtri(confidence))
+    quantile = float(ndtri(confidence))
 
-    def floored(size: int, division: int, draw: int) -> float:
-        return max(error_at(size, division, draw), 1e-3 * tolerance)  # rounding errors have no slope
+    def floored_error(size: int, division: int, draw: int) -> float:
+        return max(error_at(size, division, draw), 1e-3 * tolerance)  # rounding errors would give a slope of zero
 
-    size, slope = _crossing(floored, tolerance, largest, unit)
+    size, slope = _crossing(floored_error, tolerance, largest, unit)
     passed: dict[int, float] = {}
-    for _ in range(ATTEMPTS):
-        mean, deviation = _trials(floored, size, n_divisions)
-        excess = mean + spread * deviation - np.log(tolerance)
-        moved = int(np.clip(np.ceil(size * np.exp(-excess / slope) - 1e-9), 1, 2 * largest))
+    for _ in range(MAX_ATTEMPTS):
+        mean, deviation = _log_error_statistics(floored_error, size, n_divisions)
+        excess = mean + quantile * deviation - np.log(tolerance)
+        next_size = int(np.clip(np.ceil(size * np.exp(-excess / slope) - 1e-9), 1, 2 * largest))
         if excess <= 1e-9:
             passed[size] = float(np.exp(mean))
-            if moved * CLOSE >= size - 1:
+            if next_size * CLOSE_ENOUGH >= size - 1:
                 break
-        elif moved > largest:
-            raise _out_of_reach(moved, tolerance, largest, unit)
-        # A size that has passed is an upper end, whatever the line says.
-        size = min([moved if excess <= 0.0 else max(moved, size + 1), *passed])
+        elif next_size > largest:
+            raise _out_of_reach(next_size, tolerance, largest, unit)
+        # A size that has passed is an upper bound.
+        size = min([next_size if excess <= 0.0 else max(next_size, size + 1), *passed])
         if size in passed:
             break
     if not passed:
@@ -115,20 +121,22 @@ def smallest_size(
     return min(passed.items())
 
 
-def _trials(error_at: Callable[[int, int, int], float], size: int, n_divisions: int) -> tuple[float, float]:
-    """Mean of the log errors at a size, and the standard deviation of one of another draw from it."""
+def _log_error_statistics(
+    error_at: Callable[[int, int, int], float], size: int, n_divisions: int
+) -> tuple[float, float]:
+    """Return the mean of the log errors at a size, and the standard deviation of the log error of a new draw."""
     logs = np.log([[error_at(size, 1 + i, j) for j in range(2)] for i in range(n_divisions)])
-    between_draws = np.square(logs[:, 0] - logs[:, 1]).mean() / 2.0
-    of_the_mean = logs.mean(axis=1).var(ddof=1) / n_divisions
-    return float(logs.mean()), float(np.sqrt(between_draws + of_the_mean + OTHER_ROWS**2))
+    draw_variance = np.square(logs[:, 0] - logs[:, 1]).mean() / 2.0
+    mean_variance = logs.mean(axis=1).var(ddof=1) / n_divisions
+    return float(logs.mean()), float(np.sqrt(draw_variance + mean_variance + NEW_ROW_DEVIATION**2))
 
 
 def _crossing(
     error_at: Callable[[int, int, int], float], tolerance: float, largest: int, unit: str
 ) -> tuple[int, float]:
-    """About where the error crosses the tolerance, and the slope of log error against log size there."""
+    """Return about where the error crosses the tolerance, and the slope of log error against log size there."""
     tried: dict[int, float] = {}
-    for size in _guesses(tried, tolerance):
+    for size in _sizes_to_try(tried, tolerance):
         if size > largest:
             raise _out_of_reach(size, tolerance, largest, unit)
         tried[size] = error_at(size, 0, 0)
@@ -139,8 +147,8 @@ def _crossing(
     return int(np.clip(np.ceil(crossing), above + 1, below)), slope
 
 
-def _guesses(tried: dict[int, float], tolerance: float) -> Iterator[int]:
-    """Sizes to try until the tolerance lies between two of them; `tried` grows meanwhile."""
+def _sizes_to_try(tried: dict[int, float], tolerance: float) -> Iterator[int]:
+    """Yield sizes until the tolerance lies between two errors; the caller adds the error of each size to `tried`."""
     yield FIRST_SIZE
     yield FIRST_SIZE // 2 if tried[FIRST_SIZE] <= tolerance else 2 * FIRST_SIZE
     while min(tried) > 1 and max(tried.values()) <= tolerance:
@@ -153,7 +161,7 @@ def _guesses(tried: dict[int, float], tolerance: float) -> Iterator[int]:
 
 
 def _bracket(tried: dict[int, float], tolerance: float) -> tuple[int | None, int, float]:
-    """The largest size that fails, if any does, the smallest beyond it that does not, and the slope between them."""
+    """Return the largest size that fails, if any, the next larger size, which passes, and the slope between them."""
     failing = [size for size in tried if tried[size] > tolerance]
     if not failing:
         small, large = sorted(tried)[:2]
@@ -164,13 +172,13 @@ def _bracket(tried: dict[int, float], tolerance: float) -> tuple[int | None, int
 
 
 def _slope(tried: dict[int, float], small: int, large: int) -> float:
-    """Slope of log error against log size; chance may hide it, so that it is kept between -1/4 and -4."""
+    """Return the slope of log error against log size, clipped to [-4, -1/4] because single errors are noisy."""
     slope = np.log(tried[large] / tried[small]) / np.log(large / small)
     return float(np.clip(slope, -4.0, -0.25))
 
 
 def _out_of_reach(size: int, tolerance: float, largest: int, unit: str) -> OutOfReachError:
     return OutOfReachError(
-        f"An error of {tolerance:g} takes about {size} {unit}, and more than {largest} are not tried on these rows; "
-        f"give a larger `tolerance` or `length_scale`, a smoother `kernel`, or another `weighting`."
+        f"An error of {tolerance:g} needs about {size} {unit}, but at most {largest} are tried on these rows; use a "
+        f"larger `tolerance` or `length_scale`, a smoother `kernel`, or another `weighting`."
     )
