@@ -3,236 +3,219 @@
 
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from typer.core import TyperCommand
 
-from bochner.cli.console import app, check_output, check_plots, error_messages, report_console
-from bochner.experiments import datasets, formats
-from bochner.experiments.comparison import Comparison, check, measure
-from bochner.experiments.comparison_page import terminal_tables, write_comparison
-from bochner.experiments.report import Summary, terminal_table, write_page
-from bochner.experiments.reproduction import PAGE, Reproduction
-from bochner.experiments.run import KernelRow, Plan, run_kernel_study
+from bochner.cli.console import app, check_output, check_plots, comma_separated, error_messages, report_console
+from bochner.experiments import datasets, formats, paper
+from bochner.experiments.pages import write_atomically
+from bochner.experiments.report import PAGE, Report
+from bochner.experiments.run import Plan, check_comparison
 from bochner.experiments.store import Store
-from bochner.experiments.studies import ALL, BANDWIDTH, COMPARISON, DEMO, STUDIES, KernelStudy, Study, quick
-from bochner.progress import track
+from bochner.experiments.studies import COMPARISON, DEMO, Study
+from bochner.progress import progress_bar
 
+N_DEMO_SEEDS, N_SEEDS = len(DEMO.seeds), len(COMPARISON.seeds)
 DataFolder = Annotated[
     Path | None,
-    typer.Option("--data", help="A folder with the data sets; without, they are downloaded.", envvar="BOCHNER_DATA"),
+    typer.Option("--data", help="A folder with the data sets; missing ones are downloaded.", envvar="BOCHNER_DATA"),
 ]
+Page = Annotated[Path, typer.Option("--output", help="The page to write.")]
+Seeds = Annotated[int, typer.Option(min=1, help="Repetitions of each fit.")]
 
 
 @app.command()
-def demo(
-    output: Annotated[Path, typer.Option(help="The page to write.")] = Path("bochner-demo.html"),
-    seeds: Annotated[int, typer.Option(min=1, help="Repetitions of every fit.")] = len(DEMO.seeds),
-    data: Annotated[
-        Path | None, typer.Option(help="A table of yours (.csv, .parquet, .npz) instead of the bundled digits.")
-    ] = None,
-) -> None:
-    """Compare samplers and weightings with Nystroem at equal width: a table here, and one page with the plots."""
-    console = report_console()
+def demo(output: Page = Path("bochner-demo.html"), seeds: Seeds = N_DEMO_SEEDS) -> None:
+    """Compare samplers, weightings and Nystroem on the bundled digits: a table here, and a page with plots."""
+    console = report_console(width=120)
     with error_messages():
         check_plots()
         check_output(output)
-        chosen = datasets.digits() if data is None else _own_table(data, console)
-        study = replace(DEMO, seeds=tuple(range(seeds)))
-        summary = Summary(study, chosen, _run(study, chosen, console))
-        write_page(summary, output)
-    console.print(terminal_table(summary))
-    console.print(summary.verdict())
-    console.print(f"Plots, seeds and versions: {output}", soft_wrap=True)
+        # Without targets: training linear models would take most of the time.
+        digits = replace(datasets.load("digits"), y_train=None, y_test=None, task=None)
+        report = _compare(replace(DEMO, seeds=tuple(range(seeds))), digits, output)
+    report.show(console)
+    console.print(f"The page: {output}", soft_wrap=True, highlight=False)
 
 
-class _ManyValues(TyperCommand):
-    """A command with options that take several values: ``--datasets cpu adult``."""
-
-    options = ("--datasets", "--widths")
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        spread: list[str] = []
-        many = ""
-        prefixes = tuple(f"{option}=" for option in self.options)
-        args = [part for word in args for part in (word.split("=", 1) if word.startswith(prefixes) else [word])]
-        for word, following in zip(args, [*args, "--"][1:], strict=True):
-            if word in self.options and not following.startswith("-"):
-                many = word
-            elif many and not word.startswith("-") and (many == "--datasets" or word.isdecimal()):
-                spread += [many, word]
-            else:
-                many = ""
-                spread.append(word)
-        return list(super().parse_args(ctx, spread))
-
-
-@app.command(cls=_ManyValues)
+@app.command()
 def compare(
     data: Annotated[
         str, typer.Argument(help=f"A table (.csv, .parquet, .npz), or one of {', '.join(datasets.NAMES)}.")
     ],
-    target: Annotated[str | None, typer.Option(help="A column of the table to predict, too.")] = None,
+    target: Annotated[str | None, typer.Option(help="A column of the table to predict as well.")] = None,
     folder: DataFolder = None,
     widths: Annotated[
-        list[int] | None, typer.Option(help="Numbers of columns to compare at; without, 64 and 256.")
+        list[str] | None,
+        typer.Option(help="Numbers of columns to compare at, separated by commas; 64,256 by default.", metavar="N,..."),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Repetitions of every fit.")] = len(COMPARISON.seeds),
-    output: Annotated[Path, typer.Option(help="The page to write.")] = Path("bochner-comparison.html"),
+    seeds: Seeds = N_SEEDS,
+    output: Page = Path("bochner-comparison.html"),
 ) -> None:
-    """Find what to use on your data: Fourier features and Nystroem at equal width, their errors, times and a sentence.
+    """Recommend features for your data: Fourier features and Nystroem at equal width, their errors and times.
 
-    Fits run one after the other, because their times are shown: minutes, or many where there are many columns.
+    Fits run one at a time because their times are reported. It takes minutes, or longer for large widths.
     """
     console = report_console(width=120)
     with error_messages():
         check_plots()
         check_output(output, Path(data))
-        chosen = _named_or_own(data, target, folder, console)
-        study = replace(COMPARISON, widths=tuple(sorted(set(widths or COMPARISON.widths))), seeds=tuple(range(seeds)))
-        check(study, chosen)
-        rows = list(track(measure(study, chosen), "fitting", study.n_measurements))
-        comparison = Comparison(study, chosen, rows)
-        write_comparison(comparison, output)
-    for table in terminal_tables(comparison):
-        console.print(table)
-    console.print(" ".join(comparison.recommendation()), markup=False, highlight=False)
-    console.print(f"Plots, seeds and versions: {output}", soft_wrap=True)
+        sizes = _sizes(widths) or COMPARISON.n_frequencies
+        split = _named_or_own(data, target, folder, console)
+        report = _compare(replace(COMPARISON, n_frequencies=sizes, seeds=tuple(range(seeds))), split, output)
+    report.show(console)
+    console.print(f"The page: {output}", soft_wrap=True, highlight=False)
 
 
-@app.command(cls=_ManyValues)
+@app.command()
 def reproduce(
     targets: Annotated[
         list[str] | None,
-        typer.Argument(help=f"Any of {', '.join(STUDIES)}, or all (the default).", metavar="TARGET"),
+        typer.Argument(help=f"Any of {', '.join(paper.STUDIES)}, or all (the default).", metavar="TARGET"),
     ] = None,
-    chosen: Annotated[
+    names: Annotated[
         list[str] | None,
-        typer.Option("--datasets", help=f"One or more of {', '.join(datasets.NAMES)}; without, the paper's."),
+        typer.Option(
+            "--datasets",
+            help=f"Data sets, separated by commas: {', '.join(datasets.NAMES)}; those of the paper by default.",
+            metavar="NAME,...",
+        ),
     ] = None,
     data: DataFolder = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Repetitions of every fit; without, 5 (of figure4 20; quick 3).")
+        int | None, typer.Option(min=1, help="Repetitions of each fit; 5 by default (20 for figure4, 3 with --quick).")
     ] = None,
-    fast: Annotated[
-        bool, typer.Option("--quick", help="The bundled digits (or --datasets), few repetitions: a minute or two.")
+    quick: Annotated[
+        bool, typer.Option("--quick", help="The bundled digits (or --datasets) and few repetitions: a minute or two.")
     ] = False,
     output: Annotated[Path, typer.Option(help="The folder for the rows, the page and the figures.")] = Path(
         "bochner-results"
     ),
 ) -> None:
-    """Run the experiments of the paper: Table 2 and Figures 1 to 4, ours beside theirs, as one page.
+    """Run the experiments of the paper: Table 2 and Figures 1 to 4, our results beside the paper's, as one page.
 
-    Every finished fit is stored; a run that was stopped goes on where it was when the same command is given again. The
-    page shows what was asked for; fits are shared by all pages made in a folder.
+    Each finished fit is stored. Run the same command again to resume a stopped run. The page shows the requested
+    studies; all runs with the same output folder share their fits.
     """
     console = report_console(width=150)
     with error_messages():
         check_plots()
-        studies = _studies(targets or ["all"], fast, seeds)
+        studies = _studies(targets or ["all"], quick, seeds)
         if output.exists() and not output.is_dir():
             raise ValueError(f"--output {output} is a file; give the name of a folder.")
         needed = [name for name in datasets.NAMES if any(name in study.datasets for study in studies)]
-        splits = _splits(chosen or needed, data, console, asked_for=chosen is not None)
-        output.mkdir(parents=True, exist_ok=True)
-        plan = Plan(studies, splits, quick(BANDWIDTH, BANDWIDTH.seeds) if fast else BANDWIDTH)
+        chosen = comma_separated(names)
+        splits = _load(chosen or (["digits"] if quick else needed), data, console, required=bool(chosen))
+        tuning = paper.quick(paper.BANDWIDTH, paper.BANDWIDTH.seeds) if quick else paper.BANDWIDTH
+        plan = Plan(studies, splits, tuning)
         unused = set(splits) - {name for study in studies for name in plan.datasets(study)}
         if unused:
-            console.print(f"Not used: what was asked for does not need {', '.join(sorted(unused))}.", highlight=False)
+            console.print(f"Not used by these studies: {', '.join(sorted(unused))}.", highlight=False)
+        output.mkdir(parents=True, exist_ok=True)
         with Store.open(output / "rows.csv") as store:
-            n_stored, n_all = plan.progress(store)
-            console.print(
-                f"{n_all:,} fits, {n_stored:,} of them stored in {store.path}.", soft_wrap=True, highlight=False
-            )
-            _run_plan(plan, store, console)
-            reproduction = Reproduction(plan, store.rows, shlex.join(["bochner", *sys.argv[1:]]))
-            reproduction.write(output)
-    reproduction.show(console)
+            n_stored, n_fits = plan.progress(store)
+            message = f"{n_fits:,} fits, of which {n_stored:,} are stored in {store.path}."
+            console.print(message, soft_wrap=True, highlight=False)
+            _run_stored(plan, store)
+            report = Report(plan, store.rows, _command())
+            report.write(output, report.page(paper.TITLE, paper.LEAD, paper.NOTES))
+    report.show(console)
     console.print(f"The page: {output / PAGE}", soft_wrap=True, highlight=False)
 
 
-def _own_table(path: Path, console: Console, target: str | None = None, *, most: int = 2000) -> datasets.Split:
-    y = None
-    if target is None:
-        X, left_out = formats.read_table(path)
-    else:
-        X, y, left_out = formats.read_labelled_table(path, target)
-    if left_out:
-        console.print(f"Left out of {path.name}, not numbers: {', '.join(left_out)}", markup=False)
-    return datasets.split(path.name, X, y, most=most)
+def _compare(study: Study, split: datasets.Split, output: Path) -> Report:
+    """Run a comparison on a data set and write its page."""
+    check_comparison(study, split)
+    plan, store = Plan([study], {split.name: split}), Store()
+    _run(plan, store)
+    report = Report(plan, store.rows, _command())
+    page = report.page(f"Which features to use on {split.name}?", "Features that approximate the Gaussian kernel.")
+    write_atomically(output, page.html())
+    return report
+
+
+def _sizes(widths: list[str] | None) -> tuple[int, ...]:
+    """Return the values of M for the option --widths."""
+    values = comma_separated(widths)
+    for value in values:
+        if not value.isdecimal() or int(value) < 2 or int(value) % 2:
+            raise ValueError(f"--widths {value} is not an even number of at least 2; each frequency makes two columns.")
+    return tuple(sorted({int(value) // 2 for value in values}))
 
 
 def _named_or_own(data: str, target: str | None, folder: Path | None, console: Console) -> datasets.Split:
-    """The data set of that name, or all rows of the table in that file."""
+    """Return the data set of that name, or the table in that file."""
     if data in datasets.NAMES:
         if target is not None:
-            raise ValueError(f"--target {target} is for a table of yours; {data} has its own target, so leave it out.")
-        return _splits([data], folder, console, asked_for=True)[data]
-    if not Path(data).suffix:
+            raise ValueError(f"--target {target} is only for a table; the data set {data} has its own target.")
+        return _load([data], folder, console, required=True)[data]
+    path = Path(data)
+    if not path.suffix:
         raise ValueError(f"{data} is neither a table (.csv, .parquet, .npz) nor one of {', '.join(datasets.NAMES)}.")
-    return _own_table(Path(data), console, target, most=ALL)
+    X, y, left_out = formats.read_table(path, target)
+    if left_out:
+        console.print(f"Columns of {path.name} that are not numeric and not used: {', '.join(left_out)}", markup=False)
+    return datasets.split(path.name, X, y)
 
 
-def _run(study: KernelStudy, data: datasets.Split, console: Console) -> list[KernelRow]:
-    return list(track(run_kernel_study(study, data), "fitting", study.n_fits))
-
-
-def _studies(targets: list[str], fast: bool, seeds: int | None) -> list[Study]:
-    """The studies of the given names, in the paper's order."""
-    unknown = [name for name in targets if name not in STUDIES and name != "all"]
+def _studies(targets: list[str], quick: bool, seeds: int | None) -> list[Study]:
+    """Return the studies of the given names in the order of the paper."""
+    unknown = [name for name in targets if name not in paper.STUDIES and name != "all"]
     if unknown:
-        raise ValueError(f"{unknown[0]} is not one of {', '.join(STUDIES)} or all.")
-    wanted = [study for study in STUDIES.values() if "all" in targets or study.name in targets]
-    if fast:
-        wanted = [quick(study) for study in wanted]
-    return wanted if seeds is None else [replace(study, seeds=tuple(range(seeds))) for study in wanted]
+        raise ValueError(f"{unknown[0]} is not one of {', '.join(paper.STUDIES)} or all.")
+    studies = [study for study in paper.STUDIES.values() if "all" in targets or study.name in targets]
+    if quick:
+        studies = [paper.quick(study) for study in studies]
+    return studies if seeds is None else [replace(study, seeds=tuple(range(seeds))) for study in studies]
 
 
-def _splits(
-    names: Iterable[str], folder: Path | None, console: Console, *, asked_for: bool
-) -> dict[str, datasets.Split]:
-    """The data sets; those that are not to be had are named and left out, unless they were asked for."""
-    names, splits = list(dict.fromkeys(names)), {}
+def _load(names: Sequence[str], folder: Path | None, console: Console, *, required: bool) -> dict[str, datasets.Split]:
+    """Load data sets; those that are not available are reported and left out, unless they are required."""
     unknown = [name for name in names if name not in datasets.NAMES]
     if unknown:
         raise ValueError(f"--datasets {unknown[0]} is not one of {', '.join(datasets.NAMES)}.")
-    for name in names:
+    splits = {}
+    for name in dict.fromkeys(names):
         try:
-            splits[name] = datasets.load(name, folder, track)
-        except (ValueError, OSError) as wrong:
-            if asked_for:
+            splits[name] = datasets.load(name, folder)
+        except (ValueError, OSError) as error:
+            if required:
                 raise
-            console.print(f"Left out: {wrong}", markup=False, highlight=False)
-        else:
-            if splits[name].reduced:
-                console.print(
-                    f"Reduced: {name} has only {splits[name].reduced}; it cannot stand for the paper's.",
-                    markup=False,
-                    highlight=False,
-                )
+            console.print(f"Left out: {error}", markup=False, highlight=False)
+            continue
+        if splits[name].reduced:
+            message = f"Reduced: {name} has only {splits[name].reduced}; its results are not comparable with the paper."
+            console.print(message, markup=False, highlight=False)
     if not splits:
-        raise ValueError("None of the data sets is here; give a folder that has them with --data, or try --quick.")
+        raise ValueError("None of the data sets is available; give a folder that has them with --data, or use --quick.")
     return splits
 
 
-def _run_plan(plan: Plan, store: Store, console: Console) -> None:
-    """Run what is not stored yet, with a bar."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("fitting", total=plan.total_cost())
-        try:
-            for cost in plan.run(store):
-                progress.advance(task, cost)
-        except (KeyboardInterrupt, BrokenProcessPool) as wrong:
-            progress.stop()
-            broken = isinstance(wrong, BrokenProcessPool)
-            why = "A worker was killed, perhaps for want of memory" if broken else "Stopped"
-            typer.echo(f"\n{why}. {len(store.rows):,} fits are stored; the same command goes on with them.", err=True)
-            raise typer.Exit(1 if broken else 130) from None
+def _run(plan: Plan, store: Store) -> None:
+    """Run the trials that are not stored, with a progress bar in a terminal."""
+    n_stored, n_fits = plan.progress(store)
+    with progress_bar("fitting", n_fits) as advance:
+        advance(n_stored)
+        for n_finished in plan.run(store):
+            advance(n_finished)
+
+
+def _run_stored(plan: Plan, store: Store) -> None:
+    """Run the trials; when they are interrupted, report how to resume."""
+    try:
+        _run(plan, store)
+    except (KeyboardInterrupt, BrokenProcessPool) as error:
+        broken = isinstance(error, BrokenProcessPool)
+        reason = "A worker process was killed, perhaps for lack of memory" if broken else "Stopped"
+        typer.echo(f"\n{reason}. {len(store.rows):,} fits are stored; run the same command to resume.", err=True)
+        raise typer.Exit(1 if broken else 130) from None
+
+
+def _command() -> str:
+    return shlex.join(["bochner", *sys.argv[1:]])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Data sets: the paper's, from files or the web, the bundled digits, or a table of the user's; standardised and split.
+"""Data sets: those of the paper from files or the web, the bundled digits, or a table; standardized and split.
 
-A source reads files into parts: one pair of rows and targets, or two if the files come split. The table `SETS` says
-what a set of the paper's is like, which files it comes in and where to get it.
+A source reads files into parts: one pair of rows and targets, or two pairs if the files are split already. `SETS` holds
+the size of each data set of the paper, the files it is published in, and how to download them.
 """
 
 import os
@@ -14,40 +14,40 @@ from typing import Literal
 from warnings import catch_warnings
 
 import numpy as np
-from sklearn.datasets import fetch_covtype, fetch_openml, get_data_home, load_digits
+from sklearn.datasets import fetch_covtype, fetch_file, fetch_openml, get_data_home, load_digits
 from sklearn.preprocessing import StandardScaler
 
 from bochner.experiments import formats
-from bochner.experiments.downloads import Track, fetch, untracked
 from bochner.rows import Array, Floats, Indices
-from bochner.table_models.models import MOST_WHOLE_NUMBERS
+from bochner.table_models.training import MOST_WHOLE_NUMBERS
 from bochner.tables.survey import MAX_CLASSES
 
-__all__ = ["NAMES", "Split", "digits", "load", "split"]
+__all__ = ["NAMES", "Split", "load", "split"]
 
 Task = Literal["regression", "classification"]
 Part = tuple[Array, Array]  # rows and their targets
 Divide = Callable[[int], tuple[Indices, Indices]]  # the number of rows to training and test rows
+RETRY_SECONDS = 1  # between attempts to download a file
 
 
 @dataclass(frozen=True)
 class Split:
-    """Rows to fit on and rows to measure on, in units of the training rows' standard deviations.
+    """Training and test rows, standardized by the training rows.
 
     Attributes
     ----------
     name : str
-        What to call the data. A set of the paper's that is not complete never has the paper's bare name.
+        The title of the data. An incomplete data set of the paper never has the bare name of the paper.
     X_train, X_test : ndarray of shape (n_rows, n_columns)
         The rows.
     y_train, y_test : ndarray of shape (n_rows,) or None
         The targets: numbers, or integer labels.
     task : {"regression", "classification"} or None
-        What the targets are.
+        The kind of targets.
     paper : str
-        The paper's name of the data set that this one stands for.
+        The paper's name of the data set.
     reduced : str
-        What there is of the paper's data; empty if it is complete.
+        How much of the paper's data there is; empty if it is complete.
     """
 
     name: str
@@ -59,107 +59,104 @@ class Split:
     paper: str = ""
     reduced: str = ""
 
+    @property
+    def targets(self) -> tuple[Array, Array]:
+        """The targets of the training and the test rows."""
+        if self.y_train is None or self.y_test is None:
+            raise ValueError(f"{self.name} has no targets to predict.")
+        return self.y_train, self.y_test
+
 
 @dataclass(frozen=True)
 class Source:
-    """Files that hold a data set: the names that each may have, packed or not, and what reads them all into parts."""
+    """Files that together hold a data set, and the function that reads them into parts."""
 
-    files: tuple[tuple[str, ...], ...]
+    files: tuple[str, ...]
     read: Callable[..., list[Part]]
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set of the paper's: its size, its task, and where it comes from, the best source first."""
+    """A data set of the paper: its size, its task and where it comes from, the most complete source first."""
 
     n_train: int
     n_test: int
     n_columns: int
     task: Task
     divide: Divide
-    download: Callable[[Path, Track], list[Part]]
+    download: Callable[[Path], list[Part]]
     sources: tuple[Source, ...]
     transform: Callable[[Array], Array] = np.asarray
 
     def targets(self, y: Array) -> Array:
-        """The targets as the paper has them."""
+        """Return the targets as the paper uses them."""
         return self.transform(y).astype(np.float64 if self.task == "regression" else np.int64)
 
     def reduction(self, n_train: int, n_test: int, n_columns: int) -> str:
-        """What there is of the paper's data; nothing if it is all."""
+        """Return how much of the paper's data there is; empty if it is complete."""
         n_rows, n_all = n_train + n_test, self.n_train + self.n_test
         rows = f"{n_rows:,} of {n_all:,} rows" if n_rows != n_all else f"{n_train:,} of {self.n_train:,} training rows"
-        differs = n_train != self.n_train or n_test < self.n_test  # more test rows take nothing from the paper's
+        incomplete = n_train != self.n_train or n_test < self.n_test  # more test rows are no reduction
         columns = f"{n_columns} of {self.n_columns} columns"
-        return ", ".join([rows] * differs + [columns] * (n_columns != self.n_columns))
-
-    @property
-    def file_names(self) -> str:
-        """The files that are looked for."""
-        return ", ".join(" with ".join(map(" or ".join, source.files)) for source in self.sources)
+        return ", ".join([rows] * incomplete + [columns] * (n_columns != self.n_columns))
 
 
-def digits() -> Split:
-    """scikit-learn's bundled digits: 1,797 images of 64 pixels.
+def split(name: str, X: Floats, y: Array | None = None) -> Split:
+    """Split the rows of X into two random halves, standardized; the halves do not depend on a seed.
 
     Examples
     --------
-    >>> from bochner.experiments.datasets import digits
-    >>> digits().X_train.shape
-    (899, 64)
+    >>> import numpy as np
+    >>> from bochner.experiments.datasets import split
+    >>> halves = split("numbers", np.arange(10.0)[:, None], np.arange(10) % 2 * 1.0)
+    >>> halves.X_train.shape, halves.X_test.shape, halves.task
+    ((5, 1), (5, 1), 'classification')
     """
-    return split("digits", np.asarray(load_digits().data))
-
-
-def split(name: str, X: Floats, y: Array | None = None, *, most: int = 2000) -> Split:
-    """Two random halves of X, each of at most `most` rows, standardised; which rows does not depend on a seed."""
     if len(X) < 4:
-        raise ValueError(f"{name} has {len(X)} rows; at least 4 are needed to fit on some and measure on others.")
-    order = np.random.default_rng(0).permutation(len(X))
-    train, test = (half[:most] for half in np.array_split(order, 2))
-    halves = _standardised(X[train], X[test])
+        raise ValueError(f"{name} has {len(X)} rows; at least 4 are needed for training and test rows.")
+    train, test = np.array_split(np.random.default_rng(0).permutation(len(X)), 2)
+    halves = _standardized(X[train], X[test])
     if y is None:
         return Split(name, *halves)
-    task, y = _recognised(name, y)
+    task, y = _recognized(name, y)
     return Split(name, *halves, y[train], y[test], task)
 
 
-def _recognised(name: str, y: Array) -> tuple[Task, Array]:
-    """What a table's target is, by the rule of `bochner fit`, and its values: numbers, or integer labels."""
+def _recognized(name: str, y: Array) -> tuple[Task, Array]:
+    """Return the task of a target by the rule of `bochner fit`, and its values: numbers, or integer labels."""
     values, labels = np.unique(y, return_inverse=True)
     if len(values) == 1:
-        raise ValueError(f"The target of {name} has one value only, {values[0]}: there is nothing to learn.")
+        raise ValueError(f"All targets of {name} are equal to {values[0]}; choose another --target.")
     is_text = y.dtype.kind != "f"
     if is_text and len(values) > MAX_CLASSES:
         raise ValueError(
-            f"The target of {name} holds text with {len(values)} different values; at most {MAX_CLASSES} can be told "
-            f"apart: give another --target, or make numbers of it."
+            f"The target of {name} is text with {len(values)} different values, more than the {MAX_CLASSES} classes "
+            f"that are supported; choose another --target, or encode it as numbers."
         )
     if is_text or (len(values) <= MOST_WHOLE_NUMBERS and bool((values == np.round(values)).all())):
         return "classification", labels
     return "regression", y
 
 
-def load(name: str, data_home: str | os.PathLike[str] | None = None, track: Track = untracked) -> Split:
-    """A data set of the paper's, or the digits, with targets.
+def load(name: str, data_home: str | os.PathLike[str] | None = None) -> Split:
+    """Load a data set of the paper, or the digits, with targets.
 
-    The target of census is the logarithm of the price. The paper does not say; the relative error of the prices
-    themselves is that of a few expensive houses.
+    The target of census is the logarithm of the price. The paper does not name its target; the relative error of the
+    prices themselves depends on a few expensive houses.
 
     Parameters
     ----------
     name : str
         One of `NAMES`.
     data_home : path, default=None
-        A folder with the set's files; None means the folder in the environment variable ``BOCHNER_DATA``, if any.
-        What is not in it is taken from ``bochner`` in scikit-learn's data folder, and downloaded into that if need be.
-    track : callable, default=untracked
-        Shows how far a download is, see `bochner.experiments.downloads.fetch`.
+        A folder with the files of the data set; None means the folder in the environment variable ``BOCHNER_DATA``, if
+        it is set. Files that are not there are looked for in ``bochner`` in scikit-learn's data folder, and downloaded
+        into it if necessary.
 
     Returns
     -------
     Split
-        Standardised rows and targets, in the paper's training and test parts as far as they are known.
+        Standardized rows and targets, in the training and test parts of the paper as far as they are known.
 
     Examples
     --------
@@ -172,25 +169,24 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None, track: Trac
         raise ValueError(f"There is no data set {name!r}; the names are {', '.join(NAMES)}.")
     if name == "digits":
         (X_train, y_train), (X_test, y_test) = _divided([load_digits(return_X_y=True)], partial(_at_random, 3))
-        return Split(name, *_standardised(X_train, X_test), y_train, y_test, "classification")
-    described = SETS[name]
-    (X_train, y_train), (X_test, y_test) = _divided(_parts(name, data_home, track), described.divide)
-    reduced = described.reduction(len(y_train), len(y_test), X_train.shape[1])
+        return Split(name, *_standardized(X_train, X_test), y_train, y_test, "classification")
+    dataset = SETS[name]
+    (X_train, y_train), (X_test, y_test) = _divided(_parts(name, data_home), dataset.divide)
+    reduced = dataset.reduction(len(y_train), len(y_test), X_train.shape[1])
     _check_rows(name, X_train, y_train, X_test, y_test)
-    y_train, y_test = described.targets(y_train), described.targets(y_test)
-    _check_targets(name, described.task, y_train, y_test)
+    y_train, y_test = dataset.targets(y_train), dataset.targets(y_test)
+    _check_targets(name, dataset.task, y_train, y_test)
     title = f"{name} ({reduced})" if reduced else name
-    return Split(title, *_standardised(X_train, X_test), y_train, y_test, described.task, name, reduced)
+    return Split(title, *_standardized(X_train, X_test), y_train, y_test, dataset.task, name, reduced)
 
 
 def _check_rows(name: str, X_train: Array, y_train: Array, X_test: Array, y_test: Array) -> None:
-    """Refuse what nothing can be learned from."""
     if not (len(y_train) and len(y_test)):
-        raise ValueError(f"The data set {name} has too few rows here to fit on some and measure on others.")
+        raise ValueError(f"The file of the data set {name} has too few rows for training and test rows.")
     if X_train.shape[1] != X_test.shape[1]:
         raise ValueError(
-            f"The data set {name} has {X_train.shape[1]} columns to train on and {X_test.shape[1]} to test on here; "
-            f"its files do not belong together."
+            f"The data set {name} has {X_train.shape[1]} columns in its training rows and {X_test.shape[1]} in its "
+            f"test rows; check that its files belong together."
         )
     _check_finite(name, X_train, y_train, X_test, y_test)
 
@@ -198,20 +194,20 @@ def _check_rows(name: str, X_train: Array, y_train: Array, X_test: Array, y_test
 def _check_targets(name: str, task: Task, y_train: Array, y_test: Array) -> None:
     _check_finite(name, y_train, y_test)
     if task == "classification" and len(np.unique(y_train)) < 2:
-        raise ValueError(f"The data set {name} has a single class here; two are needed to tell them apart.")
+        raise ValueError(f"The training rows of the data set {name} have a single class; at least two are needed.")
 
 
 def _check_finite(name: str, *arrays: Array) -> None:
     if not all(np.isfinite(array).all() for array in arrays):
-        raise ValueError(f"The data set {name} has missing or infinite values here; fill or drop them in its file.")
+        raise ValueError(f"The data set {name} has missing or infinite values; impute or drop them in its file.")
 
 
-def _standardised(X_train: Array, X_test: Array) -> tuple[Floats, Floats]:
+def _standardized(X_train: Array, X_test: Array) -> tuple[Floats, Floats]:
     scaler = StandardScaler(copy=False)
     return scaler.fit_transform(X_train.astype(np.float64)), scaler.transform(X_test.astype(np.float64))
 
 
-# How rows are divided into training and test rows.
+# Rules that divide rows into training and test rows.
 
 
 def _divided(parts: list[Part], divide: Divide) -> tuple[Part, Part]:
@@ -223,49 +219,51 @@ def _divided(parts: list[Part], divide: Divide) -> tuple[Part, Part]:
 
 
 def _at_random(n_folds: int, n_rows: int) -> tuple[Indices, Indices]:
-    """All but one of so many folds, and the last."""
+    """Return all but the last of random folds, and the last fold."""
     order = np.random.default_rng(0).permutation(n_rows)
     n_train = n_rows * (n_folds - 1) // n_folds
     return order[:n_train], order[n_train:]
 
 
 def _by_residue(n_rows: int) -> tuple[Indices, Indices]:
-    """Rahimi and Recht's rule: the row's number modulo ten is 0, 1, ..., 7 in turn, or 9; 8 is for validation."""
+    """Return the split of Rahimi and Recht: row numbers modulo 10 from 0 to 7, and 9; 8 is for validation."""
     return np.concatenate([np.arange(residue, n_rows, 10) for residue in range(8)]), np.arange(9, n_rows, 10)
 
 
 def _by_order(n_train: int, n_test: int, n_rows: int) -> tuple[Indices, Indices]:
-    """The first rows and the last ones if all are there."""
+    """Return the first and the last rows of a complete data set, else a random split."""
     rows = np.arange(n_rows)
     return (rows[:n_train], rows[n_train:]) if n_rows == n_train + n_test else _at_random(5, n_rows)
 
 
-# What reads the files of a source into parts.
+# Functions that read the files of a source into parts.
 
 
 def _arrays(path: Path) -> list[Part]:
-    arrays = {name.replace("_", ""): array for name, array in formats.read_arrays(path).items()}
+    arrays = {name.lower().replace("_", ""): array for name, array in formats.read_arrays(path).items()}
     for ends in (("train", "test"), ("",)):
         if all(f"{letter}{end}" in arrays for letter in "xy" for end in ends):
             return [_part(path, arrays[f"x{end}"], arrays[f"y{end}"]) for end in ends]
-    raise ValueError(f"{path} holds {', '.join(arrays)}; it must hold X_train, y_train, X_test, y_test, or X and y.")
+    raise ValueError(f"{path} has {', '.join(arrays)}; it needs X_train, y_train, X_test and y_test, or X and y.")
 
 
 def _part(path: Path, X: Array, y: Array) -> Part:
-    """Rows and targets; MATLAB files may have the rows side by side, and images are rows of pixels."""
+    """Return rows and targets; MATLAB files may hold one row per column, and images become rows of pixels."""
     if X.ndim > 1 and len(X) != y.size == X.shape[-1]:
         X = X.T
     if X.ndim < 2 or len(X) != y.size or {X.dtype.kind, y.dtype.kind} - set("biuf"):
-        raise ValueError(f"{path} has rows of shape {X.shape} for targets of shape {y.shape}; these do not match.")
+        raise ValueError(f"{path} has rows of shape {X.shape} and targets of shape {y.shape}, which do not match.")
     return X.reshape(y.size, -1), y.ravel()
 
 
-def _target_first(*paths: Path) -> list[Part]:
-    return [(table[:, 1:], table[:, 0]) for table in map(formats.read_numbers, paths)]
+def _target_first(path: Path) -> list[Part]:
+    table = formats.read_text(path)
+    return [(table[:, 1:], table[:, 0])]
 
 
-def _target_last(*paths: Path) -> list[Part]:
-    return [(table[:, :-1], table[:, -1]) for table in map(formats.read_numbers, paths)]
+def _target_last(path: Path) -> list[Part]:
+    table = formats.read_text(path)
+    return [(table[:, :-1], table[:, -1])]
 
 
 def _svmlight(n_columns: int, *paths: Path) -> list[Part]:
@@ -278,108 +276,101 @@ def _idx(*paths: Path) -> list[Part]:
 
 
 def _cpu_act(path: Path) -> list[Part]:
-    return _cpu(formats.read_numbers(path))
+    return _cpu(formats.read_arff(path))
 
 
 def _cpu(table: Floats) -> list[Part]:
-    """OpenML's cpu_act: Rahimi and Recht's rows, their target less one."""
+    """Return the rows of cpu_act from OpenML, and the targets of Rahimi and Recht, which are larger by one."""
     return [(table[:, :-1], table[:, -1] + 1.0)]
 
 
 def _house_files(path_16h: Path, path_8l: Path) -> list[Part]:
-    return _houses(formats.read_numbers(path_16h), formats.read_numbers(path_8l))
+    return _houses(formats.read_arff(path_16h), formats.read_arff(path_8l))
 
 
 def _houses(house_16h: Floats, house_8l: Floats) -> list[Part]:
-    """The houses with a price, and the distinct columns of the two tables, which hold the same houses."""
+    """Return the houses with a price and the distinct columns of two tables of the same houses."""
     price = house_16h[:, -1]
     if not np.array_equal(price, house_8l[:, -1]):
-        raise ValueError("house_16H and house_8L do not have the same prices in the same order; get both from OpenML.")
+        raise ValueError("house_16H and house_8L have different prices; download both files from OpenML.")
     columns = np.hstack([house_16h[:, :-1], house_8l[:, :-1]])
     _, first = np.unique(columns, axis=1, return_index=True)
     return [(columns[:, np.sort(first)][price > 0], price[price > 0])]
 
 
-def _parts(name: str, data_home: str | os.PathLike[str] | None, track: Track) -> list[Part]:
-    """A set from the first of: the given folder, the folder of downloads, the web."""
-    described = SETS[name]
+def _parts(name: str, data_home: str | os.PathLike[str] | None) -> list[Part]:
+    """Read a data set from the given folder or the folder of downloads, or download it."""
+    dataset = SETS[name]
     given = data_home or os.environ.get("BOCHNER_DATA")
     if given and not Path(given).is_dir():
-        wrong = "is a file" if Path(given).is_file() else "does not exist"
-        raise ValueError(f"The data folder {given} {wrong}; give one with files of the data sets with --data.")
-    if given and (parts := _find(described, Path(given))):
-        return parts
+        problem = "is a file" if Path(given).is_file() else "does not exist"
+        raise ValueError(f"The data folder {given} {problem}; give a folder with files of the data sets.")
     cache = Path(get_data_home()) / "bochner"
-    if parts := _find(described, cache):
-        return parts
+    folders = [*([Path(given)] if given else []), cache]
+    for folder in folders:
+        if parts := _find(dataset, folder):
+            return parts
     try:
-        return described.download(cache, track)
+        with catch_warnings(action="ignore"):  # about failed attempts; the last failure is an error
+            return dataset.download(cache)
     except (ValueError, OSError) as error:
-        folders = f"{given}, {cache}" if given else cache
+        files = ", or ".join(" with ".join(source.files) for source in dataset.sources)
         raise ValueError(
-            f"The data set {name} is not in {folders}, looked for as {described.file_names} (packed or not), and the "
-            f"download failed: {str(error).strip('<>')}"
+            f"The data set {name} is not in {' or '.join(map(str, folders))} (as {files}), and the download failed: "
+            f"{str(error).strip('<>')}"
         ) from error
 
 
-def _find(described: DataSet, folder: Path) -> list[Part] | None:
-    for source in described.sources:
-        paths = [path for names in source.files if (path := _first_file(folder, names))]
-        if len(paths) == len(source.files):
+def _find(dataset: DataSet, folder: Path) -> list[Part] | None:
+    for source in dataset.sources:
+        paths = [folder / file for file in source.files]
+        if all(path.is_file() for path in paths):
             return source.read(*paths)
     return None
 
 
-def _first_file(folder: Path, names: tuple[str, ...]) -> Path | None:
-    paths = (folder / f"{name}{packing}" for name in names for packing in ("", *formats.PACKINGS))
-    return next((path for path in paths if path.is_file()), None)
+# Functions that download a data set.
 
 
-# What gets a set from the web.
-
-
-def _from_urls(name: str, cache: Path, track: Track) -> list[Part]:
-    """Download a set's files; those that do not hold the whole set are not kept."""
-    described = SETS[name]
-    paths = [fetch(url, cache / url.rpartition("/")[2], sha256, track) for url, sha256 in URLS[name].items()]
+def _from_urls(name: str, cache: Path) -> list[Part]:
+    """Download the files of a data set; damaged files are deleted, so that they are downloaded again."""
+    cache.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for url, sha256 in URLS[name].items():
+        file = url.rpartition("/")[2]
+        try:
+            paths.append(fetch_file(url, cache, file, sha256, delay=RETRY_SECONDS))
+        except OSError as error:
+            raise OSError(f"{url}: {str(error).strip('<>')}") from error
     try:
-        parts = _find(described, cache) or []
-        shape = sum(len(y) for _, y in parts), parts[0][0].shape[1]
-        if shape != (described.n_train + described.n_test, described.n_columns):
-            sentence = (
-                f"{' and '.join(URLS[name])} gave {shape[0]:,} rows of {shape[1]} columns, not the data set {name}."
-            )
-            raise formats.DamagedError(sentence)
-    except formats.DamagedError:
+        return _find(SETS[name], cache) or []
+    except formats.DamagedFileError:
         for path in paths:
-            path.unlink(missing_ok=True)
+            path.unlink()
         raise
-    return parts
 
 
 def _openml(data_id: int, cache: Path) -> Floats:
-    """A table of OpenML's, the target last."""
-    with catch_warnings(action="ignore"):  # of attempts that failed; the last failure is an error
-        X, y = fetch_openml(data_id=data_id, data_home=cache, as_frame=False, parser="liac-arff", return_X_y=True)
+    """Return a table of OpenML with the target in the last column."""
+    X, y = fetch_openml(data_id=data_id, data_home=cache, as_frame=False, parser="liac-arff", return_X_y=True)
     return np.column_stack([X, y]).astype(np.float64)
 
 
-def _download_cpu(cache: Path, track: Track) -> list[Part]:
+def _download_cpu(cache: Path) -> list[Part]:
     return _cpu(_openml(197, cache))
 
 
-def _download_census(cache: Path, track: Track) -> list[Part]:
+def _download_census(cache: Path) -> list[Part]:
     return _houses(_openml(574, cache), _openml(218, cache))
 
 
-def _download_covtype(cache: Path, track: Track) -> list[Part]:
-    with catch_warnings(action="ignore"):  # as above
-        return [fetch_covtype(data_home=cache, return_X_y=True)]
+def _download_covtype(cache: Path) -> list[Part]:
+    return [fetch_covtype(data_home=cache, return_X_y=True)]
 
 
 MNIST = "https://storage.googleapis.com/cvdf-datasets/mnist/"
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/"
-URLS: dict[str, dict[str, str | None]] = {  # with the files' SHA-256 sums where they are known
+URLS: dict[str, dict[str, str | None]] = {  # with SHA-256 checksums where they are known
     "years": {"https://archive.ics.uci.edu/ml/machine-learning-databases/00203/YearPredictionMSD.txt.zip": None},
     "adult": {f"{LIBSVM}binary/a9a": None, f"{LIBSVM}binary/a9a.t": None},
     "mnist": {
@@ -392,7 +383,7 @@ URLS: dict[str, dict[str, str | None]] = {  # with the files' SHA-256 sums where
 
 
 def _log(price: Array) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):  # what is not finite is reported later
+    with np.errstate(divide="ignore", invalid="ignore"):  # non-finite targets are reported later
         return np.log(price.astype(np.float64))
 
 
@@ -400,10 +391,9 @@ def _second_class(y: Array) -> Array:
     return np.asarray(y == 2)
 
 
-def _ending(stem: str, *endings: str) -> tuple[str, ...]:
-    return tuple(stem + ending for ending in endings)
-
-
+IDX_FILES = tuple(
+    f"{stem}-{kind}-idx{n_axes}-ubyte" for stem in ("train", "t10k") for kind, n_axes in (("images", 3), ("labels", 1))
+)
 SETS = {
     "cpu": DataSet(
         n_train=6_554,
@@ -412,10 +402,7 @@ SETS = {
         task="regression",
         divide=_by_residue,
         download=_download_cpu,
-        sources=(
-            Source((_ending("cpu", ".npz", ".mat"),), _arrays),
-            Source((_ending("cpu_act", ".arff", ".csv", ".tsv"),), _cpu_act),
-        ),
+        sources=(Source(("cpu.npz",), _arrays), Source(("cpu.mat",), _arrays), Source(("cpu_act.arff",), _cpu_act)),
     ),
     "census": DataSet(
         n_train=18_186,
@@ -425,8 +412,9 @@ SETS = {
         divide=_by_residue,
         download=_download_census,
         sources=(
-            Source((_ending("census", ".mat", ".npz"),), _arrays),
-            Source(tuple(_ending(stem, ".arff", ".csv", ".tsv") for stem in ("house_16H", "house_8L")), _house_files),
+            Source(("census.mat",), _arrays),
+            Source(("census.npz",), _arrays),
+            Source(("house_16H.arff", "house_8L.arff"), _house_files),
         ),
         transform=_log,
     ),
@@ -438,10 +426,11 @@ SETS = {
         divide=partial(_by_order, 463_715, 51_630),
         download=partial(_from_urls, "years"),
         sources=(
-            Source((("years.npz",),), _arrays),
-            Source((_ending("YearPredictionMSD", ".txt", ".csv", ".data"),), _target_first),
-            Source((("YearPredictionMSD",), ("YearPredictionMSD.t",)), partial(_svmlight, 90)),
-            Source((("years_sub54.npz", "years_d90_1176.npz"),), _arrays),
+            Source(("years.npz",), _arrays),
+            Source(("YearPredictionMSD.txt.zip",), _target_first),
+            Source(("YearPredictionMSD.txt",), _target_first),
+            Source(("years_sub54.npz",), _arrays),
+            Source(("years_d90_1176.npz",), _arrays),
         ),
     ),
     "adult": DataSet(
@@ -451,10 +440,7 @@ SETS = {
         task="classification",
         divide=partial(_by_order, 32_561, 16_281),
         download=partial(_from_urls, "adult"),
-        sources=(
-            Source((("adult.npz",),), _arrays),
-            Source((_ending("a9a", "", ".txt"), _ending("a9a.t", "", ".txt")), partial(_svmlight, 123)),
-        ),
+        sources=(Source(("adult.npz",), _arrays), Source(("a9a", "a9a.t"), partial(_svmlight, 123))),
     ),
     "mnist": DataSet(  # all pixels; the paper counts 778 columns
         n_train=60_000,
@@ -464,17 +450,9 @@ SETS = {
         divide=partial(_by_order, 60_000, 10_000),
         download=partial(_from_urls, "mnist"),
         sources=(
-            Source((("mnist.npz",),), _arrays),
-            Source(
-                tuple(
-                    (f"{stem}-{kind}-idx{axes}-ubyte", f"{stem}-{kind}.idx{axes}-ubyte")
-                    for stem in ("train", "t10k")
-                    for kind, axes in (("images", 3), ("labels", 1))
-                ),
-                _idx,
-            ),
-            Source((("mnist_train.csv",), ("mnist_test.csv",)), _target_first),
-            Source((("mnist", "mnist.scale"), ("mnist.t", "mnist.scale.t")), partial(_svmlight, 784)),
+            Source(("mnist.npz",), _arrays),
+            Source(tuple(f"{file}.gz" for file in IDX_FILES), _idx),
+            Source(IDX_FILES, _idx),
         ),
     ),
     "covtype": DataSet(
@@ -484,11 +462,7 @@ SETS = {
         task="classification",
         divide=partial(_at_random, 5),
         download=_download_covtype,
-        sources=(
-            Source((("covtype.npz",),), _arrays),
-            Source((_ending("covtype", ".data", ".csv"),), _target_last),
-            Source((("covtype.libsvm.binary",),), partial(_svmlight, 54)),
-        ),
+        sources=(Source(("covtype.npz",), _arrays), Source(("covtype.data.gz",), _target_last)),
         transform=_second_class,
     ),
 }

@@ -1,42 +1,45 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The page of a fitted model: how good it is by cross-validation, and which columns matter to it."""
+"""The page of a fitted model: its cross-validated score and the relevances of the columns."""
 
-import html
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from bochner.display import RelevanceDisplay
 from bochner.experiments.figures import subplots, svg
-from bochner.experiments.pages import fill, html_table, write_atomically
+from bochner.experiments.pages import Block, Figures, Page, Section, Table, Text, write_atomically
 from bochner.experiments.run import versions
 
 __all__ = ["figures", "relevances", "write_model_page"]
 
 MOST_BARS = 25
 LEARNED = (
-    "Distances have a length scale a column, learned from the target. A column's relevance is its share of one over "
-    "the length scale: a short length scale means that small changes matter. What depends on a column in a straight "
-    "line needs a long one, so a column of low relevance can matter, too. The length scales were learned from a sample "
-    "of the rows that the cross-validation judges by, which makes that a little optimistic."
+    "The model has one length scale per column, learned from the target. The relevance of a column is its share of the "
+    "inverse length scales: with a short length scale, small changes of the column matter. A column with a linear "
+    "effect needs a long length scale, so that a column of low relevance can matter as well. The length scales were "
+    "learned from a sample of the rows that are also used for cross-validation, which makes the cross-validated score "
+    "slightly optimistic."
 )
 KEPT = (
-    "Length scales were to be learned from the target, and on rows held out nothing was better than what learning "
-    "starts from: the columns keep their proportions."
+    "No learned length scales were better on held-out rows than the initial ones, so that all columns keep their "
+    "initial length scale."
 )
-GIVEN = "All columns share one length scale; <code>bochner fit --learn</code> learns one a column from the target."
+GIVEN = "All columns share one length scale; `bochner fit --learn` learns one length scale per column from the target."
 
 
 def relevances(model: Any) -> dict[str, float]:
-    """Relevances of the columns of a fitted `TableModel`, the largest first; a name that repeats has its number."""
-    names, found = model.encoding.names, model.head.features_.relevance_.tolist()
+    """Return the relevances of the columns of a fitted `TableModel`, the largest first.
+
+    A name that occurs more than once gets the number of its column.
+    """
+    names, values = model.encoding.names, model.estimator.features_.relevance_.tolist()
     repeated = {name for name in names if names.count(name) > 1}
     unique = [f"{name} (column {j})" if name in repeated else name for j, name in enumerate(names)]
-    return dict(sorted(zip(unique, found, strict=True), key=lambda item: -item[1]))
+    return dict(sorted(zip(unique, values, strict=True), key=lambda item: -item[1]))
 
 
 def figures(report: Mapping[str, Any]) -> dict[str, str]:
-    """The figures of a report in words, without those of single columns."""
+    """Return the figures of a report as text, without those of single columns."""
     return {
         name.replace("_", " "): f"{value:.4g}" if isinstance(value, float) else str(value)
         for name, value in report.items()
@@ -45,37 +48,32 @@ def figures(report: Mapping[str, Any]) -> dict[str, str]:
 
 
 def write_model_page(model: Any, report: Mapping[str, Any], path: Path, *, learned: bool) -> None:
-    """Write one HTML file about a fitted `TableModel`, with nothing outside itself."""
+    """Write one self-contained HTML file about a fitted `TableModel`."""
     shares = relevances(model)
-    differ = report.get("learning_gain", 0.0) > 0.0
+    improved = learned and report.get("learning_gain", 0.0) > 0.0
     measure = next(name for name in report if name.startswith("cross_validated"))
-    kind = "accuracy" if measure.endswith("accuracy") else "R<sup>2</sup>"
-    answer = f"By cross-validation its {kind} is {report[measure]:.3f}."
-    if learned and differ:
-        first = ", ".join(html.escape(name) for name in list(shares)[:3])
-        answer += f" The most relevant columns are {first}."
-    page = fill(
-        "model.html",
-        f"a model of {model.target}",
-        target=html.escape(model.target),
-        lead=f"{model.task.capitalize()}, trained on {model.n_rows:,} rows of {len(shares)} columns.",
-        answer=answer,
-        explanation=(LEARNED if differ else KEPT) if learned else GIVEN,
-        figure=_bars(model, len(shares)) if learned and differ else "",
-        report=html_table(["figure", "value"], [list(line) for line in figures(report).items()]),
-        relevances=_all_relevances(shares) if learned and differ else "",
-        versions=html.escape(versions()),
+    kind = "accuracy" if measure.endswith("accuracy") else "R²"
+    columns: list[Block] = [Text(LEARNED if improved else KEPT if learned else GIVEN)]
+    numbers: list[Block] = [Table(["figure", "value"], list(figures(report).items()))]
+    if improved:
+        columns.append(_bars(model, len(shares)))
+        numbers.append(
+            Table(["column", "relevance"], [(name, f"{100 * share:.3g} %") for name, share in shares.items()])
+        )
+    page = Page(
+        title=f"A model of {model.target}",
+        lead=f"{model.task.capitalize()}, trained on {model.n_rows:,} rows with {len(shares)} columns.",
+        answer=f"The cross-validated {kind} is {report[measure]:.3f}.",
+        more=f"The most relevant columns are {', '.join(list(shares)[:3])}." if improved else "",
+        sections=[Section("Which columns matter", columns), Section("All numbers", numbers)],
+        footer=f"{versions()}.",
     )
-    write_atomically(path, page)
+    write_atomically(path, page.html())
 
 
-def _bars(model: Any, n_columns: int) -> str:
-    shown = min(n_columns, MOST_BARS)
-    figure, axes = subplots(1, 1, (8.0, 1.2 + 0.24 * shown))
-    RelevanceDisplay.from_estimator(model.head, names=model.encoding.names, n_columns=shown, ax=axes[0, 0])
-    return svg(figure, "Relevances of the columns")
-
-
-def _all_relevances(shares: Mapping[str, float]) -> str:
-    lines = [[name, f"{100 * share:.3g} %"] for name, share in shares.items()]
-    return f"<h2>Relevances</h2>\n{html_table(['column', 'relevance'], lines)}"
+def _bars(model: Any, n_columns: int) -> Figures:
+    n_bars = min(n_columns, MOST_BARS)
+    figure, axes = subplots(1, 1, (8.0, 1.2 + 0.24 * n_bars))
+    RelevanceDisplay.from_estimator(model.estimator, names=model.encoding.names, n_columns=n_bars, ax=axes[0, 0])
+    title = "Relevances of the columns"
+    return Figures([(title, svg(figure, title))])

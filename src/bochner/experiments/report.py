@@ -1,153 +1,340 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reports: rows become a table in the terminal and one self-contained page."""
+"""Reports: the findings of a run in the terminal, as a page, and as files of figures and tables."""
 
-import html
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text as RichText
 
-from bochner.display import KernelErrorDisplay, WeightsDisplay
-from bochner.experiments.datasets import Split
-from bochner.experiments.figures import subplots, svg
-from bochner.experiments.pages import fill, write_atomically
-from bochner.experiments.run import KernelRow, versions
-from bochner.experiments.studies import NYSTROEM, KernelStudy, method_name
-from bochner.fourier_features import FourierFeatures
-from bochner.rows import Floats
+from bochner.experiments.claims import CLAIMS
+from bochner.experiments.figures import compose, draw_alone, panels, svg
+from bochner.experiments.findings import Findings, Statement, percent
+from bochner.experiments.methods import METHODS, FourierMethod
+from bochner.experiments.pages import (
+    Block,
+    Bullet,
+    Bullets,
+    Figures,
+    Page,
+    Quote,
+    Section,
+    Table,
+    Text,
+    write_atomically,
+)
+from bochner.experiments.paper import PAPER_ERRORS
+from bochner.experiments.recommendation import candidates, recommendation
+from bochner.experiments.run import Plan
+from bochner.experiments.store import Row, Trial
+from bochner.experiments.studies import MEDIAN, TUNED, LengthScale, Study
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+__all__ = ["PAGE", "STATEMENTS", "TABLES", "Report"]
 
-__all__ = ["Summary", "terminal_table", "write_page"]
+PAGE = "index.html"
+STATEMENTS: dict[str, Callable[[Findings, str], list[Statement]]] = CLAIMS | {"recommendation": recommendation}
 
 
-class Summary:
-    """Mean errors and standard errors of a study's rows, by method and size."""
+class Report:
+    """The findings of a run.
 
-    def __init__(self, study: KernelStudy, data: Split, rows: Sequence[KernelRow]) -> None:
-        self.study = study
-        self.data = data
-        found = {(row.method, row.n_frequencies, row.seed): row.error for row in rows}
-        self.errors: dict[str, Floats] = {
-            method: np.array([[found[method, size, seed] for seed in study.seeds] for size in study.n_frequencies])
-            for method in study.methods
+    Parameters
+    ----------
+    plan : Plan
+        The studies and data sets of the run.
+    rows : mapping from Trial to Row
+        The rows of all trials.
+    command : str
+        The command that ran it.
+    """
+
+    def __init__(self, plan: Plan, rows: Mapping[Trial, Row], command: str) -> None:
+        self.command = command
+        self.tuning = plan.tuning
+        tuned = plan.tuned(rows)
+        self.findings = [
+            Findings(
+                study,
+                {name: plan.splits[name] for name in plan.datasets(study)},
+                [rows[trial] for trial in plan.trials(study, tuned)],
+            )
+            for study in plan.studies
+        ]
+        self.statements = {
+            found.study.name: [
+                statement
+                for name in found.splits
+                for kind in found.study.claims
+                for statement in STATEMENTS[kind](found, name)
+            ]
+            for found in self.findings
         }
-        means = np.array([errors.mean(axis=1) for errors in self.errors.values()])
-        self.best = [study.methods[i] for i in means.argmin(axis=0)]
-        self.best_fourier = [study.methods[i] for i in means[:-1].argmin(axis=0)]
+        self.tables = {
+            found.study.name: [table for kind in found.study.tables for table in TABLES[kind](found)]
+            for found in self.findings
+        }
+        self.panels = {found.study.name: panels(found) for found in self.findings}
 
-    def cell(self, method: str, column: int) -> str:
-        """Mean error in percent, with its standard error when there are several seeds."""
-        values = 100 * self.errors[method][column]
-        if len(values) == 1:
-            return _percent(values[0])
-        return f"{_percent(values.mean())} ±{values.std(ddof=1) / np.sqrt(len(values)):.2f}"
+    def show(self, console: Console) -> None:
+        """Print the tables and the statements."""
+        for found in self.findings:
+            for table in self.tables[found.study.name]:
+                console.print(_rich_table(table))
+            claims = [statement for statement in self.statements[found.study.name] if statement.outcome]
+            if claims:
+                console.print(f"\n{found.study.title}", style="bold", markup=False, highlight=False)
+            for statement in claims:
+                console.print(str(statement), markup=False, highlight=False)
+        console.print(f"\n{' '.join(self.summary())}", markup=False, highlight=False)
 
-    def verdict(self) -> str:
-        """What the numbers say, in two sentences."""
-        last = len(self.study.n_frequencies) - 1
-        columns = 2 * self.study.n_frequencies[last]
-        ours = self.best_fourier[last]
-        mean = {name: 100 * float(self.errors[name][last].mean()) for name in (ours, NYSTROEM)}
-        plain = 100 * float(self.errors[method_name("mc", "uniform")][last].mean())
-        lead = "Nystroem is lower still" if mean[NYSTROEM] < mean[ours] else "Nystroem is higher"
-        return (
-            f"At {columns} columns the best Fourier features are {ours}: {_percent(mean[ours])} % error, against "
-            f"{_percent(plain)} % for plain random Fourier features. {lead} at {_percent(mean[NYSTROEM])} %."
+    def summary(self) -> list[str]:
+        """Return the recommendation, or the numbers of claims that are reproduced and not."""
+        statements = [statement for of_study in self.statements.values() for statement in of_study]
+        advice = [statement.sentence for statement in statements if not statement.outcome]
+        if advice:
+            return advice
+        counts: Counter[str] = Counter(statement.outcome for statement in statements)
+        listed = ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES if counts[outcome])
+        return [f"Claims of the paper, counted by data set and part: {listed}."]
+
+    def page(self, title: str, lead: str, notes: Sequence[Section] = ()) -> Page:
+        """Return the page: the summary, one section per study, the methods, the data, and notes."""
+        answer, *more = self.summary()
+        versions = sorted({row.versions for found in self.findings for row in found.rows})
+        return Page(
+            title=title,
+            lead=lead,
+            answer=answer,
+            more=" ".join(more),
+            sections=[*map(self._section, self.findings), self._methods(), self._data(), *notes],
+            footer=f"Written by: {self.command}. {'; '.join(versions)}.",
+            contents=len(self.findings) > 1,
         )
 
+    def write(self, folder: Path, page: Page) -> None:
+        """Write the page as HTML and Markdown, its figures as SVG and PNG, and its tables as LaTeX."""
+        for chosen in self.panels.values():
+            for file in dict.fromkeys(panel.file for panel in chosen):
+                figure = compose([panel for panel in chosen if panel.file == file])
+                write_atomically(folder / f"{file}.svg", svg(figure, file))
+                buffer = BytesIO()
+                figure.savefig(buffer, format="png", dpi=150)
+                write_atomically(folder / f"{file}.png", buffer.getvalue())
+        for name, tables in self.tables.items():
+            if tables:
+                write_atomically(folder / f"{name}.tex", "\n".join(table.latex() for table in tables))
+        write_atomically(folder / "results.md", page.markdown())
+        write_atomically(folder / PAGE, page.html())
 
-def terminal_table(summary: Summary) -> Table:
-    """The errors of all methods as a rich table: best of all bold, best Fourier features underlined."""
-    study, data = summary.study, summary.data
-    table = Table(
-        title=f"Relative kernel error in % on {len(data.X_test)} held-out rows of {data.name}, mean of "
-        f"{len(study.seeds)} seeds ± standard error",
-        caption="bold: lowest of all; underlined: lowest of the Fourier features",
-    )
-    table.add_column("columns", no_wrap=True)
-    for size in study.n_frequencies:
-        table.add_column(str(2 * size), justify="right", no_wrap=True)
-    for i, method in enumerate(study.methods):
-        cells = [Text(summary.cell(method, j), _emphasis(summary, method, j)) for j in range(len(study.n_frequencies))]
-        table.add_row(method, *cells, end_section=(i + 1) % len(study.weightings) == 0)
-    return table
+    def _section(self, found: Findings) -> Section:
+        study = found.study
+        blocks: list[Block] = [Text("The paper, in our words:"), Quote(study.claim)] if study.claim else []
+        if chosen := self.panels[study.name]:
+            pictures = [
+                (title, svg(draw_alone(panel), f"{panel.file}: {title}"))
+                for panel in chosen
+                if (title := panel.title.replace("\n", ", "))
+            ]
+            blocks.append(Figures(pictures, list(dict.fromkeys(panel.file for panel in chosen))))
+        blocks += self.tables[study.name]
+        if claims := [statement for statement in self.statements[study.name] if statement.outcome]:
+            items = [Bullet(f"{claim.dataset}, {claim.part}", claim.sentence, claim.outcome) for claim in claims]
+            blocks.append(Bullets(items))
+        return Section(study.title, [*blocks, Text(_protocol(found, self.tuning), "lead")])
+
+    def _methods(self) -> Section:
+        studies = [found.study for found in self.findings]
+        sizes = [found.study.sizes(name)[-1] for found in self.findings for name in found.splits]
+        size = sizes[0] if all(study.measure == "comparison" for study in studies) else 0
+        names = dict.fromkeys(method for study in studies for method in study.methods)
+        items = [Bullet(name, METHODS[name].description(size) if name in METHODS else LIMIT_TEXT) for name in names]
+        columns = f"{2 * size:,}" if size else "2 M"
+        return Section("Methods", [Text(f"Every method maps rows to {columns} columns."), Bullets(items)])
+
+    def _data(self) -> Section:
+        head = ["data set", "task", "training rows", "test rows", "columns", "median distance", "tuned length scale"]
+        splits = {name: split for found in self.findings for name, split in found.splits.items()}
+        lines = [
+            [
+                *(split.name, split.task or "none", f"{len(split.X_train):,}", f"{len(split.X_test):,}"),
+                *(str(split.X_train.shape[1]), self._length_scale(name, MEDIAN), self._length_scale(name, TUNED)),
+            ]
+            for name, split in splits.items()
+        ]
+        text = "Columns are standardized: they have zero mean and unit variance in the training rows."
+        return Section("Data", [Text(text), Table(head, lines)])
+
+    def _length_scale(self, name: str, scale: LengthScale) -> str:
+        values = [found.length_scale(name, scale.label) for found in self.findings if name in found.splits]
+        return next((f"{value:.4g}" for value in values if value is not None), "not used")
 
 
-def write_page(summary: Summary, path: Path) -> None:
-    """Write the study as one HTML file with nothing outside itself: plots, table, seeds and versions."""
-    study, data = summary.study, summary.data
-    page = fill(
-        "page.html",
-        f"kernel error on {data.name}",
-        name=html.escape(data.name),
-        shape=f"{len(data.X_train)} rows to fit on, {len(data.X_test)} held-out rows, {data.X_train.shape[1]} columns",
-        verdict=html.escape(summary.verdict()),
-        errors=svg(_error_figure(summary), "Error against number of columns"),
-        weights=_weights_section(summary),
-        table=_html_table(summary),
-        seeds=", ".join(str(seed) for seed in study.seeds),
-        versions=html.escape(versions()),
-    )
-    write_atomically(path, page)
+OUTCOMES = ("reproduced", "not reproduced", "inconclusive")
+LIMIT_TEXT = (
+    "the lowest error of any matrix of that rank, from the singular value decomposition of the kernel matrix of the "
+    "test rows; it is not a method, because it cannot transform other rows"
+)
 
 
-def _percent(value: float) -> str:
-    """Two decimals, or two significant digits where those would all be zero."""
-    return f"{value:.2f}" if value >= 0.1 or value == 0.0 else f"{value:.2g}"
+def _rich_table(table: Table) -> RichTable:
+    shown = RichTable(title=table.title)
+    for number, title in enumerate(table.head):
+        shown.add_column(title, justify="right" if number else "left", no_wrap=True)
+    for number, line in enumerate(table.lines):
+        cells = (RichText(cell, "bold" if (number, column) in table.bold else "") for column, cell in enumerate(line))
+        shown.add_row(*cells, end_section=number in table.ends)
+    return shown
 
 
-def _emphasis(summary: Summary, method: str, column: int) -> str:
-    marks = [(summary.best, "bold"), (summary.best_fourier, "underline")]
-    return " ".join(style for best, style in marks if best[column] == method)
+# Tables.
 
 
-def _html_table(summary: Summary) -> str:
-    study = summary.study
-    head = "".join(f"<th>{2 * size}</th>" for size in study.n_frequencies)
-    lines = [f"<tr><th>columns</th>{head}</tr>"]
-    for i, method in enumerate(study.methods):
-        cells = "".join(
-            f'<td class="{_emphasis(summary, method, j)}">{summary.cell(method, j)}</td>'
-            for j in range(len(study.n_frequencies))
+def _table2(found: Findings) -> list[Table]:
+    """Return Table 2: for each data set one line of the paper's errors and one of ours, in %."""
+    methods = found.study.methods
+    lines, ends = [], set()
+    for name, split in found.splits.items():
+        paper, size = PAPER_ERRORS.get(name, {}), str(found.study.sizes(name)[0])
+        if paper:
+            values = (paper.get(method) for method in methods)
+            cells = ("" if value is None else f"{value:.{2 if value >= 1.0 else 3}f}" for value in values)
+            lines.append([name, size, "", "paper", *cells])
+        cells = (percent(found.errors(name, method)[0]) for method in methods)
+        lines.append([split.name, size, f"{found.length_scale(name, TUNED.label):g}", "ours", *cells])
+        ends.add(len(lines) - 1)
+    title = "Test errors in %: the paper's and ours, mean ± standard error"
+    return [Table(["data set", "M", "length scale", "", *methods], lines, title, ends=frozenset(ends))]
+
+
+def _comparison_tables(found: Findings) -> list[Table]:
+    """Return one table per number of columns, or a single one if there is only one length scale."""
+    tables = []
+    for name in found.splits:
+        sizes, scales = found.study.sizes(name), found.study.length_scales
+        groups = (
+            [[(size, scale) for scale in scales] for size in sizes]
+            if len(scales) > 1
+            else [[(size, scales[0]) for size in sizes]]
         )
-        first = ' class="first"' if i % len(study.weightings) == 0 else ""
-        lines.append(f"<tr{first}><th>{method}</th>{cells}</tr>")
-    return "\n".join(lines)
+        tables += [_comparison_table(found, name, group) for group in groups]
+    return tables
 
 
-def _error_figure(summary: Summary) -> "Figure":
-    """One panel a sampler with all its weightings, and Nystroem in each of them."""
-    study = summary.study
-    figure, axes = subplots(2, 2, (9.5, 7.5), share=True)
-    columns = [2 * size for size in study.n_frequencies]
-    for ax, sampler in zip(axes.flat, study.samplers, strict=True):
-        errors = {weighting: summary.errors[method_name(sampler, weighting)] for weighting in study.weightings}
-        KernelErrorDisplay(columns, errors | {NYSTROEM: summary.errors[NYSTROEM]}).plot(ax=ax)
-        ax.set_title(sampler)
-        ax.label_outer()
-    for ax in axes.flat[1:]:
-        ax.get_legend().remove()
-    return figure
+def _comparison_table(found: Findings, name: str, cells: list[tuple[int, LengthScale]]) -> Table:
+    """Return the kernel errors of all methods for pairs of size and length scale; times are those of the last size."""
+    study, split = found.study, found.splits[name]
+    size, methods = cells[-1][0], candidates(study)
+    one_size = len({of_cell for of_cell, _ in cells}) == 1
+    columns = {
+        f"{scale.factor:g} x median" if one_size else f"{2 * of_cell} columns": {
+            method: found.values("kernel_error", name, method, of_cell, scale.label) for method in study.methods
+        }
+        for of_cell, scale in cells
+    }
+    if split.task:
+        columns["test error"] = {
+            method: found.values("test_error", name, method, size, MEDIAN.label) for method in methods
+        }
+    lowest = [
+        (min(range(len(methods)), key=lambda line: float(values[methods[line]].mean())), number)
+        for number, values in enumerate(columns.values(), 1)
+    ]
+    seconds = {
+        method: tuple(
+            float(np.median(found.values(field, name, method, size, MEDIAN.label)))
+            for field in ("fit_seconds", "row_seconds")
+        )
+        for method in methods
+    }
+    lines = [
+        [
+            *(method, *(percent(values[method]) if method in values else "" for values in columns.values())),
+            *((f"{seconds[method][0]:.3f}", f"{1e6 * seconds[method][1]:.2f}") if method in seconds else ("", "")),
+        ]
+        for method in study.methods
+    ]
+    n_fourier = sum(isinstance(METHODS[method], FourierMethod) for method in methods)
+    n_test = min(len(split.X_test), study.n_test)
+    title = f"{2 * size} columns: kernel error" if one_size else "Kernel error"
+    return Table(
+        ["method", *columns, "fit, s", "µs per row"],
+        lines,
+        f"{title} in % on {n_test:,} held-out rows of {split.name}, mean of {len(study.seeds)} seeds ± standard error",
+        frozenset(lowest),
+        frozenset({n_fourier - 1, len(methods) - 1}),
+    )
 
 
-def _weights_section(summary: Summary) -> str:
-    """Histograms of the stein weights of independent frequencies at the paper's sizes, where the study has them."""
-    sizes = [size for size in (32, 128, 512) if size in summary.study.n_frequencies]
-    if not sizes:
-        return ""
-    figure, axes = subplots(1, len(sizes), (9.5, 3.0))
-    for ax, size in zip(axes.flat, sizes, strict=True):
-        features = FourierFeatures(n_frequencies=size, sampler="mc", random_state=summary.study.seeds[0])
-        WeightsDisplay.from_estimator(features.fit(summary.data.X_train), ax=ax)
-        ax.title.set_fontsize(10)
-    for ax in axes.flat[1:]:
-        ax.set_ylabel("")
+TABLES: dict[str, Callable[[Findings], list[Table]]] = {"table2": _table2, "comparison": _comparison_tables}
+
+
+# How the rows were made, in sentences.
+
+
+def _protocol(found: Findings, tuning: Study | None) -> str:
+    study = found.study
+    seeds = f"Seeds {study.seeds[0]} to {study.seeds[-1]}." if len(study.seeds) > 1 else f"Seed {study.seeds[0]}."
+    tuned = [_tuning_protocol(tuning)] if tuning and TUNED in study.length_scales else []
+    return " ".join([seeds, *PROTOCOLS[study.measure](found), *tuned])
+
+
+def _tuning_protocol(tuning: Study) -> str:
+    factors = [scale.factor for scale in tuning.length_scales]
     return (
-        "<h2>The weights that the data chose</h2>\n<p>Stein weights of independent (mc) frequencies. Plain Fourier "
-        f"features give every frequency the dashed weight.</p>\n{svg(figure, 'Histograms of the weights')}"
+        f"The tuned length scale is the smallest of the powers of four from {min(factors):g} to {max(factors):g} at "
+        f"which the cross-validated error of MC is within one standard error of its lowest ({len(tuning.seeds)} seeds, "
+        f"at most {tuning.n_train:,} training rows)."
     )
+
+
+def _prediction_protocol(found: Findings) -> list[str]:
+    return [
+        "All training and test rows are used. The model is ridge regression (error: norm of the residuals over norm of "
+        "the targets) or an L2-loss support vector machine (error: share of misclassified rows). Its penalty has the "
+        "lowest error over five folds, which are the same for all methods."
+    ]
+
+
+def _kernel_protocol(found: Findings) -> list[str]:
+    study = found.study
+    return [
+        f"Fitted on at most {study.n_train:,} training rows. The kernel error is the relative Frobenius error on at "
+        f"most {study.n_test:,} test rows. Bars are one standard error over the seeds."
+    ]
+
+
+def _weights_protocol(found: Findings) -> list[str]:
+    return [f"Fitted on at most {found.study.n_train:,} training rows. Bars are one standard error over the seeds."]
+
+
+def _comparison_protocol(found: Findings) -> list[str]:
+    study = found.study
+    tasks = {split.task for split in found.splits.values()}
+    return [
+        "The kernel error is the relative Frobenius error on held-out rows; the lowest is bold. Bars are one standard "
+        "error, and dashed lines are the SVD limit. The recommended method is the fastest of those whose kernel error "
+        "is within 10 % of the lowest, at the largest number of columns and the median distance.",
+        f"Each seed samples at most {study.n_train:,} training rows and {study.n_test:,} held-out rows. With fewer "
+        "rows all seeds use the same ones, and the standard error measures only the randomness of the methods.",
+        "Times are medians over the seeds at the median distance and the largest number of columns in a table, "
+        "measured one fit at a time on the machine that wrote this page.",
+        *(TEST_ERRORS[task] for task in tasks if task),
+    ]
+
+
+PROTOCOLS: dict[str, Callable[[Findings], list[str]]] = {
+    "prediction": _prediction_protocol,
+    "kernel": _kernel_protocol,
+    "weights": _weights_protocol,
+    "comparison": _comparison_protocol,
+}
+TEST_ERRORS = {
+    "regression": "The test error is that of a ridge regression on the features, in % of the error of the mean, at the "
+    "median distance.",
+    "classification": "The test error is the share of misclassified rows, in %, of a linear support vector machine on "
+    "the features, at the median distance.",
+}

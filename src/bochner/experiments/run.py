@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs: a study becomes tidy rows, one a fit."""
+"""Runs: studies become trials, and trials become rows, in parallel processes or one at a time."""
 
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cached_property
 from hashlib import sha256
 from importlib.metadata import version
 from itertools import groupby, product
@@ -12,304 +13,187 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator
-from sklearn.kernel_approximation import Nystroem
+from sklearn.metrics.pairwise import rbf_kernel
 
 from bochner.experiments.datasets import Split
-from bochner.experiments.predictors import classification_error, regression_error
+from bochner.experiments.methods import LIMIT, METHODS
+from bochner.experiments.predictors import Prediction, classification_error, regression_error
 from bochner.experiments.store import Row, Store, Trial
-from bochner.experiments.studies import BANDWIDTH, METHODS, NYSTROEM, KernelStudy, Study, method_name
+from bochner.experiments.studies import MEDIAN, LengthScale, Study
 from bochner.fourier_features import FourierFeatures
-from bochner.rows import Array, Floats
+from bochner.rows import Floats
 
-__all__ = [
-    "KernelRow",
-    "Plan",
-    "exact_kernel",
-    "median_distance",
-    "nystroem",
-    "relative_error",
-    "run_kernel_study",
-    "sample",
-    "targets",
-    "timed",
-    "versions",
-]
+__all__ = ["Plan", "check_comparison", "median_distance", "sample", "versions"]
 
 PACKAGES = ("bochner", "numpy", "scipy", "scikit-learn")
-
-
-@dataclass(frozen=True)
-class KernelRow:
-    """One fit and its relative kernel error on the test rows."""
-
-    method: str
-    n_frequencies: int
-    seed: int
-    error: float
-
-
-def run_kernel_study(study: KernelStudy, data: Split) -> Iterator[KernelRow]:
-    """Yield the rows of a study as its fits finish, in parallel over processes with BLAS at one thread each."""
-    # The largest sizes first: no core idles at the end.
-    tasks = sorted(product(study.n_frequencies, study.seeds), reverse=True)
-    parallel = Parallel(n_jobs=-1, return_as="generator_unordered")
-    for rows in parallel(delayed(_fit_all)(study, data, size, seed) for size, seed in tasks):
-        yield from rows
-
-
-def _fit_all(study: KernelStudy, data: Split, size: int, seed: int) -> list[KernelRow]:
-    """Every method at one size and seed; they share the length scale and the exact kernel."""
-    reference = FourierFeatures(n_frequencies=1, weighting="uniform", random_state=seed).fit(data.X_train)
-    exact = reference.exact_kernel(data.X_test)
-    scale = float(reference.length_scale_)
-    rows = []
-    for sampler, weighting in product(study.samplers, study.weightings):
-        features = FourierFeatures(
-            length_scale=scale, n_frequencies=size, sampler=sampler, weighting=weighting, random_state=seed
-        )
-        error = relative_error(exact, features.fit(data.X_train).transform(data.X_test))
-        rows.append(KernelRow(method_name(sampler, weighting), size, seed, error))
-    landmarks = nystroem(scale, size, seed, len(data.X_train)).fit(data.X_train)
-    rows.append(KernelRow(NYSTROEM, size, seed, relative_error(exact, landmarks.transform(data.X_test))))
-    return rows
+TIMED_ROWS = 10_000  # rows in one timed call of `transform`
+FEWEST_TARGETS = 10  # training rows that a model can be selected on
+MOST_SIZES = 6  # that a figure can separate
+SECONDS_PER_TIMING = 0.1  # calls are repeated for at least this long, and the shortest counts
 
 
 class Plan:
-    """The trials of studies on data sets; those that tune the length scale come first, the others wait for them.
+    """The trials of studies on data sets.
 
     Parameters
     ----------
-    studies : list of Study
-        What to run.
+    studies : iterable of Study
+        The studies.
     splits : mapping from str to Split
         The data sets, by the paper's names.
+    tuning : Study, default=None
+        The study that finds the tuned length scale; it runs first if another study needs that length scale.
     """
 
-    def __init__(self, studies: Iterable[Study], splits: Mapping[str, Split], tuning: Study = BANDWIDTH) -> None:
+    def __init__(self, studies: Iterable[Study], splits: Mapping[str, Split], tuning: Study | None = None) -> None:
         self.studies = list(studies)
         self.splits = dict(splits)
         self.tuning = tuning
-        self._sampled: dict[tuple[str, int, int], Split] = {}
-        self.fingerprints = {name: _fingerprint(split) for name, split in self.splits.items()}
-        self.medians = {name: median_distance(split) for name, split in self.splits.items()}
-        self.n_problems = {split.name: _n_problems(split) for split in self.splits.values()}
+        self._fingerprints = {name: _fingerprint(split) for name, split in self.splits.items()}
+        self._samples: dict[tuple[Any, ...], Split] = {}
+        self._medians: dict[tuple[Any, ...], float] = {}
 
     def datasets(self, study: Study) -> list[str]:
-        """The study's data sets, or all of the plan if it has none of the study's."""
+        """Return the names of the data sets that a study runs on: its own, or all if none of them is here."""
         return [name for name in self.splits if name in study.datasets] or list(self.splits)
 
     def tuning_trials(self) -> list[Trial]:
-        """The trials that find the length scale in favour of MC, if a study asks for it."""
-        wanted = {name for study in self.studies if "tuned" in study.bandwidths for name in self.datasets(study)}
-        return [trial for name in self.splits if name in wanted for trial in self._trials(self.tuning, name, {})]
+        """Return the trials that find the tuned length scale, if a study needs it."""
+        tuned = {
+            name
+            for study in self.studies
+            if any(scale.rule == "tuned" for scale in study.length_scales)
+            for name in self.datasets(study)
+        }
+        if not (self.tuning and tuned):
+            return []
+        return [trial for name in self.splits if name in tuned for trial in self._trials(self.tuning, name, {})]
 
     def tuned(self, rows: Mapping[Trial, Row]) -> dict[str, float]:
-        """For every data set the smallest length scale with the lowest cross-validated error of MC, within its noise.
+        """Return, for each data set, the smallest length scale whose cross-validated error of MC is the lowest.
 
-        That is one standard error over the seeds of the lowest. Without, it would often be one at which the kernel is
-        all but constant: on some data nothing is lost by widening it.
+        Errors within one standard error over the seeds count as equal. On some data a wider kernel costs nothing, and
+        the lowest error alone would often choose a kernel that is all but constant.
         """
         errors: dict[str, dict[float, list[float]]] = {}
         for trial in self.tuning_trials():
             errors.setdefault(trial.dataset, {}).setdefault(trial.length_scale, []).append(rows[trial].cv_error)
-        best = {dataset: _smallest_good(of_scale) for dataset, of_scale in errors.items()}
+        best = {dataset: _smallest_of_lowest(by_scale) for dataset, by_scale in errors.items()}
         return {name: best[split.name] for name, split in self.splits.items() if split.name in best}
 
     def trials(self, study: Study, tuned: Mapping[str, float]) -> list[Trial]:
-        """The trials of a study."""
+        """Return the trials of a study, given the tuned length scales."""
         return [trial for name in self.datasets(study) for trial in self._trials(study, name, tuned)]
 
-    def _trials(self, study: Study, name: str, tuned: Mapping[str, float]) -> Iterator[Trial]:
-        scales = {"median": self.medians[name]} | ({"tuned": tuned[name]} if name in tuned else {})
-        parts = product(study.sizes(name), study.seeds, study.bandwidths, study.methods, study.ratios or (0.0,))
-        seen = set()
-        protocols = {method: f"{study.protocol(method)}-{self.fingerprints[name]}" for method in study.methods}
-        for size, seed, bandwidth, method, ratio in parts:
-            label = bandwidth if isinstance(bandwidth, str) else "grid"
-            scale = scales[bandwidth] if isinstance(bandwidth, str) else bandwidth
-            n_pairs = round(ratio * size) if _counts_pairs(method) else 0
-            trial = Trial(
-                study.name, self.splits[name].name, method, size, n_pairs, label, scale, seed, protocols[method]
-            )
-            if trial not in seen:  # a method without pairs is the same at every number of them
-                seen.add(trial)
-                yield trial
-
-    def split(self, trial: Trial) -> Split:
-        """The data set of a trial."""
-        return next(split for split in self.splits.values() if split.name == trial.dataset)
-
-    def run(self, store: Store) -> Iterator[float]:
-        """Run the trials that the store has not; yield what they cost as they are finished and stored."""
-        yield from self._run(self.tuning_trials(), store)
-        yield from self._run(self.all_trials(self.tuned(store.rows)), store)
-
-    def total_cost(self) -> float:
-        """The sum of what `run` yields; it does not depend on the length scales, which are not known yet."""
-        return self.cost([*self.tuning_trials(), *self.all_trials(self.medians)])
-
-    def progress(self, store: Store) -> tuple[int, int]:
-        """How many of the trials are stored, and how many there are."""
-        first = self.tuning_trials()
-        done = all(trial in store.rows for trial in first)
-        # While length scales are not known, none of the trials at them can be stored.
-        rest = self.all_trials(self.tuned(store.rows) if done else dict.fromkeys(self.splits, 0.0))
-        return sum(trial in store.rows for trial in (*first, *rest)), len(first) + len(rest)
-
     def all_trials(self, tuned: Mapping[str, float]) -> list[Trial]:
-        """The trials of all studies."""
+        """Return the trials of all studies, given the tuned length scales."""
         return [trial for study in self.studies for trial in self.trials(study, tuned)]
 
-    def _run(self, trials: list[Trial], store: Store) -> Iterator[float]:
-        missing = [trial for trial in trials if trial not in store.rows]
-        yield self.cost(trials) - self.cost(missing)
-        parallel = Parallel(n_jobs=-1, return_as="generator_unordered", max_nbytes="1M")
-        jobs = (delayed(_run_job)(job, self._study(job[0]).measure, self._rows(job[0])) for job in self._jobs(missing))
-        for rows in parallel(jobs):
-            store.append(rows)
-            yield self.cost(rows)
+    def _trials(self, study: Study, name: str, tuned: Mapping[str, float]) -> Iterator[Trial]:
+        protocols = {method: f"{study.protocol(method)}-{self._fingerprints[name]}" for method in study.methods}
+        parts = product(study.sizes(name), study.seeds, study.length_scales, study.methods, study.ratios or (0.0,))
+        trials: dict[Trial, None] = {}  # a method without pairs has the same trial at each number of pairs
+        for size, seed, scale, method, ratio in parts:
+            n_pairs = round(ratio * size) if method in METHODS and METHODS[method].uses_pairs else 0
+            value = scale.factor * self._unit(study, name, seed, scale, tuned)
+            dataset = self.splits[name].name
+            trials[Trial(study.name, dataset, method, size, n_pairs, scale.label, value, seed, protocols[method])] = (
+                None
+            )
+        yield from trials
 
-    def cost(self, trials: Iterable[Trial]) -> float:
-        """About how long trials take, in an arbitrary unit: for the time left, and to begin with the longest."""
-        total = 0.0
-        for trial in trials:
-            split, width = self.split(trial), 2.0 * trial.n_frequencies
-            total += 0.1 + 5e-7 * width**2
-            if self._study(trial).measure == "prediction":
-                n_rows = min(len(split.X_train), self._study(trial).n_train)
-                total += 1e-10 * n_rows * width**2 * self.n_problems[split.name]
-        return total
+    def _unit(self, study: Study, name: str, seed: int, scale: LengthScale, tuned: Mapping[str, float]) -> float:
+        """Return the length that a length scale is a multiple of."""
+        if scale.rule == "grid":
+            return 1.0
+        if scale.rule == "tuned":
+            return tuned[name]
+        key = (name, study.n_train, seed) if study.sample_per_seed else (name,)
+        if key not in self._medians:
+            rows = self.rows(study, name, seed) if study.sample_per_seed else self.splits[name]
+            self._medians[key] = median_distance(rows)
+        return self._medians[key]
 
-    def _jobs(self, trials: list[Trial]) -> list[list[Trial]]:
-        """Trials in the groups that one process runs: kernel errors that share the exact kernel, the longest first."""
+    def rows(self, study: Study, name: str, seed: int) -> Split:
+        """Return the rows of a data set that a study uses with a seed."""
+        key = (name, study.n_train, study.n_test, seed if study.sample_per_seed else 0)
+        if key not in self._samples:  # always the same arrays, so that processes share one copy
+            self._samples[key] = sample(self.splits[name], *key[1:])
+        return self._samples[key]
+
+    def progress(self, store: Store) -> tuple[int, int]:
+        """Return the number of stored trials and the number of all trials."""
+        first = self.tuning_trials()
+        # Without the tuned length scales no trial at them can be stored; any length scale gives their number.
+        known = all(trial in store.rows for trial in first)
+        rest = self.all_trials(self.tuned(store.rows) if known else dict.fromkeys(self.splits, 0.0))
+        return sum(trial in store.rows for trial in (*first, *rest)), len(first) + len(rest)
+
+    def run(self, store: Store) -> Iterator[int]:
+        """Run the trials that are not stored; yield the number of fits whenever some are finished and stored."""
+        for find in (self.tuning_trials, lambda: self.all_trials(self.tuned(store.rows))):
+            missing = [trial for trial in find() if trial not in store.rows]
+            for rows in self._finished(missing):
+                store.append(rows)
+                yield len(rows)
+
+    def _finished(self, trials: list[Trial]) -> Iterator[list[Row]]:
+        """Yield rows as they are finished: one by one for a study that shows times, else job by job."""
+        timed = {trial: None for trial in trials if self._study(trial).measure == "comparison"}
+        if timed:
+            _warm_up(timed, self._inputs(trials)[1])
+        for job in self._jobs(timed):
+            for row in measure(job, *self._inputs(job)):
+                yield [row]
+        if jobs := self._jobs(trial for trial in trials if trial not in timed):
+            parallel = Parallel(n_jobs=-1, return_as="generator_unordered", max_nbytes="1M")
+            yield from parallel(delayed(_measure_all)(job, *self._inputs(job)) for job in jobs)
+
+    def _jobs(self, trials: Iterable[Trial]) -> list[list[Trial]]:
+        """Return groups of trials for one process each: those that share an exact kernel, or a single prediction."""
 
         def group(trial: Trial) -> tuple[Any, ...]:
-            alone = trial.method if self._study(trial).measure == "prediction" else ""
-            return trial.study, trial.dataset, trial.n_frequencies, trial.length_scale, trial.seed, alone
+            kind = self._study(trial).measure
+            size = 0 if kind == "comparison" else trial.n_frequencies
+            method = trial.method if kind == "prediction" else ""
+            return trial.study, trial.dataset, trial.length_scale, trial.seed, size, method
 
         jobs = [list(job) for _, job in groupby(sorted(trials, key=group), group)]
-        return sorted(jobs, key=self.cost, reverse=True)
+        return sorted(jobs, key=self._cost, reverse=True)  # the longest first, so that no core idles at the end
+
+    def _cost(self, job: list[Trial]) -> float:
+        """Return about how long a job takes, in an arbitrary unit."""
+        study, data = self._inputs(job)
+        squares = sum(trial.n_frequencies**2 for trial in job)
+        if study.measure != "prediction":
+            return float(len(data.X_test) * squares)
+        n_models = 1 if data.task == "regression" else len(np.unique(data.targets[0]))
+        return float(len(data.X_train) * squares * n_models)
+
+    def _inputs(self, job: list[Trial]) -> tuple[Study, Split]:
+        study = self._study(job[0])
+        return study, self.rows(study, self._name(job[0]), job[0].seed)
 
     def _study(self, trial: Trial) -> Study:
-        return next(study for study in (self.tuning, *self.studies) if study.name == trial.study)
+        return next(study for study in (self.tuning, *self.studies) if study and study.name == trial.study)
 
-    def _rows(self, trial: Trial) -> Split:
-        """The rows that a trial uses: all, or the same random ones for every trial."""
-        study, split = self._study(trial), self.split(trial)
-        key = (split.name, study.n_train, study.n_test)
-        if key not in self._sampled:  # the same arrays every time: processes then share one copy
-            self._sampled[key] = sample(split, study.n_train, study.n_test)
-        return self._sampled[key]
+    def _name(self, trial: Trial) -> str:
+        return next(name for name, split in self.splits.items() if split.name == trial.dataset)
 
 
 def versions() -> str:
-    """What made a row."""
+    """Return the versions of Python and of the packages that rows depend on."""
     return ", ".join([f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in PACKAGES)])
 
 
-def _run_job(trials: list[Trial], measure: str, data: Split) -> list[Row]:
-    """The rows of trials that share their data and length scale."""
-    exact = exact_kernel(data, trials[0].length_scale) if measure == "kernel" else None
-    return [MEASURES[measure](trial, data, exact) for trial in trials]
-
-
-def _kernel_row(trial: Trial, data: Split, exact: Floats) -> Row:
-    features, fit_seconds = timed(_features(trial, data.X_train.shape).fit, data.X_train)
-    columns, transform_seconds = timed(features.transform, data.X_test)
-    return _finished(trial, fit_seconds, transform_seconds, error=relative_error(exact, columns))
-
-
-def _prediction_row(trial: Trial, data: Split, exact: None) -> Row:
-    begin = perf_counter()
-    features = _features(trial, data.X_train.shape).fit(data.X_train)
-    train = features.transform(data.X_train)
-    test, transform_seconds = timed(features.transform, data.X_test)
-    error = regression_error if data.task == "regression" else classification_error
-    y_train, y_test = targets(data)
-    outcome = error(train, y_train, test, y_test)
-    fit_seconds = perf_counter() - begin - transform_seconds
-    return _finished(trial, fit_seconds, transform_seconds, **outcome._asdict())
-
-
-def _weights_row(trial: Trial, data: Split, exact: None) -> Row:
-    features, fit_seconds = timed(_features(trial, data.X_train.shape).fit, data.X_train)
-    weights = " ".join(f"{weight:.6g}" for weight in features.weights_)
-    return _finished(trial, fit_seconds, 0.0, weights=weights)
-
-
-MEASURES: dict[str, Callable[[Trial, Split, Any], Row]] = {
-    "kernel": _kernel_row,
-    "prediction": _prediction_row,
-    "weights": _weights_row,
-}
-
-
-def _finished(trial: Trial, fit_seconds: float, transform_seconds: float, **outcome: Any) -> Row:
-    missing = float("nan")
-    found: dict[str, Any] = vars(trial) | {"error": missing, "cv_error": missing, "penalty": missing, "weights": ""}
-    seconds = {"fit_seconds": round(fit_seconds, 4), "transform_seconds": round(transform_seconds, 4)}
-    return Row(**(found | outcome | seconds), versions=versions())
-
-
-def _features(trial: Trial, shape: tuple[int, ...]) -> BaseEstimator:
-    """The trial's map of rows of so many columns to 2 M columns."""
-    n_rows, n_columns = shape
-    if trial.method == NYSTROEM:
-        return nystroem(trial.length_scale, trial.n_frequencies, trial.seed, n_rows)
-    method = METHODS[trial.method]
-    return FourierFeatures(
-        length_scale=trial.length_scale,
-        n_frequencies=trial.n_frequencies,
-        sampler=method.sampling(n_columns),
-        weighting=method.weighing(trial.n_pairs),
-        random_state=trial.seed,
-    )
-
-
-def nystroem(length_scale: float, size: int, seed: int, n_rows: int) -> Nystroem:
-    """Nystroem with uniformly sampled landmarks, at the same width; more landmarks than rows there cannot be."""
-    return Nystroem(gamma=0.5 / length_scale**2, n_components=min(2 * size, n_rows), random_state=seed)
-
-
-def targets(data: Split) -> tuple[Array, Array]:
-    """What the training and the test rows are to predict."""
-    if data.y_train is None or data.y_test is None:
-        raise ValueError(f"{data.name} has no targets to predict.")
-    return data.y_train, data.y_test
-
-
-def _n_problems(data: Split) -> float:
-    """How many times the work of a Gram matrix a model on the data takes, roughly."""
-    return 2.0 if data.task == "regression" else 4.0 * max(1, len(np.unique(targets(data)[0])) - 1)
-
-
-def _counts_pairs(method: str) -> bool:
-    return method in METHODS and not isinstance(METHODS[method].weighting, str)
-
-
-def exact_kernel(data: Split, length_scale: float) -> Floats:
-    """The Gaussian kernel of the test rows."""
-    reference = FourierFeatures(length_scale=length_scale, n_frequencies=1, weighting="uniform", random_state=0)
-    return np.asarray(reference.fit(data.X_test).exact_kernel(data.X_test))
-
-
-def relative_error(exact: Floats, features: Floats) -> float:
-    """Relative Frobenius error of the inner products of features."""
-    return float(np.linalg.norm(exact - features @ features.T) / np.linalg.norm(exact))
-
-
-def _smallest_good(errors: Mapping[float, list[float]]) -> float:
-    """The smallest key whose mean is within a standard error of the lowest mean."""
-    means = {scale: float(np.mean(of_seeds)) for scale, of_seeds in errors.items()}
-    lowest = min(means, key=means.__getitem__)
-    n_seeds = len(errors[lowest])
-    noise = float(np.std(errors[lowest], ddof=1)) / n_seeds**0.5 if n_seeds > 1 else 0.0
-    return min(scale for scale, mean in means.items() if mean <= means[lowest] + noise)
+def median_distance(split: Split) -> float:
+    """Return the median distance of the training rows, rounded because it is part of the identity of a trial."""
+    reference = FourierFeatures(n_frequencies=1, weighting="uniform", random_state=0).fit(split.X_train)
+    return float(f"{reference.length_scale_:.4g}")
 
 
 def sample(split: Split, n_train: int, n_test: int, seed: int = 0) -> Split:
-    """At most so many rows, drawn at random."""
+    """Return at most `n_train` training rows and `n_test` test rows, drawn at random."""
 
     def draw(most: int, *parts: Any) -> list[Any]:
         n_rows = len(parts[0])
@@ -323,24 +207,174 @@ def sample(split: Split, n_train: int, n_test: int, seed: int = 0) -> Split:
     return replace(split, X_train=X_train, y_train=y_train, X_test=X_test, y_test=y_test)
 
 
-def median_distance(split: Split) -> float:
-    """The median distance of the training rows, in few digits: it is part of a row's identity."""
-    reference = FourierFeatures(n_frequencies=1, weighting="uniform", random_state=0).fit(split.X_train)
-    return float(f"{reference.length_scale_:.4g}")
+def check_comparison(study: Study, data: Split) -> None:
+    """Raise an error for data on which a comparison cannot run, before any work."""
+    n_rows = min(len(data.X_train), study.n_train)
+    sizes = study.sizes(data.name)
+    if 2 * max(sizes) > n_rows:
+        raise ValueError(
+            f"--widths {2 * max(sizes)} is more than the {n_rows} training rows of {data.name}, and Nystroem needs one "
+            f"row per column; give at most {n_rows - n_rows % 2}."
+        )
+    if len(sizes) > MOST_SIZES:
+        raise ValueError(f"--widths has {len(sizes)} values; give at most {MOST_SIZES}.")
+    if data.task and n_rows < FEWEST_TARGETS:
+        raise ValueError(f"{data.name} has {n_rows} training rows; predictions need at least {FEWEST_TARGETS}.")
+    for seed in study.seeds if data.task else ():
+        if len(np.unique(sample(data, study.n_train, study.n_test, seed).targets[0])) == 1:
+            raise ValueError(
+                f"The {n_rows} training rows of {data.name} with seed {seed} all have the same target; omit --target, "
+                f"or give fewer --seeds."
+            )
+
+
+# From here on, what runs in the process of a job.
+
+
+class ExactKernel:
+    """The Gaussian kernel of the test rows, computed when it is needed."""
+
+    def __init__(self, data: Split, length_scale: float) -> None:
+        self.data = data
+        self.length_scale = length_scale
+
+    @cached_property
+    def matrix(self) -> Floats:
+        """The kernel matrix."""
+        return np.asarray(rbf_kernel(self.data.X_test, gamma=0.5 / self.length_scale**2))
+
+    @cached_property
+    def eigenvalues(self) -> Floats:
+        """The eigenvalues of the matrix, the largest first."""
+        return np.asarray(np.linalg.eigvalsh(self.matrix)[::-1], dtype=np.float64)
+
+    def error(self, features: Floats) -> float:
+        """Return the relative Frobenius error of the inner products of features."""
+        return float(np.linalg.norm(self.matrix - features @ features.T) / np.linalg.norm(self.matrix))
+
+    def limit(self, rank: int) -> float:
+        """Return the lowest relative error of any matrix of that rank."""
+        return float(np.linalg.norm(self.eigenvalues[rank:]) / np.linalg.norm(self.eigenvalues))
+
+
+def measure(trials: list[Trial], study: Study, data: Split) -> Iterator[Row]:
+    """Yield the rows of trials that share the data and the length scale."""
+    exact = ExactKernel(data, trials[0].length_scale)
+    for trial in trials:
+        outcome = MEASURES[study.measure](trial, data, exact)
+        seconds = {name: float(f"{value:.4g}") for name, value in outcome.items() if name.endswith("seconds")}
+        yield Row(**vars(trial), **(outcome | seconds), versions=versions())
+
+
+def _measure_all(trials: list[Trial], study: Study, data: Split) -> list[Row]:
+    return list(measure(trials, study, data))
+
+
+def _kernel_outcome(trial: Trial, data: Split, exact: ExactKernel) -> dict[str, Any]:
+    features, fit_seconds = _timed(_estimator(trial, data).fit, data.X_train)
+    columns, seconds = _timed(features.transform, data.X_test)
+    return {
+        "kernel_error": exact.error(columns),
+        "fit_seconds": fit_seconds,
+        "row_seconds": seconds / len(data.X_test),
+    }
+
+
+def _prediction_outcome(trial: Trial, data: Split, exact: ExactKernel) -> dict[str, Any]:
+    start = perf_counter()
+    features = _estimator(trial, data).fit(data.X_train)
+    train = features.transform(data.X_train)
+    test, seconds = _timed(features.transform, data.X_test)
+    outcome = _predict(train, test, data)._asdict()
+    return outcome | {"fit_seconds": perf_counter() - start - seconds, "row_seconds": seconds / len(data.X_test)}
+
+
+def _weights_outcome(trial: Trial, data: Split, exact: ExactKernel) -> dict[str, Any]:
+    features, fit_seconds = _timed(_estimator(trial, data).fit, data.X_train)
+    return {"weights": " ".join(f"{weight:.6g}" for weight in features.weights_), "fit_seconds": fit_seconds}
+
+
+def _comparison_outcome(trial: Trial, data: Split, exact: ExactKernel) -> dict[str, Any]:
+    """Measure the kernel error and times, and the test error if there is a target, at the median distance only."""
+    if trial.method == LIMIT:
+        return {"kernel_error": exact.limit(2 * trial.n_frequencies)}
+    features, fit_seconds = _timed(_estimator(trial, data).fit, data.X_train)
+    columns = features.transform(data.X_test)
+    many = np.resize(data.X_test, (TIMED_ROWS, data.X_test.shape[1]))
+    outcome = {
+        "kernel_error": exact.error(columns),
+        "fit_seconds": fit_seconds,
+        "row_seconds": _shortest_seconds(features.transform, many) / TIMED_ROWS,
+    }
+    if data.task and trial.bandwidth == MEDIAN.label:
+        outcome["test_error"] = _predict(features.transform(data.X_train), columns, _centered(data)).test_error
+    return outcome
+
+
+MEASURES: dict[str, Callable[[Trial, Split, ExactKernel], dict[str, Any]]] = {
+    "kernel": _kernel_outcome,
+    "prediction": _prediction_outcome,
+    "weights": _weights_outcome,
+    "comparison": _comparison_outcome,
+}
+
+
+def _estimator(trial: Trial, data: Split) -> Any:
+    size, scale, seed = trial.n_frequencies, trial.length_scale, trial.seed
+    return METHODS[trial.method].estimator(size, scale, seed, data.X_train, trial.n_pairs)
+
+
+def _predict(train: Floats, test: Floats, data: Split) -> Prediction:
+    """Return the errors of a linear model on the features of the training and test rows."""
+    y_train, y_test = data.targets
+    error = regression_error if data.task == "regression" else classification_error
+    return error(train, y_train, test, y_test)
+
+
+def _centered(data: Split) -> Split:
+    """Return the data with the mean of the training targets subtracted, so that errors are relative to that mean."""
+    if data.task == "classification":
+        return data
+    y_train, y_test = data.targets
+    return replace(data, y_train=y_train - y_train.mean(), y_test=y_test - y_train.mean())
+
+
+def _warm_up(trials: Iterable[Trial], data: Split) -> None:
+    """Compile the loops of all methods, so that no measured time includes it."""
+    X = sample(data, 200, 200).X_train
+    for method in dict.fromkeys(trial.method for trial in trials if trial.method != LIMIT):
+        METHODS[method].estimator(4, 1.0, 0, X).fit(X).transform(X)
+
+
+def _timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+    """Return the result of a call and the seconds it took."""
+    start = perf_counter()
+    result = function(*arguments)
+    return result, perf_counter() - start
+
+
+def _shortest_seconds(function: Callable[[Floats], Floats], X: Floats) -> float:
+    """Return the seconds of the shortest of at least three calls; the first call warms up the caches."""
+    calls = [_timed(function, X)[1] for _ in range(3)]
+    while sum(calls) < SECONDS_PER_TIMING:
+        calls.append(_timed(function, X)[1])
+    return min(calls)
+
+
+def _smallest_of_lowest(errors: Mapping[float, list[float]]) -> float:
+    """Return the smallest key whose mean is within one standard error of the lowest mean."""
+    means = {scale: float(np.mean(by_seed)) for scale, by_seed in errors.items()}
+    lowest = min(means, key=means.__getitem__)
+    n_seeds = len(errors[lowest])
+    noise = float(np.std(errors[lowest], ddof=1)) / n_seeds**0.5 if n_seeds > 1 else 0.0
+    return min(scale for scale, mean in means.items() if mean <= means[lowest] + noise)
 
 
 def _fingerprint(split: Split) -> str:
-    """A few letters that change with the data."""
+    """Return a few characters that change with the data."""
     digest = sha256()
     for part in (split.X_train, split.y_train, split.X_test, split.y_test):
         if part is not None:
             digest.update(repr((part.shape, part.dtype.str)).encode())
             digest.update(np.ascontiguousarray(part).data)
     return digest.hexdigest()[:8]
-
-
-def timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
-    """What a function returns, and the seconds it takes."""
-    begin = perf_counter()
-    result = function(*arguments)
-    return result, perf_counter() - begin

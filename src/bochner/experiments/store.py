@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The store: tidy rows, one a fit, appended to a CSV file as they finish; a run that was stopped goes on with it."""
+"""The store: one row per fit, appended to a CSV file as fits finish, so that a stopped run can be resumed."""
 
 import csv
 import os
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from io import StringIO
+from math import nan
 from pathlib import Path
 from typing import Self
 
@@ -15,24 +16,24 @@ __all__ = ["Row", "Store", "Trial"]
 
 @dataclass(frozen=True)
 class Trial:
-    """One fit: everything that decides its outcome.
+    """One fit: everything that determines its outcome.
 
     Attributes
     ----------
     study, dataset, method : str
-        What is measured, on what, with what.
+        The study, the data set and the method.
     n_frequencies : int
-        M.
+        M; the method maps rows to 2 M columns.
     n_pairs : int
-        Sampled pairs (or points) of the weighting; 0 for its own number.
+        Sampled pairs (or points) of the weighting; 0 for its default.
     bandwidth : str
         How the length scale was found.
     length_scale : float
         The length scale.
     seed : int
-        Seed of frequencies and weights.
+        Seed of the frequencies and weights.
     protocol : str
-        Stands for the study's other settings and for the data.
+        A hash of the other settings of the study and of the data.
     """
 
     study: str
@@ -48,19 +49,34 @@ class Trial:
 
 @dataclass(frozen=True)
 class Row(Trial):
-    """A trial and its outcome: errors as fractions; weights for the study of weights alone, as text."""
+    """A trial and its outcome; what the study does not measure is NaN, or empty.
 
-    error: float
-    cv_error: float
-    penalty: float
-    fit_seconds: float
-    transform_seconds: float
-    weights: str
-    versions: str
+    Attributes
+    ----------
+    kernel_error, test_error, cv_error : float
+        Relative kernel error on the test rows, and the test and cross-validated errors of a linear model, as fractions.
+    penalty : float
+        The penalty of the linear model with the lowest cross-validated error.
+    fit_seconds, row_seconds : float
+        Seconds of the fit, and seconds of the transform per row.
+    weights : str
+        The weights of the frequencies, separated by spaces.
+    versions : str
+        Versions of Python and of the packages.
+    """
+
+    kernel_error: float = nan
+    test_error: float = nan
+    cv_error: float = nan
+    penalty: float = nan
+    fit_seconds: float = nan
+    row_seconds: float = nan
+    weights: str = ""
+    versions: str = ""
 
     @property
     def trial(self) -> Trial:
-        """What the row is the outcome of."""
+        """The trial without its outcome."""
         return Trial(**{field.name: getattr(self, field.name) for field in fields(Trial)})
 
 
@@ -68,20 +84,26 @@ NAMES = [field.name for field in fields(Row)]
 
 
 class Store:
-    """Rows in a CSV file; opening it drops the half line that a killed process may have left."""
+    """Rows by their trials, in memory or also in a CSV file.
 
-    def __init__(self, path: Path) -> None:
+    Parameters
+    ----------
+    path : Path, default=None
+        The file that rows are appended to; None keeps them in memory only.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
         self.path = path
         self.rows: dict[Trial, Row] = {}
 
     @classmethod
     @contextmanager
     def open(cls, path: Path) -> Iterator[Self]:
-        """The store at a path, for one process at a time."""
+        """Open a file for one process at a time and read its rows."""
         store = cls(path)
         with path.open("a+b") as file:
             _lock(file.fileno(), path)
-            store._read()
+            store._read(path)
             yield store
 
     def append(self, rows: Iterable[Row]) -> None:
@@ -91,46 +113,50 @@ class Store:
         for row in rows:
             writer.writerow(asdict(row))
             self.rows[row.trial] = row
-        self._write(text.getvalue())
+        if self.path is not None:
+            _append(self.path, text.getvalue())
 
-    def _write(self, text: str) -> None:
-        with self.path.open("a", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-
-    def _read(self) -> None:
-        content = self.path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
-            os.truncate(self.path, len(whole))
-        if not whole:
-            self._write(",".join(NAMES) + "\n")
+    def _read(self, path: Path) -> None:
+        content = path.read_bytes()
+        complete = content[: content.rfind(b"\n") + 1]
+        if len(complete) < len(content):  # a killed process may leave part of a line
+            os.truncate(path, len(complete))
+        if not complete:
+            _append(path, ",".join(NAMES) + "\n")
             return
-        reader = csv.reader(StringIO(whole.decode("utf-8", errors="replace"), newline=""))
+        reader = csv.reader(StringIO(complete.decode("utf-8", errors="replace"), newline=""))
         if next(reader) != NAMES:
-            raise ValueError(f"{self.path} has other columns than this version writes; give another --output folder.")
+            raise ValueError(f"{path} does not have the columns of this version; choose another --output folder.")
         for cells in reader:
             try:
-                row = _row(cells)
+                row = _parse(cells)
             except ValueError:
                 raise ValueError(
-                    f"{self.path}, line {reader.line_num}, is damaged; delete the line, and its fit will be made again."
+                    f"{path} is damaged in line {reader.line_num}; delete that line to repeat its fit."
                 ) from None
             self.rows[row.trial] = row
 
 
-def _row(cells: list[str]) -> Row:
-    """A row from the cells of a line."""
+def _parse(cells: list[str]) -> Row:
+    """Return the row in the cells of a line."""
     return Row(*(field.type(cell) for field, cell in zip(fields(Row), cells, strict=True)))  # type: ignore[operator]
 
 
+def _append(path: Path, text: str) -> None:
+    with path.open("a", encoding="utf-8", newline="") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def _lock(handle: int, path: Path) -> None:
-    """Keep other processes out until this one ends, however it ends; where the system has no such locks, do nothing."""
+    """Keep other processes out until this one ends; do nothing on systems without such locks."""
     with suppress(ImportError):
         import fcntl
 
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise ValueError(f"{path} is being written by another run; wait for it or give another --output.") from None
+            raise ValueError(
+                f"Another run is writing {path}; wait until it ends, or choose another --output folder."
+            ) from None

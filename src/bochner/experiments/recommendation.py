@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The recommendation: which method to use on a data set, in computed sentences."""
+
+from bochner.experiments.findings import AS_LOW, MANY_ROWS, Findings, Statement
+from bochner.experiments.methods import KMEANS_NYSTROEM, LIMIT, METHODS, FourierMethod
+from bochner.experiments.studies import MEDIAN, Study
+
+__all__ = ["candidates", "choice", "recommendation"]
+
+ROUNDING = 1e-9  # smaller errors are rounding
+
+
+def candidates(study: Study) -> list[str]:
+    """Return the methods to choose from; the limit is not one of them."""
+    return [method for method in study.methods if method != LIMIT]
+
+
+def choice(found: Findings, name: str, size: int, label: str = MEDIAN.label) -> str:
+    """Return the fastest of the methods whose mean kernel error is within 10 % of the lowest.
+
+    A wider margin would give up what a slower method gains; no margin would follow the noise of a few seeds.
+    """
+    errors = {m: float(found.values("kernel_error", name, m, size, label).mean()) for m in candidates(found.study)}
+    most = max(AS_LOW * min(errors.values()), ROUNDING)
+    # Of methods with the same error, only the first: the others do more work for the same features.
+    good = {round(error, 12): method for method, error in reversed(errors.items()) if error <= most}
+    return min(good.values(), key=lambda method: found.seconds(name, method, size, label))
+
+
+def recommendation(found: Findings, name: str) -> list[Statement]:
+    """Recommend a method at the largest width and the median distance, beside the best method of the other kind.
+
+    Fourier features are compared with Nystroem, and Nystroem with Fourier features. More statements name the lowest
+    error, the choice at the other length scales, and the test error of a linear model if there is a target.
+    """
+    size, n_train = found.study.sizes(name)[-1], min(len(found.splits[name].X_train), found.study.n_train)
+    methods = candidates(found.study)
+    errors = {m: float(found.values("kernel_error", name, m, size, MEDIAN.label).mean()) for m in methods}
+    chosen = choice(found, name, size)
+    rival = min((m for m in methods if _is_fourier(m) != _is_fourier(chosen)), key=errors.__getitem__)
+    best = min(methods, key=errors.__getitem__)
+    times = {method: _duration(found.seconds(name, method, size, MEDIAN.label)) for method in (chosen, rival)}
+    sentences = [
+        f"Use {_call(found, name, chosen, size)}: {_share(errors[chosen])} error at {2 * size} columns, compared with "
+        f"{_share(errors[rival])} for {rival}. Fitting on {n_train:,} rows and transforming {MANY_ROWS:,} rows takes "
+        f"about {times[chosen]}, and {times[rival]} with {rival}."
+    ]
+    if best not in (chosen, rival) and _share(errors[best]) != _share(errors[chosen]):
+        sentences.append(f"The lowest error is that of {best}: {_error_and_time(found, name, best, size)}.")
+    sentences += _other_scales(found, name, chosen, size) + _test_errors(found, name, chosen, size)
+    return [Statement(sentence) for sentence in sentences]
+
+
+def _is_fourier(method: str) -> bool:
+    return isinstance(METHODS[method], FourierMethod)
+
+
+def _call(found: Findings, name: str, method: str, size: int) -> str:
+    """Return the call in Python; its length scale is the median distance."""
+    if _is_fourier(method):
+        return METHODS[method].description(size)
+    gamma = 0.5 / float(found.values("length_scale", name, method, size, MEDIAN.label).mean()) ** 2
+    fitted = f" fitted on the centers of {2 * size} k-means clusters" if method == KMEANS_NYSTROEM else ""
+    return f"scikit-learn's Nystroem(gamma={gamma:.3g}, n_components={2 * size}){fitted}"
+
+
+def _other_scales(found: Findings, name: str, chosen: str, size: int) -> list[str]:
+    """Return what the same rule chooses at the other length scales."""
+    scales = [scale for scale in found.study.length_scales if scale != MEDIAN]
+    choices = {scale: choice(found, name, size, scale.label) for scale in scales}
+    same = [f"{scale.factor:g}" for scale, method in choices.items() if method == chosen]
+    sentences = [f"At {' and '.join(same)} times the median distance the choice is the same."] if same else []
+    for scale, method in choices.items():
+        if method != chosen:
+            this, that = (_error_and_time(found, name, m, size, scale.label) for m in (method, chosen))
+            sentences.append(
+                f"At {scale.factor:g} times the median distance the choice is {method}: {this}, compared with {that}."
+            )
+    return sentences
+
+
+def _error_and_time(found: Findings, name: str, method: str, size: int, label: str = MEDIAN.label) -> str:
+    error = float(found.values("kernel_error", name, method, size, label).mean())
+    return f"{_share(error)} in {_duration(found.seconds(name, method, size, label))}"
+
+
+def _test_errors(found: Findings, name: str, chosen: str, size: int) -> list[str]:
+    if found.splits[name].task is None:
+        return []
+    errors = {
+        method: float(found.values("test_error", name, method, size, MEDIAN.label).mean())
+        for method in candidates(found.study)
+    }
+    best = min(errors, key=errors.__getitem__)
+    start = f"A linear model on these features has a test error of {_share(errors[chosen])}"
+    if errors[best] == errors[chosen]:
+        return [f"{start}, the lowest of all methods."]
+    return [f"{start}; the lowest is that of {best}, {_share(errors[best])}."]
+
+
+def _share(value: float) -> str:
+    return f"{100.0 * value:.3g} %"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 10.0:
+        return f"{seconds:.2g} s"
+    return f"{seconds:.0f} s" if seconds < 120.0 else f"{seconds / 60.0:.0f} min"
