@@ -45,6 +45,7 @@ from bochner.rows.sources import column_ranges as column_ranges
 from bochner.rows.sources import compose as compose
 from bochner.rows.sources import max_abs as max_abs
 from bochner.rows.sources import norm as norm
+from bochner.rows.sources import stack_batches as stack_batches
 from bochner.rows.sources import sum_over_rows as sum_over_rows
 from bochner.rows.threads import for_each_span as for_each_span
 from bochner.rows.threads import in_threads as in_threads

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from bochner.rows.arrays import Array, Floats, Indices, as_csr, stack_rows
-from bochner.rows.sources import Batch, MemoryRows, RowSource, Statistic, add_pair, check_batch_weights, compose
+from bochner.rows.arrays import Array, Floats, Indices, as_csr
+from bochner.rows.sources import Batch, RowSource, Statistic, add_pair, check_batch_weights, compose, stack_batches
 
 __all__ = ["PartitionedRows", "Partitions", "concatenate"]
 
@@ -161,6 +161,10 @@ class PartitionedRows(RowSource):
         return n_rows, int(self.partitions.templates["X"].shape[1])
 
     @property
+    def has_weights(self) -> bool:
+        return "weights" in self.partitions.templates
+
+    @property
     def target_template(self) -> Any:
         return self.partitions.templates["y"]
 
@@ -208,20 +212,11 @@ class PartitionedRows(RowSource):
         local = unique - (ends - self.partitions.lengths)[owners]
         arguments = {int(i): local[owners == i] for i in np.unique(owners)}
         parts = self.partitions.reduce(partial(_select, blocks), concatenate, blocks.names, arguments)
-        return _stack(parts).select(inverse)
+        return stack_batches(parts).select(inverse)
 
     def drop_zero_weights(self, weights: Floats) -> "PartitionedRows":
         chosen = np.flatnonzero(weights > 0.0)
         return replace(self, kept=chosen if self.kept is None else self.kept[chosen], _last={})
-
-    def collect_columns(self) -> tuple[Any, Floats | None]:
-        blocks = self._blocks(with_rows=False)
-        if not blocks.names:
-            return None, None
-        arguments = dict.fromkeys(self.partitions.first_rows)
-        parts = self.partitions.reduce(partial(_columns, blocks), concatenate, blocks.names, arguments)
-        columns = _stack(parts) if self.kept is None else _stack(parts).select(self.kept)
-        return columns.y, columns.weights
 
     def accumulate(
         self,
@@ -236,19 +231,6 @@ class PartitionedRows(RowSource):
         total: Statistic | None = self.partitions.reduce(of_partition, add_pair, blocks.names, arguments, description)
         return total
 
-    def column_ranges(self) -> tuple[Array, Array]:
-        return self._extent.low, self._extent.high
-
-    def norm(self) -> float:
-        return float(np.sqrt(self._extent.squares))
-
-    @cached_property
-    def _extent(self) -> "_Extent":
-        """Column ranges and the sum of squares of the rows with a positive weight; this reads and checks all rows."""
-        extent = self.with_targets(None).accumulate(_extent_of)
-        nothing = np.full(self.shape[1], np.inf)
-        return _Extent(nothing, -nothing, 0.0) if extent is None else extent
-
     def _blocks(self, with_rows: bool = True) -> _Blocks:
         available = self.partitions.templates
         wanted = {"X": with_rows, "y": self.has_targets, "weights": True}
@@ -256,41 +238,9 @@ class PartitionedRows(RowSource):
         return _Blocks(names, self.dtype, self.encode, "allow-nan" if self.allow_nan else True)
 
 
-@dataclass(frozen=True)
-class _Extent:
-    """The ends of each column's range and the sum of all squares."""
-
-    low: Array
-    high: Array
-    squares: float
-
-    def __add__(self, other: "_Extent") -> "_Extent":
-        return _Extent(np.minimum(self.low, other.low), np.maximum(self.high, other.high), self.squares + other.squares)
-
-
-def _extent_of(start: int, batch: Batch) -> _Extent | None:
-    del start
-    X = batch.drop_zero_weights().X
-    if not X.shape[0]:
-        return None
-    rows = MemoryRows(X)
-    return _Extent(*rows.column_ranges(), rows.norm() ** 2)
-
-
-def _stack(batches: Sequence[Batch]) -> Batch:
-    """Return the batch of the rows of several batches."""
-    return Batch(*(None if column[0] is None else stack_rows(column) for column in zip(*batches, strict=True)))
-
-
 def _select(blocks: _Blocks, rows: Indices, *given: Any) -> list[Batch]:
     blocks.check_lengths(given)
     return [blocks.batch([as_csr(block)[rows] for block in given])]
-
-
-def _columns(blocks: _Blocks, argument: None, *given: Any) -> list[Batch]:
-    del argument
-    blocks.check_lengths(given)
-    return [blocks.batch(given)]
 
 
 def _part_of_partition(

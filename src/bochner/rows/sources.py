@@ -7,9 +7,9 @@ A source collects selected rows into memory (`select`) and accumulates statistic
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -19,7 +19,7 @@ from sklearn.utils.sparsefuncs import min_max_axis
 from sklearn.utils.validation import check_non_negative, validate_data
 
 from bochner.progress import track
-from bochner.rows.arrays import Array, Floats, Indices, is_sparse
+from bochner.rows.arrays import Array, Floats, Indices, is_sparse, stack_rows
 from bochner.rows.threads import row_spans, sum_over_spans
 from bochner.validation import check_weights
 
@@ -114,6 +114,11 @@ class RowSource(ABC):
 
     @property
     @abstractmethod
+    def has_weights(self) -> bool:
+        """Whether there are sample weights."""
+
+    @property
+    @abstractmethod
     def target_template(self) -> Any:
         """The targets of no rows: their dtype, and their shape beyond the first axis."""
 
@@ -153,9 +158,13 @@ class RowSource(ABC):
     def drop_zero_weights(self, weights: Floats) -> "RowSource":
         """Return the source without the rows whose collected weight is zero."""
 
-    @abstractmethod
     def collect_columns(self) -> tuple[Any, Floats | None]:
         """Collect the targets and the weights of all rows."""
+        if not (self.has_targets or self.has_weights):
+            return None, None
+        batches: list[Batch] = self.accumulate(_columns_of, with_rows=False) or []
+        _, y, weights, _ = stack_batches(batches)
+        return y, weights
 
     @abstractmethod
     def accumulate(
@@ -186,13 +195,19 @@ class RowSource(ABC):
             The sum; None when no batch contributed.
         """
 
-    @abstractmethod
     def column_ranges(self) -> tuple[Array, Array]:
         """Return the smallest and the largest value of each column."""
+        return self._extent.low, self._extent.high
 
-    @abstractmethod
     def norm(self) -> float:
         """Return the Frobenius norm of the rows; infinity or NaN where it overflows."""
+        return float(np.sqrt(self._extent.squares))
+
+    @cached_property
+    def _extent(self) -> "_Extent":
+        """Column ranges and the sum of squares of the rows with a positive weight; this reads and checks all rows."""
+        infinite = np.full(self.shape[1], np.inf)
+        return self.with_targets(None).accumulate(_extent_of) or _Extent(infinite, -infinite, 0.0)
 
     def __getitem__(self, rows: Any) -> Any:
         return self.select(rows).X
@@ -219,6 +234,10 @@ class MemoryRows(RowSource):
     @property
     def has_targets(self) -> bool:
         return self.y is not None
+
+    @property
+    def has_weights(self) -> bool:
+        return self.weights is not None
 
     @property
     def target_template(self) -> Any:
@@ -286,6 +305,35 @@ class MemoryRows(RowSource):
             # A million entries take less than a millisecond, which is not worth a thread.
             span_rows = max(1, 2**20 * len(values) // values.size)
             return float(np.sqrt(sum_over_spans(square, len(values), span_rows)))
+
+
+@dataclass(frozen=True)
+class _Extent:
+    """The ends of each column's range and the sum of all squares."""
+
+    low: Array
+    high: Array
+    squares: float
+
+    def __add__(self, other: "_Extent") -> "_Extent":
+        low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        return _Extent(low, high, self.squares + other.squares)
+
+
+def _extent_of(start: Any, batch: Batch) -> _Extent | None:
+    del start
+    rows = MemoryRows(batch.drop_zero_weights().X)
+    return _Extent(*rows.column_ranges(), rows.norm() ** 2) if rows.shape[0] else None
+
+
+def _columns_of(start: Any, batch: Batch) -> list[Batch]:
+    del start
+    return [batch._replace(X=None)]
+
+
+def stack_batches(batches: Sequence[Batch]) -> Batch:
+    """Return the batch of the rows of several batches."""
+    return Batch(*(None if column[0] is None else stack_rows(column) for column in zip(*batches, strict=True)))
 
 
 @dataclass(frozen=True)

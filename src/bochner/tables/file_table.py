@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bochner.progress import track
-from bochner.rows import Array, Batch, Floats, MemoryRows, RowSource, Statistic, add_pair, compose, stack_rows
+from bochner.rows import Array, Batch, Floats, MemoryRows, RowSource, Statistic, add_pair, compose, stack_batches
 from bochner.tables.encoding import EncodedTable, Encoding
 from bochner.tables.reader import Table
 from bochner.tables.survey import Survey
@@ -80,6 +80,7 @@ class FileRows(RowSource):
     first_group: int = 0
     initial: Any = None
     checkpoint: Callable[[int, Any], None] | None = None
+    has_weights = False
     location = "file"
 
     @property
@@ -104,22 +105,18 @@ class FileRows(RowSource):
     def select(self, rows: Any, with_rows: bool = True) -> Batch:
         numbers = np.arange(*rows.indices(self.n_rows)) if isinstance(rows, slice) else np.asarray(rows, dtype=np.intp)
         unique, inverse = np.unique(numbers, return_inverse=True)
-        parts = []
-        for start, batch in self._batches(0):
-            stop = start + batch.X.shape[0]
-            local = unique[(unique >= start) & (unique < stop)] - start
-            if len(local):
-                parts.append(batch.select(local))
-            if not len(unique) or stop > unique[-1]:
+        parts: list[Batch] = []
+        for chunk, X in self.table.batches():
+            start, stop = np.searchsorted(unique, [chunk.first_row, chunk.first_row + len(X)])
+            if stop > start or not parts:
+                parts.append(self._batch(chunk, X).select(unique[start:stop] - chunk.first_row))
+            if stop == len(unique):
                 break
-        X, y = stack_rows([part.X for part in parts]), stack_rows([part.y for part in parts])
-        return Batch(X if with_rows else None, y).select(inverse)
+        batch = stack_batches(parts).select(inverse)
+        return batch if with_rows else batch._replace(X=None)
 
     def drop_zero_weights(self, weights: Floats) -> "FileRows":
         return self  # every row of a file has weight 1
-
-    def collect_columns(self) -> tuple[Any, Floats | None]:
-        return self.select(slice(None), with_rows=False).y, None
 
     def accumulate(
         self,
@@ -139,16 +136,6 @@ class FileRows(RowSource):
             total = add_pair(total, part(start, self._batch(chunk, X)))
         result: Statistic | None = total
         return result
-
-    def column_ranges(self) -> tuple[Array, Array]:
-        ranges = [MemoryRows(batch.X).column_ranges() for _, batch in self._batches(0)]
-        return np.min([low for low, _ in ranges], axis=0), np.max([high for _, high in ranges], axis=0)
-
-    def norm(self) -> float:
-        return float(np.linalg.norm([MemoryRows(batch.X).norm() for _, batch in self._batches(0)]))
-
-    def _batches(self, first_group: int) -> Any:
-        return ((chunk.first_row, self._batch(chunk, X)) for chunk, X in self.table.batches(first_group))
 
     def _batch(self, chunk: Any, X: Array) -> Batch:
         return Batch(X, self.encode(self.table.table.target_values(chunk)) if self.has_targets else None)
