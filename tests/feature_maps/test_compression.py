@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The matrix of few columns against the dense least-squares problem that it solves."""
+"""The compression matrix is compared with the dense least-squares problem that it solves."""
 
 import numpy as np
 import pytest
@@ -12,14 +12,14 @@ ALPHAS = 10.0 ** np.arange(-7, 1)
 
 
 def problem(rng, n_rows, n_frequencies, d=3):
-    """Features of rows and of other rows, and the exact kernels of both."""
+    """Return features of rows and of new rows, and the exact kernel matrices of both."""
     W, X, Y = rng.normal(size=(n_frequencies, d)), rng.normal(size=(n_rows, d)), rng.normal(size=(40, d))
     weights = np.full(n_frequencies, 1.0 / n_frequencies)
     return fourier_map(X, W, weights), Gaussian()(X), fourier_map(Y, W, weights), Gaussian()(Y)
 
 
 def dense_matrix(features, exact, alpha, size=None):
-    """A = I + (F'F + a n)^-1 F' (K - FF') F (F'F + a n)^-1, negative directions on the rows left out."""
+    """Return A = I + (F'F + a n)^-1 F' (K - FF') F (F'F + a n)^-1."""
     n, width = features.shape
     inverse = np.linalg.inv(features.T @ features + alpha * (size or n) * np.eye(width))
     step = features.T @ (exact - features @ features.T) @ features
@@ -28,7 +28,7 @@ def dense_matrix(features, exact, alpha, size=None):
 
 @pytest.mark.parametrize(("n_rows", "n_frequencies"), [(60, 10), (12, 20)], ids=["tall", "wide"])
 @pytest.mark.parametrize("alpha", [1e-3, 0.1, 10.0])
-def test_equals_the_dense_ridge_solution(rng, n_rows, n_frequencies, alpha):
+def test_matrix_equals_dense_ridge_solution(rng, n_rows, n_frequencies, alpha):
     features, exact, others, _ = problem(rng, n_rows, n_frequencies)
     matrix = best_matrix(features, exact, np.ones(n_rows), 2 * n_frequencies, np.array([alpha]))
     dense = dense_matrix(features, exact, alpha)
@@ -37,15 +37,15 @@ def test_equals_the_dense_ridge_solution(rng, n_rows, n_frequencies, alpha):
     np.testing.assert_allclose(others @ matrix @ matrix.T @ others.T, others @ dense @ others.T, atol=1e-8)
 
 
-def test_without_ridge_it_is_the_least_squares_solution(rng):
+def test_matrix_without_ridge_equals_least_squares_solution(rng):
     features, exact, *_ = problem(rng, 80, 6)
     matrix = best_matrix(features, exact, np.ones(80), 12, np.array([0.0]))
     inverse = np.linalg.pinv(features)
     np.testing.assert_allclose(matrix @ matrix.T, inverse @ exact @ inverse.T, atol=1e-8)
 
 
-def test_few_columns_are_the_best_of_their_rank(rng):
-    """No other matrix of that rank on the pool comes closer to the projected kernel (Eckart and Young)."""
+def test_few_columns_are_the_best_approximation_of_their_rank(rng):
+    """The error equals the lower bound of Eckart and Young."""
     features, exact, *_ = problem(rng, 80, 20)
     n_columns = 5
     matrix = best_matrix(features, exact, np.ones(80), n_columns, np.array([0.0]))
@@ -56,29 +56,29 @@ def test_few_columns_are_the_best_of_their_rank(rng):
     assert error == pytest.approx(np.linalg.norm(values[n_columns:]), rel=1e-8)
 
 
-def test_a_large_ridge_leaves_the_plain_kernel(rng):
+def test_large_ridge_gives_the_plain_kernel(rng):
     features, exact, others, _ = problem(rng, 30, 10)
     matrix = best_matrix(features, exact, np.ones(30), 20, np.array([1e12]))
     np.testing.assert_allclose(others @ matrix @ matrix.T @ others.T, others @ others.T, atol=1e-9)
 
 
-def test_the_ridge_with_the_smallest_held_out_error_is_taken(rng):
+def test_ridge_has_the_smallest_held_out_error(rng):
     features, exact, *_ = problem(rng, 80, 15, d=6)
     halves = slice(0, 40), slice(40, 80)
     risks = []
     for alpha in ALPHAS:
         risks.append(0.0)
-        for seen, held in (halves, halves[::-1]):
-            dense = dense_matrix(features[seen], exact[seen, seen], alpha)
-            approximate = features[held] @ dense @ features[held].T
-            risks[-1] += np.square(exact[held, held] - approximate).sum()
+        for training, held_out in (halves, halves[::-1]):
+            dense = dense_matrix(features[training], exact[training, training], alpha)
+            approximate = features[held_out] @ dense @ features[held_out].T
+            risks[-1] += np.square(exact[held_out, held_out] - approximate).sum()
     expected = best_matrix(features, exact, np.ones(80), 7, ALPHAS[[int(np.argmin(risks))]])
-    found = best_matrix(features, exact, np.ones(80), 7, ALPHAS)
+    selected = best_matrix(features, exact, np.ones(80), 7, ALPHAS)
     assert 0 < np.argmin(risks) < len(ALPHAS) - 1
-    np.testing.assert_allclose(found @ found.T, expected @ expected.T, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(selected @ selected.T, expected @ expected.T, rtol=1e-6, atol=1e-8)
 
 
-def test_a_row_that_counts_twice_is_two_rows(rng):
+def test_sample_weights_equal_repeated_rows(rng):
     features, exact, *_ = problem(rng, 20, 6)
     twice = np.r_[np.arange(20), np.arange(5)]
     counted = best_matrix(features, exact, np.r_[np.full(5, 2.0), np.ones(15)], 8, np.array([0.01]))
@@ -88,20 +88,20 @@ def test_a_row_that_counts_twice_is_two_rows(rng):
 
 @pytest.mark.parametrize("n_rows", [1, 2, 3])
 @pytest.mark.parametrize("n_columns", [1, 8])
-def test_hardly_any_rows(rng, n_rows, n_columns):
+def test_few_rows_give_finite_matrix(rng, n_rows, n_columns):
     features, exact, *_ = problem(rng, n_rows, 4)
     matrix = best_matrix(features, exact, np.ones(n_rows), n_columns, ALPHAS)
     assert matrix.shape == (8, n_columns)
     assert np.isfinite(matrix).all()
 
 
-def test_equal_rows(rng):
+def test_equal_rows_have_exact_kernel(rng):
     features, exact, *_ = problem(rng, 1, 4)
     matrix = best_matrix(np.repeat(features, 6, axis=0), np.ones((6, 6)), np.ones(6), 8, ALPHAS)
     np.testing.assert_allclose(features @ matrix @ matrix.T @ features.T, exact, atol=1e-6)
 
 
-def test_columns_beyond_the_rank_are_zero_and_of_a_full_pool_as_they_are(rng):
+def test_columns_beyond_the_rank(rng):
     features, exact, others, _ = problem(rng, 5, 20)
     few = best_matrix(features, exact, np.ones(5), 9, ALPHAS)
     assert not few[:, 5:].any()
@@ -109,11 +109,11 @@ def test_columns_beyond_the_rank_are_zero_and_of_a_full_pool_as_they_are(rng):
     np.testing.assert_allclose(others @ full @ full.T @ others.T, others @ others.T, atol=1e-9)
 
 
-def test_principal_components_of_counted_rows(rng):
+def test_principal_components_of_weighted_rows(rng):
     features, *_ = problem(rng, 30, 5)
     counts = rng.integers(1, 4, size=30).astype(float)
     repeated = np.repeat(features, counts.astype(int), axis=0)
     columns = repeated @ principal_components(features, counts, 3)
     values = np.linalg.svd(repeated, compute_uv=False)
-    left_over = np.linalg.norm(repeated @ repeated.T - columns @ columns.T)
-    assert left_over == pytest.approx(np.linalg.norm(values[3:] ** 2))
+    error = np.linalg.norm(repeated @ repeated.T - columns @ columns.T)
+    assert error == pytest.approx(np.linalg.norm(values[3:] ** 2))

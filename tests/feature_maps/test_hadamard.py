@@ -21,7 +21,7 @@ def draw(n_frequencies, n_features, seed=0, kernel=None):
     return Sorf().sample(kernel or Gaussian(), n_frequencies, np.zeros((1, n_features)), rng)
 
 
-def test_dense_is_the_product_of_hadamard_matrices_and_signs(rng):
+def test_dense_matrix_is_product_of_hadamard_matrices_and_signs():
     frequencies = draw(300, 200)
     H, p = hadamard(256), 256
     blocks = [H @ np.diag(a) @ H @ np.diag(b) @ H @ np.diag(c) / p**1.5 for a, b, c in frequencies.signs]
@@ -32,7 +32,7 @@ def test_dense_is_the_product_of_hadamard_matrices_and_signs(rng):
 @pytest.mark.parametrize(("n_frequencies", "n_features"), [(1, 128), (128, 128), (300, 200), (64, 1000), (513, 256)])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-13), (np.float32, 1e-5)])
 @pytest.mark.parametrize("n_rows", [1, 7, 8, 21])
-def test_fast_product_equals_the_dense_one(n_frequencies, n_features, dtype, tolerance, n_rows, rng):
+def test_fast_product_equals_dense_product(n_frequencies, n_features, dtype, tolerance, n_rows, rng):
     frequencies = (draw(n_frequencies, n_features) / rng.uniform(0.5, 2, size=n_features)).astype(dtype)
     X = rng.normal(size=(n_rows, n_features)).astype(dtype)
     out = np.full((n_rows, n_frequencies), np.nan, dtype=dtype)
@@ -41,7 +41,7 @@ def test_fast_product_equals_the_dense_one(n_frequencies, n_features, dtype, tol
     np.testing.assert_allclose(out, expected, atol=tolerance * np.abs(expected).max())
 
 
-def test_blocks_are_orthogonal_without_padding():
+def test_frequencies_are_orthogonal_without_padding():
     W = np.asarray(draw(256, 256))
     gram = W @ W.T
     np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-9)
@@ -49,8 +49,8 @@ def test_blocks_are_orthogonal_without_padding():
 
 @pytest.mark.parametrize("kernel", ISOTROPIC)
 @pytest.mark.parametrize("n_features", [128, 200])
-def test_bochner(kernel, n_features):
-    """Sparse, aligned and dense differences: the mean cosine is the kernel within four standard errors."""
+def test_mean_cosine_equals_kernel(kernel, n_features):
+    """For sparse and dense differences, the mean cosine is within four standard errors of the kernel."""
     kernel = KERNELS[kernel]()
     deltas = np.zeros((4, n_features))
     deltas[0, 0] = 1.0
@@ -63,12 +63,12 @@ def test_bochner(kernel, n_features):
     assert (np.abs(np.mean(means, axis=0) - kernel.at(deltas / np.sqrt(2))) > 4 * standard_errors).any()
 
 
-def test_few_columns_are_drawn_without_structure():
+def test_few_columns_have_unstructured_frequencies():
     assert isinstance(draw(10, 127), np.ndarray)
     assert isinstance(draw(10, 128), HadamardFrequencies)
 
 
-def test_rule_prefers_the_dense_product_for_few_frequencies_or_columns():
+def test_dense_product_is_preferred_for_few_frequencies_or_columns():
     assert not draw(8, 1000).is_fast
     assert draw(1024, 1000).is_fast
     assert draw(1024, 784).astype(np.float32).is_fast
@@ -76,7 +76,7 @@ def test_rule_prefers_the_dense_product_for_few_frequencies_or_columns():
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_transform_equals_the_map_of_the_dense_frequencies(dtype, rng):
+def test_transform_equals_map_of_dense_frequencies(dtype, rng):
     X = rng.normal(size=(300, 600)).astype(dtype)
     features = FourierFeatures(Matern(), sampler="sorf", n_frequencies=700, random_state=0).fit(X)
     assert features._frequencies.is_fast
@@ -87,7 +87,7 @@ def test_transform_equals_the_map_of_the_dense_frequencies(dtype, rng):
     assert features.transform(X).dtype == dtype
 
 
-def test_round_trips_are_bit_equal(rng):
+def test_stored_features_are_bit_equal(rng):
     X = rng.normal(size=(40, 300))
     features = FourierFeatures(sampler=Sorf(), n_frequencies=400, length_scale=rng.uniform(1, 2, 300)).fit(X)
     types = [
@@ -102,6 +102,6 @@ def test_round_trips_are_bit_equal(rng):
         assert copy.transform(X).tobytes() == features.transform(X).tobytes()
 
 
-def test_a_product_kernel_is_refused_by_name(rng):
+def test_product_kernel_is_rejected(rng):
     with pytest.raises(ValueError, match=r"Laplacian is not compatible with sampler Sorf.*`radii`"):
         Sorf().sample(Laplacian(), 4, np.zeros((1, 200)), rng)

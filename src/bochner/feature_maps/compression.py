@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-r"""The best matrix on a pool of features: many columns become few, and the kernel is met more closely.
+r"""Compression: a matrix that turns many feature columns into few, with the smallest kernel error.
 
-Weights are a diagonal matrix between features, :math:`\hat K = F D F^T`. Any positive semidefinite A gives a kernel
-:math:`F A F^T`, and a root of A of rank w gives w columns :math:`F B`, with :math:`A = B B^T`.
+Weights are a diagonal matrix between features, :math:`\hat K = F D F^T`. More generally, any positive semidefinite
+matrix A gives a kernel :math:`F A F^T`. If A has rank w, it is :math:`A = B B^T`, and the w columns :math:`F B` are
+features of that kernel.
 """
 
 from dataclasses import dataclass
@@ -12,17 +13,17 @@ import numpy as np
 
 from bochner.rows import Floats, in_threads, serial_blas
 
-__all__ = ["best_matrix"]
+__all__ = ["best_matrix", "principal_components"]
 
-RANK_TOLERANCE = 1e-10  # directions of the pool below this, relative to the largest, are rounding errors
+RANK_TOLERANCE = 1e-10  # smaller eigenvalues, relative to the largest, are rounding errors
 
 
 @dataclass(frozen=True)
 class _Fit:
-    r"""What is known of the kernel in a pool of features after looking at some rows.
+    r"""The kernel on a set of rows, in an orthonormal basis of the features.
 
     With :math:`F^T F = U g U^T`, the columns of :math:`Q = F T`, :math:`T = U g^{-1/2}`, are orthonormal on the rows.
-    There the pool's own kernel is diag(g), and `projection` :math:`= Q^T K Q` is the exact one.
+    In this basis the plain kernel :math:`F F^T` is diag(g), and `projection` :math:`= Q^T K Q` is the exact kernel.
     """
 
     size: float
@@ -32,84 +33,85 @@ class _Fit:
 
     @classmethod
     def of(cls, features: Floats, exact: Floats, size: float) -> "_Fit":
-        spectrum, whitening = _whitened(features)
+        spectrum, whitening = _whitening(features)
         orthonormal = features @ whitening
         return cls(size, spectrum, whitening, orthonormal.T @ (exact @ orthonormal))
 
-    def shrunk(self, alpha: float) -> Floats:
-        r"""The kernel in orthonormal columns, :math:`g + h (Q^T K Q - g) h` with :math:`h = g / (g + \alpha n)`.
+    def shrunk_kernel(self, alpha: float) -> Floats:
+        r"""Return the fitted kernel in the basis, :math:`g + h (Q^T K Q - g) h` with :math:`h = g / (g + \alpha n)`.
 
-        It is :math:`Q^T F A F^T Q` for the ridge regression of the exact kernel on the pool, started from the plain
-        kernel: :math:`A = I + (F^TF + \alpha n)^{-1} F^T (K - FF^T) F (F^TF + \alpha n)^{-1}`.
+        It is :math:`Q^T F A F^T Q` for the ridge regression of the exact kernel that shrinks towards the plain kernel:
+        :math:`A = I + (F^TF + \alpha n)^{-1} F^T (K - FF^T) F (F^TF + \alpha n)^{-1}`.
         """
-        trust = self.spectrum / (self.spectrum + alpha * self.size)
-        kernel: Floats = trust[:, None] * self.projection * trust
-        kernel.flat[:: len(kernel) + 1] += self.spectrum * (1.0 - np.square(trust))
+        shrinkage = self.spectrum / (self.spectrum + alpha * self.size)
+        kernel: Floats = shrinkage[:, None] * self.projection * shrinkage
+        kernel.flat[:: len(kernel) + 1] += self.spectrum * (1.0 - np.square(shrinkage))
         return kernel
 
     def columns(self, alpha: float, n_columns: int) -> Floats:
-        """The matrix B of the best kernel of that rank on the rows."""
-        values, vectors = np.linalg.eigh(self.shrunk(alpha))
+        """Return the matrix B of the best approximation of that rank on the rows."""
+        values, vectors = np.linalg.eigh(self.shrunk_kernel(alpha))
         roots = np.sqrt(np.maximum(values[::-1][:n_columns], 0.0))
         matrix: Floats = self.whitening @ (vectors[:, ::-1][:, :n_columns] * roots)
-        return _completed(matrix, self.whitening, n_columns)
+        return _with_all_columns(matrix, self.whitening, n_columns)
 
 
 @dataclass(frozen=True)
-class _Judge:
-    """Rows that a fit has not seen, in the fit's orthonormal columns.
+class _Validation:
+    """Validation rows in the basis of a fit on other rows.
 
-    With `complete`, the directions of the pool that no row of the fit has shown count as well; they stay as they are.
+    If all columns are kept (`is_complete`), feature directions outside the basis keep their plain kernel, which is part
+    of the error. Otherwise they are dropped.
     """
 
     fit: _Fit
-    complete: bool
+    is_complete: bool
     gram: Floats
     target: Floats
 
     @classmethod
-    def of(cls, fit: _Fit, features: Floats, exact: Floats, complete: bool) -> "_Judge":
+    def of(cls, fit: _Fit, features: Floats, exact: Floats, is_complete: bool) -> "_Validation":
         columns = features @ fit.whitening
-        if complete:
+        if is_complete:
             exact = exact - features @ features.T
-        return cls(fit, complete, columns.T @ columns, columns.T @ (exact @ columns))
+        return cls(fit, is_complete, columns.T @ columns, columns.T @ (exact @ columns))
 
     def risk(self, alpha: float) -> float:
-        """Squared error of the fit's kernel on these rows, but for a constant."""
-        kernel = self.fit.shrunk(alpha)
-        if self.complete:
+        """Return the squared error of the fitted kernel on the validation rows, up to a constant."""
+        kernel = self.fit.shrunk_kernel(alpha)
+        if self.is_complete:
             kernel.flat[:: len(kernel) + 1] -= self.fit.spectrum
         product = kernel @ self.gram
         return float(np.vdot(product, product.T) - 2.0 * np.vdot(kernel, self.target))
 
 
 def best_matrix(features: Floats, exact: Floats, counts: Floats, n_columns: int, alphas: Floats) -> Floats:
-    r"""The matrix B for which the columns F B have inner products closest to the exact kernel.
+    r"""Return the matrix B for which the inner products of F B are closest to the exact kernel.
 
-    .. math:: \min_A |K - F A F^T|_F^2, \quad A = B B^T \text{ of rank } w,
+    .. math:: \min_A |K - F A F^T|_F^2, \quad A = B B^T \text{ of rank } w
 
-    shrunk towards the pool's own kernel, A = I, by a ridge: the candidate of `alphas` with the smallest error on rows
-    that were held out, each half of the rows judging the other. The walk goes from the largest down, and ends where
-    the error rises.
+    A ridge penalty shrinks A towards the identity matrix, which gives the plain kernel. It is the candidate with the
+    smallest error on held-out rows, where each half of the rows validates the other. The error first falls, then rises
+    as the penalty decreases. So the search goes from the largest candidate down and stops when the error rises.
 
     Parameters
     ----------
     features : ndarray of shape (n_rows, width)
-        F, the features of a few rows in random order, at weights that make :math:`F F^T` approximate the kernel.
+        Features F of sampled rows in random order, weighted so that :math:`F F^T` approximates the kernel.
     exact : ndarray of shape (n_rows, n_rows)
-        K, the exact kernel matrix of the rows.
+        Exact kernel matrix K of the rows.
     counts : ndarray of shape (n_rows,)
-        How many times each row counts.
+        Sample weights.
     n_columns : int
-        w, at most `width`.
+        Number of columns w, at most `width`.
     alphas : ndarray of shape (n_alphas,)
-        Ridge candidates, for rows of F of length one. A single one is not judged.
+        Candidates for the ridge penalty, relative to feature rows of norm 1. With a single one, no rows are held out.
 
     Returns
     -------
     ndarray of shape (width, n_columns)
-        B. When the rows show fewer directions than that, the other columns are zero; of all `width` columns they
-        are those directions of the pool that no row has shown, as they are.
+        The matrix B. If the features of the rows have a lower rank, the remaining columns are zero. If `n_columns`
+        equals `width`, they are instead an orthonormal basis of the remaining directions.
 
     Examples
     --------
@@ -123,36 +125,49 @@ def best_matrix(features: Floats, exact: Floats, counts: Floats, n_columns: int,
     roots = np.sqrt(counts)
     features, exact = features * roots[:, None], exact * roots[:, None] * roots
     n_rows = len(features)
-    everything, first, second = slice(0, n_rows), slice(0, n_rows // 2), slice(n_rows // 2, n_rows)
+    all_rows, first, second = slice(0, n_rows), slice(0, n_rows // 2), slice(n_rows // 2, n_rows)
 
     def fit(rows: slice) -> _Fit:
         return _Fit.of(features[rows], exact[rows, rows], float(counts[rows].sum()))
 
-    if len(alphas) == 1 or n_rows == 1:  # a single row cannot be held out: it is trusted least
+    if len(alphas) == 1 or n_rows == 1:  # a single row cannot be held out, and gets the largest penalty
         with serial_blas():  # no bit of the matrix depends on the number of threads
-            return fit(everything).columns(float(alphas.max()), n_columns)
+            return fit(all_rows).columns(float(alphas.max()), n_columns)
 
-    # The largest first: the two threads are then busy for about as long.
-    whole, *halves = in_threads(fit, [everything, first, second])
+    # The largest fit comes first, so that two threads finish at about the same time.
+    whole, *halves = in_threads(fit, [all_rows, first, second])
 
-    def judge(pair: tuple[_Fit, slice]) -> _Judge:
-        return _Judge.of(pair[0], features[pair[1]], exact[pair[1], pair[1]], n_columns == features.shape[1])
+    def validation(split: tuple[_Fit, slice]) -> _Validation:
+        fit, rows = split
+        return _Validation.of(fit, features[rows], exact[rows, rows], n_columns == features.shape[1])
 
-    judges = list(in_threads(judge, [(halves[0], second), (halves[1], first)]))
-    best, best_risk = 0.0, np.inf
+    validations = list(in_threads(validation, [(halves[0], second), (halves[1], first)]))
+    best, smallest_risk = 0.0, np.inf
     for alpha in np.sort(alphas)[::-1].tolist():
-        risk = sum(in_threads(partial(_Judge.risk, alpha=alpha), judges))
-        if risk > best_risk:
+        risk = sum(in_threads(partial(_Validation.risk, alpha=alpha), validations))
+        if risk > smallest_risk:
             break
-        best, best_risk = alpha, risk
+        best, smallest_risk = alpha, risk
     with serial_blas():
         return whole.columns(best, n_columns)
 
 
 def principal_components(features: Floats, counts: Floats, n_columns: int) -> Floats:
-    """The matrix B of shape (width, n_columns) for which F B has the inner products of F as nearly as can be.
+    """Return the matrix B for which the inner products of F B are closest to those of F.
 
-    Parameters are those of `best_matrix`; the kernel is that of the features themselves.
+    Parameters
+    ----------
+    features : ndarray of shape (n_rows, width)
+        Features F of sampled rows.
+    counts : ndarray of shape (n_rows,)
+        Sample weights.
+    n_columns : int
+        Number of columns of B, at most `width`.
+
+    Returns
+    -------
+    ndarray of shape (width, n_columns)
+        The matrix B, of uncentered principal axes.
 
     Examples
     --------
@@ -163,25 +178,25 @@ def principal_components(features: Floats, counts: Floats, n_columns: int) -> Fl
            [0.]])
     """
     with serial_blas():  # no bit of the matrix depends on the number of threads
-        spectrum, whitening = _whitened(features * np.sqrt(counts)[:, None])
+        spectrum, whitening = _whitening(features * np.sqrt(counts)[:, None])
         basis = whitening * np.sqrt(spectrum)
-        return _completed(basis[:, ::-1][:, :n_columns], whitening, n_columns)
+        return _with_all_columns(basis[:, ::-1][:, :n_columns], whitening, n_columns)
 
 
-def _whitened(features: Floats) -> tuple[Floats, Floats]:
-    """Eigenvalues g of F'F, rising, those of rounding errors left out, and T for which F T is orthonormal."""
+def _whitening(features: Floats) -> tuple[Floats, Floats]:
+    """Return the eigenvalues g of F'F above rounding errors, in ascending order, and T for which F T is orthonormal."""
     n_rows, width = features.shape
     if width <= n_rows:
         spectrum, basis = np.linalg.eigh(features.T @ features)
     else:
         spectrum, rows = np.linalg.eigh(features @ features.T)
         basis = features.T @ (rows / np.sqrt(np.maximum(spectrum, np.finfo(float).tiny)))
-    seen = spectrum > RANK_TOLERANCE * spectrum[-1]
-    return spectrum[seen], basis[:, seen] / np.sqrt(spectrum[seen])
+    significant = spectrum > RANK_TOLERANCE * spectrum[-1]
+    return spectrum[significant], basis[:, significant] / np.sqrt(spectrum[significant])
 
 
-def _completed(matrix: Floats, whitening: Floats, n_columns: int) -> Floats:
-    """The matrix with all its columns: zeros, or of a full pool the directions that no row has shown."""
+def _with_all_columns(matrix: Floats, whitening: Floats, n_columns: int) -> Floats:
+    """Append the missing columns: zeros, or the directions outside the basis if all columns are kept."""
     width, rank = whitening.shape
     if matrix.shape[1] == n_columns:
         return matrix

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 r"""Structured frequencies: products of Hadamard matrices and random signs, applied in O(p log p).
 
-A block of p frequencies (p a power of two, at least the number of columns) is
-:math:`R \, (H D_1 H D_2 H D_3) / p^{3/2}`: D are random signs, H is Hadamard's matrix, so the directions are
-orthogonal, and R holds the radii (Yu et al., 2016). The fast Walsh-Hadamard transform replaces the matrix product.
+A block of p frequencies is :math:`R \, (H D_1 H D_2 H D_3) / p^{3/2}` (Yu et al., 2016), where p is a power of two and
+at least the number of columns. H is the Hadamard matrix, the D are diagonal matrices of random signs, and R is the
+diagonal matrix of the lengths. The rows are orthogonal. The fast Walsh-Hadamard transform replaces the matrix product.
 """
 
 from dataclasses import dataclass
@@ -16,21 +16,37 @@ from bochner.rows import Array, Floats
 
 __all__ = ["HadamardFrequencies"]
 
-BATCH = 8  # rows transformed together: the innermost loops run over them
+BATCH = 8  # rows that are transformed together, so that the innermost loops run over them
 
 
 @dataclass(frozen=True)
 class HadamardFrequencies:
-    """Frequencies in blocks of Hadamard products, cut to the number of columns.
+    """Frequencies in blocks of Hadamard products, truncated to the number of columns.
 
     Parameters
     ----------
     signs : ndarray of shape (n_blocks, 3, p)
         Random signs.
     radii : ndarray of shape (n_frequencies,)
-        Lengths of the uncut frequencies.
+        Lengths of the frequencies before truncation.
     units : ndarray of shape (n_features,)
-        What the columns of the data are divided by first.
+        Divisors of the columns of the data.
+
+    Attributes
+    ----------
+    dtype : dtype
+        Floating-point type of the frequencies.
+    is_fast : bool
+        Whether `multiply` is faster than a product with the dense matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.feature_maps.hadamard import HadamardFrequencies
+    >>> frequencies = HadamardFrequencies(np.ones((1, 3, 2)), np.full(2, 3.0), np.ones(2))
+    >>> frequencies.dense().round(3)
+    array([[ 2.121,  2.121],
+           [ 2.121, -2.121]])
     """
 
     signs: Array
@@ -48,15 +64,32 @@ class HadamardFrequencies:
         return np.asarray(self.dense(), dtype=dtype)
 
     def __truediv__(self, length_scale: float | Floats) -> Self:
-        """The frequencies for data whose unit of distance is `length_scale`."""
+        """Return the frequencies divided by a length scale, or by one length scale per column."""
         return type(self)(self.signs, self.radii, self.units * length_scale)
 
     def astype(self, dtype: Any) -> Self:
-        """The frequencies in another floating-point type."""
+        """Return the frequencies in another floating-point type.
+
+        Parameters
+        ----------
+        dtype : dtype
+            The floating-point type.
+
+        Returns
+        -------
+        HadamardFrequencies
+            The converted frequencies.
+        """
         return type(self)(self.signs.astype(dtype), self.radii.astype(dtype), self.units.astype(dtype))
 
     def dense(self) -> Array:
-        """The frequencies as a matrix (n_frequencies, n_features), one a row."""
+        """Return the frequencies as a matrix.
+
+        Returns
+        -------
+        ndarray of shape (n_frequencies, n_features)
+            One frequency per row.
+        """
         p = self.signs.shape[2]
         blocks = []
         for start, (first, second, third) in zip(range(0, len(self), p), self.signs, strict=True):
@@ -68,25 +101,33 @@ class HadamardFrequencies:
 
     @property
     def is_fast(self) -> bool:
-        """Whether `multiply` is faster than the product with the dense matrix.
-
-        The product does about 10 (float64) or 18 (float32) operations in the time of one of the transform's, as
-        measured with AVX2; the ratio of the numbers of operations decides.
-        """
+        """Whether `multiply` is faster than a product with the dense matrix."""
+        # In the time of one operation of the transform, the dense product does about 10 operations in float64 and 18 in
+        # float32, measured with AVX2.
         n_blocks, _, p = self.signs.shape
         product = 2 * len(self) * len(self.units)
         transform = 3 * n_blocks * p * np.log2(p)
         return bool(product > (10 if self.dtype.itemsize == 8 else 18) * transform)
 
     def multiply(self, X: Array, factor: float, out: Array) -> None:
-        """Write factor * (X @ frequencies.T) into `out`, of shape (n, n_frequencies)."""
+        """Write ``factor * (X @ frequencies.T)`` into an array.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Rows.
+        factor : float
+            Factor of the product.
+        out : ndarray of shape (n_rows, n_frequencies)
+            Array to write into, of the dtype of the frequencies.
+        """
         p = self.signs.shape[2]
         buffers = np.empty((2, p * BATCH), dtype=out.dtype)
         _project(X, 1 / self.units, self.signs, (self.radii * (factor / p**1.5)).astype(out.dtype), buffers, out)
 
 
 def _walsh_hadamard(rows: Array) -> Array:
-    """The Walsh-Hadamard transform of each row, by halves."""
+    """Return the Walsh-Hadamard transform of each row."""
     n, p = rows.shape
     step = 1
     while step < p:
@@ -101,10 +142,9 @@ def _project(X: Any, scale: Any, signs: Any, radii: Any, buffers: Any, out: Any)
     n_rows, n_features = X.shape
     n_blocks, _, p = signs.shape
     batch = buffers.shape[1] // p
-    data, work = buffers[0], buffers[1]
+    data, work = buffers[0], buffers[1]  # element j of the rows in a batch starts at j * batch
     for start in range(0, n_rows, batch):
         size = min(batch, n_rows - start)
-        # Element j of the batch's rows stands at j * batch, the rows side by side.
         data[:] = 0
         for r in range(size):
             row = X[start + r]
@@ -137,7 +177,7 @@ def _multiply_signs(source: Any, signs: Any, target: Any) -> None:
 
 @numba.njit(nogil=True, cache=True)
 def _transform(work: Any, batch: Any) -> None:
-    """Walsh-Hadamard transform in place, two stages a pass over memory while two are left."""
+    """Compute the Walsh-Hadamard transform in place, with two stages per pass over memory."""
     n = len(work)
     step = batch
     while 2 * step < n:

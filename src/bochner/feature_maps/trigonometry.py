@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-r"""Sines and cosines of many phases at once, compiled.
+r"""Compiled sines and cosines of arrays of phases.
 
 Phases are measured in **quarter turns**: :math:`u = 2 p / \pi`. Then :math:`q = \mathrm{rint}(u)` and
-:math:`f = u - q` are exact for every finite u, one reduction serves sine and cosine, and two short polynomials on
-:math:`|f| \le 1/2` finish the work; q modulo 4 swaps and signs them. Importing this module costs numba's import, so
-`features` does it on the first call; the machine code is cached on disk.
+:math:`f = u - q` are exact for every finite u. Sine and cosine share this reduction. Two short polynomials approximate
+them for :math:`|f| \le 1/2`, and q modulo 4 determines their order and signs. The machine code is cached on disk.
+Importing this module imports numba, which is slow, so that `fourier` imports it only when a map is created.
 """
 
 from typing import Any
@@ -16,10 +16,10 @@ from bochner.rows import Array
 
 __all__ = ["QUARTER_TURNS", "sincos_rows"]
 
-QUARTER_TURNS = 2.0 / np.pi  # from radians
+QUARTER_TURNS = 2.0 / np.pi  # quarter turns per radian
 
-# With t = f^2: sin(pi f / 2) = f (a + (b + t S(t) ...)) where a + b is pi / 2 in twice the precision, and
-# cos(pi f / 2) = 1 + t C(t); S and C are minimax polynomials on [0, 1/4], lowest coefficient first.
+# With t = f^2: sin(pi f / 2) = f (a + (b + t S(t) ...)), where a + b is pi / 2 in twice the precision, and
+# cos(pi f / 2) = 1 + t C(t). S and C are minimax polynomials on [0, 1/4], lowest coefficient first.
 _TABLES: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "float64": (
         (
@@ -49,16 +49,25 @@ _TABLES: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
 
 
 def sincos_rows(turns: Array, amplitudes: Array, out: Array) -> None:
-    """Write amplitude * cos, then amplitude * sin, of each row of phases into the two halves of a row of `out`.
+    """Write amplitude * cos and amplitude * sin of each row of phases into the left and right half of a row of `out`.
 
     Parameters
     ----------
     turns : ndarray of shape (n, m)
         Phases in quarter turns.
     amplitudes : ndarray of shape (m,)
-        One factor a column.
+        One factor per column.
     out : ndarray of shape (n, 2 * m)
-        Where to write; all three have one dtype, and rows are contiguous.
+        Array to write into. All three arrays have the same dtype, float32 or float64, and contiguous rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.feature_maps.trigonometry import sincos_rows
+    >>> out = np.empty((1, 4))
+    >>> sincos_rows(np.array([[0.0, 1.0]]), np.array([1.0, 5.0]), out)
+    >>> out + 0.0
+    array([[1., 0., 0., 5.]])
     """
     sine, cosine = _coefficients(turns.dtype)
     _sincos(turns, amplitudes, sine, cosine, out)
@@ -69,14 +78,14 @@ def _coefficients(dtype: np.dtype[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...
     return tuple(dtype.type(c) for c in (np.pi / 2, *sine)), tuple(dtype.type(c) for c in cosine)
 
 
-# Plain fastmath would let the compiler undo the exact reduction; these three flags cannot.
+# Full fastmath would allow the compiler to undo the exact reduction; these three flags do not.
 @numba.njit(nogil=True, cache=True, fastmath={"contract", "nsz", "arcp"}, error_model="numpy")
 def _sincos(turns: Any, amplitudes: Any, sine: Any, cosine: Any, out: Any) -> None:
-    # Constants of the phases' own dtype: a float64 among them would make float32 arithmetic twice as wide.
+    # Constants have the dtype of the phases, because a float64 constant would turn float32 arithmetic into float64.
     half, one, two = turns.dtype.type(0.5), turns.dtype.type(1.0), turns.dtype.type(2.0)
     n_columns = turns.shape[1]
     for i in range(turns.shape[0]):
-        # One-dimensional views of rows: indexing the matrix itself keeps the loop from being vectorised.
+        # One-dimensional views of rows, because indexing the matrix prevents the vectorization of the loop.
         row, cosines, sines = turns[i], out[i, :n_columns], out[i, n_columns:]
         for k in range(n_columns):
             u = row[k]
@@ -91,10 +100,10 @@ def _sincos(turns: Any, amplitudes: Any, sine: Any, cosine: Any, out: Any) -> No
             for j in range(len(cosine) - 2, -1, -1):
                 c = c * t + cosine[j]
             c = one + t * c
-            # The two low bits of q: an odd quarter turn swaps sine and cosine, a half turn changes signs.
-            turned = np.floor(half * q)
-            odd = q != two * turned
-            negative = turned != two * np.floor(half * turned)
+            # An odd q swaps sine and cosine, and an odd floor(q / 2) changes signs.
+            half_turns = np.floor(half * q)
+            odd = q != two * half_turns
+            negative = half_turns != two * np.floor(half * half_turns)
             a = amplitudes[k]
             x, y = (s, c) if odd else (c, s)
             cosines[k] = -a * x if negative != odd else a * x
