@@ -3,7 +3,7 @@
 
 import warnings
 from collections.abc import Callable
-from copy import copy, deepcopy
+from copy import deepcopy
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FourierMap, map_rows
@@ -327,8 +327,9 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             product with it. For a Dask collection, a lazy Dask array.
         """
         X = self._validate(X, partial(self._refuse_lazy_transform, out))
-        features = copy(self)  # a lazy result belongs to this fit, also after the estimator is fitted again
-        return apply_to_rows(partial(map_rows, features.feature_map_, out=out), X, features._validate_block)
+        # A lazy result holds this map, also after the estimator is fitted again.
+        prepare = partial(self.feature_map_.validate_block, dtype=self.frequencies_.dtype)
+        return apply_to_rows(partial(map_rows, self.feature_map_, out=out), X, prepare)
 
     def exact_kernel(self, X: Any, Y: Any = None) -> Array:
         """Compute the kernel matrix that the features approximate.
@@ -538,13 +539,6 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         # The map's check finds NaN and infinity too, in one pass over X instead of two.
         options: Any = {"accept_sparse": "csr", "dtype": self.frequencies_.dtype, "ensure_all_finite": False}
         return validate_rows(self, X, self.feature_map_.check, refuse_lazy, **options)
-
-    def _validate_block(self, block: Any) -> Any:
-        """Return a chunk of a collection, validated for the map."""
-        dtype = self.frequencies_.dtype
-        X = check_array(block, accept_sparse="csr", dtype=dtype, ensure_all_finite=False, ensure_min_samples=0)
-        self.feature_map_.check(X)
-        return X
 
     def _refuse_lazy_transform(self, out: Array | None) -> str | None:
         """Return why a Dask collection cannot be transformed, if it cannot."""

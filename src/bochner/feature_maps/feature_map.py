@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.utils import assert_all_finite, get_tags
+from sklearn.utils import assert_all_finite, check_array, get_tags
 
 from bochner.rows import Array, Floats, for_each_span, is_sparse, row_spans, to_dense
 
@@ -58,6 +58,13 @@ class FeatureMap(ABC):
 
     def check(self, X: Any) -> None:  # noqa: B027
         """Raise a ValueError for rows that the map cannot represent; any rows are accepted by default."""
+
+    def validate_block(self, block: Any, dtype: Any) -> Any:
+        """Return a chunk of a collection as rows of a dtype, checked; it runs where the chunk is."""
+        options: Any = {"accept_sparse": "csr", "ensure_all_finite": False, "ensure_min_samples": 0}
+        X = check_array(block, dtype=dtype, **options)
+        self.check(X)
+        return X
 
     def features(self, X: Any) -> Array:
         """Return the features of the rows of X, computed in the calling thread."""

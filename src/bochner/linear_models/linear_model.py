@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_array, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, apply_to_features
@@ -165,7 +165,7 @@ class LinearModel(BaseEstimator):
         if survey.n_rows < n_folds:
             raise ValueError(f"The table has {survey.n_rows} rows, too few for {n_folds} folds.")
         self._check_table(table, survey)
-        self.encoding_ = survey.encoding(standardize=True)
+        self.encoding_ = survey.encoding()
         sample = MemoryRows(self.encoding_.encode(survey.sample.cells()), survey.sample.targets)
         return self._fit_candidates(self._check_targets(self._validate_training(sample)))
 
@@ -205,8 +205,10 @@ class LinearModel(BaseEstimator):
         options: Any = {"accept_sparse": "csr", "dtype": self._dtype, "ensure_all_finite": False}
         return validate_rows(self, X, self._feature_map.check, **options)
 
-    def _block_check(self) -> "_BlockCheck":
-        return _BlockCheck(self._feature_map, self._dtype)
+    def _apply(self, function: Callable[[Any], Array], X: Any) -> Any:
+        """Apply a function to new rows, lazily to those of a Dask collection."""
+        prepare = partial(self._feature_map.validate_block, dtype=self._dtype)
+        return apply_to_rows(function, self._validate_rows(X), prepare)
 
     def _map_scores(self, X: Any, finish: Callable[[Floats], Any] | None = None) -> Any:
         """Return `finish` of the scores z(x) . c + b, of shape (n_samples, n_columns); lazily for a Dask collection."""
@@ -216,7 +218,7 @@ class LinearModel(BaseEstimator):
             if not scores:
                 raise ValueError(f"{X} has no rows to predict.")
             return np.concatenate(scores)
-        return apply_to_rows(self._scorer(finish), self._validate_rows(X), self._block_check())
+        return self._apply(self._scorer(finish), X)
 
     def _scorer(self, finish: Callable[[Floats], Any] | None = None) -> "_Scorer":
         return _Scorer(self._feature_map, *self._coefficients(), finish)
@@ -241,20 +243,6 @@ class LinearModel(BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self._accepts_nan()
         return tags
-
-
-@dataclass(frozen=True)
-class _BlockCheck:
-    """The validation of a chunk of a collection; it travels to where the chunk is."""
-
-    feature_map: FeatureMap
-    dtype: str
-
-    def __call__(self, block: Any) -> Any:
-        options: Any = {"accept_sparse": "csr", "ensure_all_finite": False, "ensure_min_samples": 0}
-        X = check_array(block, dtype=self.dtype, **options)
-        self.feature_map.check(X)
-        return X
 
 
 @dataclass(frozen=True)

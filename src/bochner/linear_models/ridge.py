@@ -25,7 +25,7 @@ from bochner.linear_models.linear_model import LinearModel, OneVsRestMixin, is_p
 from bochner.linear_models.ridge_moments import MomentAccumulator, RidgeChoice, moments_of_batch, r2_scores
 from bochner.linear_models.training_sets import TrainingSet
 from bochner.progress import show_progress
-from bochner.rows import Array, Batch, Floats, RowSource, apply_to_rows, open_rows
+from bochner.rows import Array, Batch, Floats, RowSource, open_rows
 from bochner.tables.reader import Table
 from bochner.tables.survey import Survey
 from bochner.validation import fit_context, positive_values
@@ -308,7 +308,7 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
             raise ValueError(f"`return_std` needs arrays; read {X} in parts and predict them one by one.")
         solution = self._chosen().solution
         predict = partial(_predict_with_std, self._feature_map, solution)
-        columns = apply_to_rows(predict, self._validate_rows(X), self._block_check())
+        columns = self._apply(predict, X)
         n_targets = len(solution.intercept)
         predictions, deviations = columns[:, :n_targets], columns[:, n_targets:]
         return (predictions[:, 0], deviations[:, 0]) if self._is_flat else (predictions, deviations)

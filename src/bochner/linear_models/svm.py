@@ -20,7 +20,7 @@ from bochner.linear_models.labels import label_positions
 from bochner.linear_models.linear_model import LinearModel, OneVsRestMixin
 from bochner.linear_models.squared_hinge import HESSIAN_BYTES, FeatureBatch, solve_one, walk
 from bochner.linear_models.training_sets import TrainingSet
-from bochner.rows import Array, Batch, Floats, RowSource, Statistic, apply_to_rows, row_spans
+from bochner.rows import Array, Batch, Floats, RowSource, Statistic, row_spans
 from bochner.tables.reader import Table
 from bochner.tables.survey import Survey
 from bochner.validation import StrOptions, positive_values
@@ -144,7 +144,7 @@ class FourierSVC(OneVsRestMixin, LinearModel):
         if not hasattr(self, "_calibrated"):
             raise ValueError("`probability` was False when the model was fitted; fit it again.")
         probabilities = partial(_probabilities, self._calibrated, len(self.classes_))
-        return apply_to_rows(probabilities, self._validate_rows(X), self._block_check())
+        return self._apply(probabilities, X)
 
     def _training_set(self, rows: RowSource) -> TrainingSet:
         if self.probability and rows.location != "memory":
