@@ -4,16 +4,14 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from bochner.tables.reader import Table
-from bochner.tables.survey import survey
-from tests.tables.tables import write_table
+from tests.tables.tables import survey_file, write_table
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_numbers_are_standardized_and_text_is_one_hot_encoded(table_files, columns, suffix):
     path = table_files[suffix]
-    result = survey(Table(path, "y"), seed=0)
-    encoding = result.encoding(standardize=True)
+    result = survey_file(path)
+    encoding = result.encoding()
     assert encoding.names == ["height", "count", "color=blue", "color=green", "color=red"]
     rows = np.vstack([rows for _, rows in encoding.open(path).batches()])
     np.testing.assert_allclose(rows[:, :2].mean(axis=0), 0.0, atol=1e-12)
@@ -23,14 +21,8 @@ def test_numbers_are_standardized_and_text_is_one_hot_encoded(table_files, colum
     np.testing.assert_array_equal(encoding.encode(result.sample.cells()), rows)
 
 
-def test_numbers_are_unchanged_without_standardization(table_files, columns):
-    encoding = survey(Table(table_files[".parquet"], "y"), 0).encoding(standardize=False)
-    rows = np.vstack([rows for _, rows in encoding.open(table_files[".parquet"]).batches()])
-    np.testing.assert_array_equal(rows[:, :2], np.column_stack([columns["height"], columns["count"]]))
-
-
 def test_unknown_category_is_encoded_as_zeros(tmp_path, table_files, columns):
-    encoding = survey(Table(table_files[".parquet"], "y"), 0).encoding(standardize=False)
+    encoding = survey_file(table_files[".parquet"]).encoding()
     path = write_table(tmp_path / "a.parquet", columns | {"color": ["mauve"] * 500})
     _, rows = next(encoding.open(path).batches())
     assert not rows[:, 2:].any()
@@ -40,7 +32,7 @@ def test_unknown_category_is_encoded_as_zeros(tmp_path, table_files, columns):
 def test_every_text_type_is_one_hot_encoded(tmp_path, columns, text_type):
     path = tmp_path / "a.parquet"
     parquet.write_table(pa.table({"a": pa.array(columns["color"]).cast(text_type), "y": columns["y"]}), path)
-    encoding = survey(Table(path, "y"), 0).encoding(standardize=True)
+    encoding = survey_file(path).encoding()
     assert encoding.names == ["a=blue", "a=green", "a=red"]
     _, rows = next(encoding.open(path).batches())
     assert (rows.sum(axis=1) == 1).all()
@@ -48,5 +40,5 @@ def test_every_text_type_is_one_hot_encoded(tmp_path, columns, text_type):
 
 def test_float32_columns_are_encoded_as_float32(tmp_path, columns):
     path = write_table(tmp_path / "a.parquet", {"x": columns["height"].astype(np.float32), "y": columns["y"]})
-    encoding = survey(Table(path, "y"), 0).encoding(standardize=True)
+    encoding = survey_file(path).encoding()
     assert next(encoding.open(path).batches())[1].dtype == np.float32

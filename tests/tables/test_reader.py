@@ -9,8 +9,7 @@ from pyarrow import parquet
 
 import bochner.tables.reader
 from bochner.tables.reader import Table
-from bochner.tables.survey import survey
-from tests.tables.tables import write_table
+from tests.tables.tables import survey_file, write_table
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -77,12 +76,12 @@ class TestInvalidInput:
         heights[123] = None
         path = write_table(tmp_path / f"a{suffix}", columns | {"height": heights})
         with pytest.raises(ValueError, match=f"a{suffix}: row 124, column 'height': the value is missing; correct it"):
-            survey(Table(path, "y"), 0)
+            survey_file(path)
 
     def test_infinite_cell_is_located(self, tmp_path, columns):
         columns["height"][499] = np.inf
         with pytest.raises(ValueError, match="row 500, column 'height': the value is inf"):
-            survey(Table(write_table(tmp_path / "a.parquet", columns), "y"), 0)
+            survey_file(write_table(tmp_path / "a.parquet", columns))
 
     @pytest.mark.parametrize("block_bytes", [1 << 22, 64])
     @pytest.mark.parametrize(("value", "expected"), [("1", "a number"), ("true", "true or false")])
@@ -96,19 +95,18 @@ class TestInvalidInput:
         with pytest.raises(
             ValueError, match=rf"a\.csv: row 101, column 'x': invalid value 'one', expected {expected};"
         ):
-            survey(Table(path, "y"), 0)
+            survey_file(path)
 
     def test_row_of_wrong_length_is_located(self, tmp_path):
         path = tmp_path / "a.csv"
         path.write_text("x,y\n1,2\n1,2,3\n")
         with pytest.raises(ValueError, match="row 2 is malformed: Expected 2 columns, got 3"):
-            survey(Table(path, "y"), 0)
+            survey_file(path)
 
     @pytest.mark.parametrize(
         ("name", "content", "message"),
         [
             ("a.csv", b"", "cannot be read as csv: Empty CSV file"),
-            ("a.csv", b"x,y\n", "has no rows; its columns are 'x', 'y'"),
             ("a.csv", b"x,x,y\n1,2,3\n", "more than one column named 'x'; rename"),
             ("a.csv", b"x;y\n1;2\n", "has a single column, 'x;y'; separate the columns with commas"),
             ("a.csv", b"y\n1\n", "has no columns to predict from"),
@@ -121,7 +119,7 @@ class TestInvalidInput:
     def test_unreadable_file(self, tmp_path, name, content, message):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ValueError, match=message):
-            survey(Table(tmp_path / name, "y"), 0)
+            survey_file(tmp_path / name)
 
     def test_unknown_file_or_column(self, tmp_path, table_files):
         with pytest.raises(ValueError, match="does not exist"):

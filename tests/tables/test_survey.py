@@ -6,9 +6,10 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 import bochner.tables.survey
+from bochner.tables.file_table import FileTable
 from bochner.tables.reader import Table
-from bochner.tables.survey import ColumnMoments, Survey, survey
-from tests.tables.tables import write_table
+from bochner.tables.survey import ColumnMoments, Survey
+from tests.tables.tables import survey_file, write_table
 
 COLUMNS = {
     "normal": lambda rng, n: rng.normal(size=n),
@@ -75,7 +76,7 @@ class TestColumnMoments:
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_survey_collects_moments_and_categories(table_files, columns, suffix):
-    result = survey(Table(table_files[suffix], "y"), seed=0)
+    result = survey_file(table_files[suffix])
     assert result.n_rows == 500
     assert result.categories == {"color": ["blue", "green", "red"]}
     np.testing.assert_allclose(result.moments.mean, [columns["height"].mean(), columns["count"].mean()])
@@ -85,7 +86,7 @@ def test_survey_collects_moments_and_categories(table_files, columns, suffix):
 
 def test_merged_surveys_equal_the_survey_of_all_rows(table_files):
     table = Table(table_files[".parquet"], "color", drop=["count"])
-    whole = survey(table, seed=5)
+    whole = survey_file(table_files[".parquet"], "color", seed=5, drop=["count"])
     parts = []
     for chunk in table.chunks():
         parts.append(Survey.of(table, 5, chunk.first_row))
@@ -100,15 +101,15 @@ def test_merged_surveys_equal_the_survey_of_all_rows(table_files):
 
 def test_sample_is_uniform_and_does_not_depend_on_the_chunks(numbered_file, monkeypatch):
     monkeypatch.setattr(bochner.tables.survey, "SAMPLE_ROWS", 1000)
-    sampled = survey(Table(numbered_file, "y"), seed=3).sample.columns["x"]
-    table = Table(numbered_file, "y")
+    sampled = survey_file(numbered_file, seed=3).sample.columns["x"]
+    table = FileTable(numbered_file, "y")
     table.batch_rows = 77
-    np.testing.assert_array_equal(survey(table, seed=3).sample.columns["x"], sampled)
+    np.testing.assert_array_equal(table.survey(Survey.of(table, seed=3)).sample.columns["x"], sampled)
     assert len(np.unique(sampled)) == 1000
     assert (np.diff(sampled) > 0).all()
     counts = np.histogram(sampled, bins=10, range=(0, 10_000))[0]
     assert np.abs(counts - 100).max() < 5 * np.sqrt(100)
-    assert (survey(Table(numbered_file, "y"), seed=4).sample.columns["x"] != sampled).any()
+    assert (survey_file(numbered_file, seed=4).sample.columns["x"] != sampled).any()
 
 
 def test_survey_holds_a_bounded_number_of_rows(numbered_file, monkeypatch):
@@ -123,8 +124,8 @@ def test_survey_holds_a_bounded_number_of_rows(numbered_file, monkeypatch):
 
 class TestClasses:
     def classes(self, tmp_path, values):
-        table = Table(write_table(tmp_path / "a.csv", {"x": list(range(len(values))), "y": values}), "y")
-        return survey(table, 0).classes(table)
+        path = write_table(tmp_path / "a.csv", {"x": list(range(len(values))), "y": values})
+        return survey_file(path).classes(Table(path, "y"))
 
     def test_whole_numbers_of_a_csv_file_are_integers(self, tmp_path):
         classes = self.classes(tmp_path, [2, 1, 1])
@@ -145,7 +146,14 @@ class TestClasses:
             self.classes(tmp_path, list(range(1001)))
 
 
+def test_empty_table_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n")
+    table = FileTable(tmp_path / "a.csv", "y")
+    with pytest.raises(ValueError, match=r"a\.csv has no rows; its columns are 'x', 'y'"):
+        table.survey(Survey.of(table, 0)).check_not_empty(table)
+
+
 def test_too_many_categories_are_refused(tmp_path):
     path = write_table(tmp_path / "a.csv", {"id": [f"row {i}" for i in range(101)], "y": list(range(101))})
     with pytest.raises(ValueError, match="text column 'id' has more than 100 distinct values; drop it"):
-        survey(Table(path, "y"), 0)
+        survey_file(path)

@@ -127,6 +127,9 @@ class ParquetFolder(Table):
         cells = pa.Table.from_pandas(frame, preserve_index=False).combine_chunks().to_batches()[0]
         return cells.cast(plain_schema(pa.schema([self.schema.field(name) for name in cells.schema.names])))
 
+    def _paths(self) -> list[Path]:
+        return self.files
+
     def _open(self) -> tuple["pa.Schema", list[int] | None]:
         return self._opened
 

@@ -145,14 +145,18 @@ class Table:
         return np.asarray(column.to_pylist()) if self.target_is_text else np.asarray(column.to_numpy(False))
 
     def fingerprint(self) -> list[str]:
-        """Return what identifies this version of the file: its name, size, modification time, columns and types."""
-        status = self.path.stat()
-        columns = [*self.numeric, *self.text, str(self.target)]
-        return [self.path.name, str(status.st_size), str(status.st_mtime_ns), *columns, str(self.schema.types)]
+        """Return what identifies this version of the table: names, sizes and times of its files, columns and types."""
+        statuses = [(path.name, path.stat()) for path in self._paths()]
+        files = [f"{name}: {status.st_size} bytes, {status.st_mtime_ns} ns" for name, status in statuses]
+        return [*files, *self.numeric, *self.text, str(self.target), str(self.schema.types)]
 
     @property
     def _is_csv(self) -> bool:
         return self._row_counts is None
+
+    def _paths(self) -> list[Path]:
+        """Return the files of the table."""
+        return [self.path]
 
     def _open(self) -> tuple["pa.Schema", list[int] | None]:
         """Return the column types and the number of rows per group; None for a CSV file, which does not record it."""
@@ -244,7 +248,7 @@ class Table:
         return ValueError(f"{self._place(row)}, column {name!r}: {problem}; correct it, or drop the row or the column.")
 
     def _read_error(self, error: Exception) -> ValueError:
-        """Return pyarrow's error as one sentence, with the row and the column where they are known."""
+        """Return pyarrow's error as one message, with the row and the column where they are known."""
         message = str(error).splitlines()[0]
         # Pyarrow numbers the rows from 1 and counts the header as a row.
         cell = re.search(r"In CSV column #(\d+): Row #(\d+): .*(invalid value .*)", message)

@@ -13,7 +13,7 @@ from bochner.tables.reader import Chunk, Table, import_pyarrow, join_names
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ColumnMoments", "Sample", "Survey", "survey"]
+__all__ = ["ColumnMoments", "Sample", "Survey"]
 
 SAMPLE_ROWS = 20_000  # ten times the number of rows that the weights are fitted on
 SAMPLE_BYTES = 1 << 26
@@ -246,14 +246,13 @@ class Survey:
             raise ValueError(f"{target} contains fractional numbers, which cannot be classes; use regression.")
         return [int(value) for value in self.target_values]  # whole numbers of a CSV file are read as floats
 
-    def encoding(self, *, standardize: bool) -> Encoding:
-        """Return the encoding of the rows; without `standardize`, numeric columns are left as they are."""
-        n_columns = len(self.sample.numeric)
+    def encoding(self) -> Encoding:
+        """Return the encoding of the rows."""
         return Encoding(
             numeric=self.sample.numeric,
             categories={name: self.categories[name] for name in self.sample.text},
-            mean=self.moments.mean if standardize else np.zeros(n_columns),
-            scale=self.moments.scale if standardize else np.ones(n_columns),
+            mean=self.moments.mean,
+            scale=self.moments.scale,
             single=self.single,
         )
 
@@ -270,23 +269,6 @@ class Survey:
                 f"convert it to numbers or fewer categories."
             )
         self.categories[name] = categories
-
-
-def survey(table: Table, seed: int) -> Survey:
-    """Survey all rows of a table.
-
-    Parameters
-    ----------
-    table : Table
-        The table.
-    seed : int
-        Seed of the sample of rows.
-    """
-    result = Survey.of(table, seed)
-    for chunk in table.chunks():
-        result.add(table, chunk)
-    result.check_not_empty(table)
-    return result
 
 
 def _numbers(cells: "pa.RecordBatch", names: list[str]) -> Floats:
