@@ -224,6 +224,38 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self._set_arrays(drawn, beta, matrix, training.rows.dtype)
         return self
 
+    def find_length_scale(self, X: Any, y: Any = None, sample_weight: Any = None) -> float | Floats:
+        """Return the length scale that `fit` would use, without fitting features.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, Dask collection, RowSource} of shape (n_samples, n_features)
+            Training rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+            Targets to learn length scales from, as in `fit`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sample weights.
+
+        Returns
+        -------
+        float or ndarray of shape (n_features,)
+            One length scale, or one per column.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import FourierFeatures
+        >>> FourierFeatures(random_state=0).find_length_scale(np.array([[0.0], [1.0], [3.0]]))
+        2.0
+        """
+        self._validate_params()
+        features: FourierFeatures = clone(self)  # the estimator itself stays unfitted
+        return features._find_length_scale(open_rows(X, y, sample_weight))
+
+    def _find_length_scale(self, source: RowSource) -> float | Floats:
+        streams = _Streams.spawn(self.random_state)
+        return self._resolve_length_scale(self._training_rows(source, streams), streams)
+
     def fit_length_scales(self, X: Any, factors: ArrayLike, y: Any = None, sample_weight: Any = None) -> list[Self]:
         """Fit one transformer per multiple of the length scale, which is measured or learned once.
 
@@ -250,8 +282,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         features: Self = clone(self).set_params(random_state=_integer_seed(self.random_state))
         if multiples == [1.0]:
             return [features.fit(source)]
-        streams = _Streams.spawn(features.random_state)
-        length_scale = features._resolve_length_scale(features._training_rows(source, streams), streams)
+        length_scale = features._find_length_scale(source)
         unlabeled = source.with_targets(None)
         if features.n_frequencies == "auto":
             shortest = clone(features).set_params(length_scale=length_scale * min(multiples)).fit(unlabeled)
