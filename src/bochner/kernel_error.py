@@ -18,7 +18,7 @@ DIAGONAL_ROWS = 10_000  # with more rows the diagonal has a negligible share, an
 class KernelError(NamedTuple):
     """Relative Frobenius error of an approximate kernel matrix, with a confidence interval.
 
-    Attributes
+    Parameters
     ----------
     error : float
         The estimate; exact if all pairs of rows were used.

@@ -23,7 +23,7 @@ class OutOfReachError(ValueError):
 class Suggestion(NamedTuple):
     """Number of features that reaches a tolerance.
 
-    Attributes
+    Parameters
     ----------
     n_frequencies : int
         Number of frequencies.

@@ -185,7 +185,7 @@ def regression_targets(y: Any) -> Floats:
 class LearningResult(NamedTuple):
     """Learned length scales.
 
-    Attributes
+    Parameters
     ----------
     length_scales : ndarray of shape (n_features,)
         One length scale per column.
@@ -200,7 +200,7 @@ class LearningResult(NamedTuple):
 class Evaluation(NamedTuple):
     """Value and derivatives of an objective at given length scales and penalty.
 
-    Attributes
+    Parameters
     ----------
     value : float
         The objective.

@@ -26,7 +26,7 @@ SMALLEST_ERROR = 1e-14  # relative to the variance of the targets; smaller error
 class ObjectiveGradient:
     r"""Value of an objective and its derivatives.
 
-    Attributes
+    Parameters
     ----------
     value : float
         The value.

@@ -26,7 +26,7 @@ SPAN_ROWS = 128
 class PairStatistics:
     r"""Averages over pairs that determine the mean squared error of weights.
 
-    Attributes
+    Parameters
     ----------
     gram : ndarray of shape (n_frequencies, n_frequencies)
         Average of :math:`z z^T`.

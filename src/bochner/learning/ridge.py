@@ -22,7 +22,7 @@ __all__ = ["RidgeSolution", "cross_validated_errors", "generalized_errors", "rid
 class RidgeSolution:
     r"""Minimizer of :math:`\sum_i w_i |y_i - c^T z_i - b|^2 + \lambda |c|^2`, with its posterior covariance.
 
-    Attributes
+    Parameters
     ----------
     coef : ndarray of shape (width, n_targets)
         The coefficients c.
@@ -214,6 +214,7 @@ def _coefficients(gram: Floats, right: Floats, penalties: Floats) -> Floats:
 
 def _lapack(routine: str, *arguments: Any, **options: Any) -> list[Any]:
     """Call a LAPACK routine and return its results without `info`, which must be 0."""
+    results: list[Any]
     *results, info = getattr(lapack, routine)(*arguments, **options)
     if info != 0:
         raise np.linalg.LinAlgError(

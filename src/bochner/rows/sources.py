@@ -257,6 +257,7 @@ class MemoryRows(RowSource):
             X, y = validate_data(estimator, self.X, **options), None
         else:
             X, y = validate_data(estimator, self.X, self.y, **options)
+            y = y.toarray() if is_sparse(y) else y  # numpy.asarray would not convert it
         return replace(self, X=X, y=y, weights=check_weights(self.weights, X))
 
     def select(self, rows: Any, with_rows: bool = True) -> Batch:
