@@ -163,7 +163,7 @@ class LinearModel(BaseEstimator):
         """
         n_folds = number_of_folds(self.cv)
         if survey.n_rows < n_folds:
-            raise ValueError(f"The table has {survey.n_rows} rows, too few for {n_folds} folds.")
+            raise ValueError(f"{table.path} has {survey.n_rows} rows, too few for {n_folds} folds; add rows.")
         self._check_table(table, survey)
         self.encoding_ = survey.encoding()
         sample = MemoryRows(self.encoding_.encode(survey.sample.cells()), survey.sample.targets)

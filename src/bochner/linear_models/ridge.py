@@ -369,7 +369,7 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
     def _check_table(self, table: Table, survey: Survey) -> None:
         if table.target_is_text:
             raise ValueError(
-                f"{table.path}: column {table.target!r} holds text, which cannot be the target of a regression; use "
+                f"{table.path}: column {table.target!r} contains text, which cannot be the target of a regression; use "
                 f"FourierRidgeClassifier or FourierSVC."
             )
         self._is_flat = True

@@ -15,12 +15,12 @@ from bochner.rows import Array
 from bochner.table_models.table_model import Estimator, TableModel
 from bochner.tables.file_table import FileTable
 from bochner.tables.parquet_folder import ParquetFolder
-from bochner.tables.survey import Survey
+from bochner.tables.survey import MAX_CLASSES, Survey
 
 __all__ = ["FittedTable", "Settings", "StoredTraining", "fit_table"]
 
 N_FOLDS = 5
-MOST_WHOLE_NUMBERS = 20  # a target with more distinct whole numbers is a quantity, not a class
+MOST_WHOLE_NUMBERS = 20  # a target with more distinct whole numbers is a quantity and not a class
 
 Report = Callable[[str], None]
 
@@ -124,14 +124,14 @@ def fit_table(
 
 
 def _choose_task(table: FileTable | ParquetFolder, survey: Survey, settings: Settings, report: Report) -> str:
-    """Choose between regression and classification, check that the target allows it, and report both."""
+    """Choose between regression and classification, check that the target allows it, and report the choice."""
     task, reason = _infer_task(table, survey)
     if settings.task != "auto":
         task, reason = settings.task, "as requested"
     _check_target(table, survey, task)
     report(f"Task: {task} ({reason}).")
     if table.text:
-        columns = ", ".join(f"{name} ({len(survey.categories[name])})" for name in table.text)
+        columns = ", ".join(f"{name} ({len(survey.categories[name])} categories)" for name in table.text)
         report(f"Text columns, one-hot encoded: {columns}.")
     return task
 
@@ -143,7 +143,7 @@ def _infer_task(table: FileTable | ParquetFolder, survey: Survey) -> tuple[str, 
     if table.target_is_text:
         return "classification", f"{column} contains text with {len(values or [])} distinct values"
     if values is None:
-        return "regression", f"{column} contains numbers with more than a thousand distinct values"
+        return "regression", f"{column} contains numbers with more than {MAX_CLASSES} distinct values"
     if all(isinstance(value, bool) for value in values):
         return "classification", f"{column} contains booleans"
     if all(float(value).is_integer() for value in values) and len(values) <= MOST_WHOLE_NUMBERS:
@@ -156,12 +156,10 @@ def _check_target(table: FileTable | ParquetFolder, survey: Survey, task: str) -
     values = survey.target_values
     if values is not None and len(values) == 1:
         raise ValueError(
-            f"{table.path}: column {table.target!r} has the value {values[0]!r} in all {survey.n_rows} rows, so that "
-            f"there is nothing to predict; give another target."
+            f"{table.path}: column {table.target!r} has the value {values[0]!r} in all {survey.n_rows} rows, so there "
+            f"is nothing to predict; give another target."
         )
     if task == "regression" and table.target_is_text:
         raise ValueError(f"{table.path}: column {table.target!r} contains text; use --task classification.")
     if task == "classification":
         survey.classes(table)
-    if survey.n_rows < N_FOLDS:
-        raise ValueError(f"{table.path} has {survey.n_rows} rows; a fit needs at least {N_FOLDS}.")

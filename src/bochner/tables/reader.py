@@ -184,13 +184,13 @@ class Table:
                 raise ValueError(f"{self.path} has no column {name!r}; its columns are {join_names(self.names)}.")
 
     def _check_kinds(self, expected: dict[str, str]) -> None:
-        """Check that the columns have the kinds that a model was trained on."""
+        """Check that the columns have the kinds that a model was fitted on."""
         words = {"number": "numbers", "text": "text"}
         for name, kind in expected.items():
             if self._kind(name) != kind:
                 raise ValueError(
-                    f"{self.path}: column {name!r} contains {words[self._kind(name)]}, but the model was trained on "
-                    f"{words[kind]}."
+                    f"{self.path}: column {name!r} contains {words[self._kind(name)]}, but the model was fitted on "
+                    f"{words[kind]}; convert it."
                 )
 
     def _kind(self, name: str) -> str:

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Training on tables: in Python and by `fit_table`, interrupted, and on several files."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.kernel_approximation import Nystroem
+from sklearn.model_selection import PredefinedSplit
+from sklearn.preprocessing import StandardScaler
+
+import bochner.tables.reader
+from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner.linear_models.table_training import TableTraining
+from bochner.table_models.model_files import load, save
+from bochner.table_models.training import Settings, StoredTraining, fit_table
+from bochner.tables.file_table import FileTable
+from bochner.tables.parquet_folder import ParquetFolder
+from tests.table_models.cases import SETTINGS, TARGETS, fit_case, fitted_arrays, ignore
+from tests.tables.tables import N_ROWS, compute_in_process, write_table
+
+
+def assert_identical(first, second):
+    for name, values in fitted_arrays(first).items():
+        np.testing.assert_array_equal(fitted_arrays(second)[name], values, err_msg=name)
+
+
+class TestFitOnPath:
+    """`fit(path, target)` of the estimators."""
+
+    ESTIMATORS = (
+        FourierRidge(FourierFeatures(n_frequencies=8), random_state=0),
+        FourierRidgeClassifier(FourierFeatures(n_frequencies=8), random_state=0),
+        FourierSVC(FourierFeatures(n_frequencies=8), random_state=0, Cs=[0.1, 1.0]),
+        FourierRidge(Nystroem(n_components=16, random_state=0), random_state=0),
+    )
+
+    @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+    @pytest.mark.parametrize("model", ESTIMATORS, ids=["regression", "classification", "svm", "nystroem"])
+    def test_equals_fit_on_standardized_columns(self, tmp_path, rng, suffix, model):
+        X, y = 10.0 + rng.normal(size=(300, 3)) * [1.0, 100.0, 0.01], (np.arange(300) % 3).astype(float)
+        path = write_table(tmp_path / f"a{suffix}", {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y})
+        standardized = StandardScaler().fit_transform(X)
+        expected = clone(model).set_params(cv=PredefinedSplit(np.arange(300) % 5)).fit(standardized, y)
+        model = clone(model).fit(path, "y")
+        np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(model.predict(path), expected.predict(standardized), rtol=1e-6)
+        np.testing.assert_allclose(model.predict(standardized), expected.predict(standardized), rtol=1e-6)
+
+    @pytest.mark.parametrize("name", SETTINGS)
+    def test_equals_fit_table(self, files, models, name):
+        model, path = models[name], files[name]
+        estimator = clone(model.estimator).fit(str(path), TARGETS[name])
+        np.testing.assert_allclose(estimator.coef_, model.estimator.coef_, rtol=1e-12)
+        np.testing.assert_allclose(estimator.intercept_, model.estimator.intercept_, rtol=1e-12)
+        np.testing.assert_array_equal(estimator.predict(path), model.estimator.predict(path))
+
+    def test_learns_length_scales(self, files):
+        features = FourierFeatures(length_scale="learn", n_frequencies=16)
+        model = FourierRidge(features, random_state=0).fit(files["regression"], "y")
+        assert model.features_.length_scale_.shape == (6,)
+        assert model.predict(files["regression"]).shape == (N_ROWS,)
+
+    def test_continues_with_more_rows(self, files):
+        model = FourierRidge(FourierFeatures(n_frequencies=8), random_state=0).fit(files["regression"], "y")
+        before = model.coef_
+        cells = pd.read_parquet(files["regression"])[:50]
+        rows = next(rows for _, rows in model.encoding_.open(files["regression"]).batches())[:50]
+        model.partial_fit(rows, cells["y"] + 1.0)
+        assert np.abs(model.coef_ - before).max() > 0.0
+
+    def test_target_must_be_a_suitable_column(self, files):
+        with pytest.raises(ValueError, match="column 'kind' contains text, which cannot be the target of a regression"):
+            FourierRidge().fit(files["classification"], "kind")
+        with pytest.raises(ValueError, match="`y` must be the name of the column"):
+            FourierRidge().fit(files["regression"], np.zeros(N_ROWS))
+        with pytest.raises(ValueError, match="`sample_weight` needs arrays"):
+            FourierRidge().fit(files["regression"], "y", sample_weight=np.ones(N_ROWS))
+
+    def test_model_of_an_array_does_not_accept_paths(self, files, rng):
+        model = FourierRidge(FourierFeatures(n_frequencies=4)).fit(rng.normal(size=(50, 2)), np.arange(50.0))
+        with pytest.raises(ValueError, match="fitted on an array"):
+            model.predict(files["regression"])
+
+
+class TestResume:
+    """Trainings that are interrupted by an exception in a checkpoint and continued from what was stored."""
+
+    def interrupt(self, table, settings, path, stop):
+        """Stop at a checkpoint and return what was stored there."""
+
+        def checkpoint(training):
+            if stop(training):
+                save(StoredTraining(settings, training), path)
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            fit_table(table, settings, ignore, checkpoint=checkpoint)
+        return load(path)
+
+    @pytest.mark.parametrize("group", [1, 3])
+    @pytest.mark.parametrize(
+        ("name", "phase"),
+        [
+            ("regression", "survey"),
+            ("regression", "fit"),
+            ("classification", "survey"),
+            ("classification", "fit"),
+            ("svm", "survey"),
+        ],
+    )
+    def test_resumed_training_gives_the_identical_model(self, files, models, tmp_path, name, phase, group):
+        table, settings = FileTable(files[name], TARGETS[name]), SETTINGS[name]
+
+        def stop(training):
+            return training.next_group == group and (training.model is not None) == (phase == "fit")
+
+        stored = self.interrupt(table, settings, tmp_path / "m.partial", stop)
+        assert stored.settings == settings
+        assert stored.training.fingerprint == table.fingerprint()
+        assert stored.training.next_group == group
+        assert stored.training.survey.n_rows == (N_ROWS if phase == "fit" else 400 * group)
+        resumed = fit_table(table, settings, ignore, stored.training, checkpoint=ignore).model
+        assert_identical(resumed, models[name])
+
+    def test_training_is_interrupted_again_and_again(self, files, models, tmp_path):
+        table, settings, path = FileTable(files["regression"], "y"), SETTINGS["regression"], tmp_path / "m.partial"
+        training, n_interrupts = None, 0
+
+        def checkpoint(training):
+            save(StoredTraining(settings, training), path)
+            raise KeyboardInterrupt
+
+        while True:
+            try:
+                resumed = fit_table(table, settings, ignore, training, checkpoint).model
+                break
+            except KeyboardInterrupt:
+                n_interrupts += 1
+                training = load(path).training
+        assert n_interrupts == 6  # between the four row groups of each pass
+        assert_identical(resumed, models["regression"])
+
+    @pytest.mark.parametrize("phase", ["survey", "fit"])
+    def test_csv_file(self, tmp_path, monkeypatch, files, phase):
+        monkeypatch.setattr(bochner.tables.reader, "CSV_BLOCK_BYTES", 16_384)
+        path = tmp_path / "a.csv"
+        pd.read_parquet(files["regression"]).to_csv(path, index=False)
+        table, settings = FileTable(path, "y"), SETTINGS["regression"]
+
+        def stop(training):
+            return training.next_group == 2 and (training.model is not None) == (phase == "fit")
+
+        stored = self.interrupt(table, settings, tmp_path / "m.partial", stop)
+        resumed = fit_table(table, settings, ignore, stored.training, checkpoint=ignore).model
+        assert_identical(resumed, fit_case("regression", path))
+
+    def test_model_does_not_depend_on_checkpoints(self, files, models):
+        numbers = []
+        model = fit_case("regression", files["regression"], checkpoint=lambda training: numbers.append(1))
+        assert len(numbers) == 6
+        assert_identical(model, models["regression"])
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")  # raised by Dask with pandas 3.1
+class TestParquetFolder:
+    """Several files on Dask, computed in this thread."""
+
+    @pytest.fixture(autouse=True)
+    def in_process(self, monkeypatch):
+        pytest.importorskip("dask")
+        with compute_in_process(monkeypatch):
+            yield
+
+    @pytest.mark.parametrize("name", ["regression", "classification", pytest.param("svm", marks=pytest.mark.slow)])
+    def test_equals_one_file(self, files, folders, name):
+        expected = fit_case(name, files[name])  # again, because samples are smaller here
+        model = fit_table(ParquetFolder(folders[name], TARGETS[name]), SETTINGS[name], ignore).model
+        assert model.n_rows == expected.n_rows == N_ROWS
+        assert model.encoding.categories == expected.encoding.categories
+        arrays, expected_arrays = fitted_arrays(model), fitted_arrays(expected)
+        assert arrays["penalty"] == expected_arrays["penalty"]
+        for array, values in expected_arrays.items():
+            tolerance = 1e-8 * np.abs(values).max()
+            np.testing.assert_allclose(arrays[array], values, rtol=0, atol=tolerance, err_msg=array)
+
+    def test_pattern_of_files(self, folders):
+        folder = folders["regression"]
+        one = fit_table(ParquetFolder(folder / "*.parquet", "y"), SETTINGS["regression"], ignore).model
+        other = fit_table(ParquetFolder(folder, "y"), SETTINGS["regression"], ignore).model
+        assert_identical(one, other)
+
+
+class TestTask:
+    """The choice between regression and classification."""
+
+    def fit(self, path, values, task="auto", head="ridge", n_rows=40):
+        columns = {"x": np.arange(float(n_rows)), "y": values}
+        reports = []
+        settings = Settings(head, task, "gaussian", 4, [1.0], 0)
+        model = fit_table(FileTable(write_table(path, columns), "y"), settings, reports.append).model
+        return model, reports
+
+    @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+    @pytest.mark.parametrize(
+        ("values", "task", "reason"),
+        [
+            ([0, 1] * 20, "classification", "2 distinct whole numbers"),
+            ([0.0, 1.0] * 20, "classification", "2 distinct whole numbers"),
+            ([True, False] * 20, "classification", "booleans"),
+            (["1a", "2b"] * 20, "classification", "text with 2 distinct values"),
+            (list(range(40)), "regression", "numbers with 40 distinct values"),
+            ([0.5, 1.5] * 20, "regression", "numbers with 2 distinct values"),
+        ],
+    )
+    def test_task_is_inferred_from_the_target(self, tmp_path, values, task, reason, suffix):
+        model, reports = self.fit(tmp_path / f"a{suffix}", values)
+        assert model.task == task
+        assert reports == [f"Task: {task} (column 'y' contains {reason})."]
+
+    def test_many_values_are_a_regression(self, tmp_path):
+        _, reports = self.fit(tmp_path / "a.parquet", np.arange(1200), n_rows=1200)
+        assert reports == ["Task: regression (column 'y' contains numbers with more than 1000 distinct values)."]
+
+    def test_requested_task_is_used(self, tmp_path):
+        model, reports = self.fit(tmp_path / "a.csv", [0, 1] * 20, task="regression")
+        assert isinstance(model.estimator, FourierRidge)
+        assert reports == ["Task: regression (as requested)."]
+
+    def test_text_columns_are_reported(self, files):
+        reports = []
+        fit_table(FileTable(files["regression"], "y"), SETTINGS["regression"], reports.append)
+        assert reports[1] == "Text columns, one-hot encoded: color (3 categories)."
+
+    @pytest.mark.parametrize(
+        ("values", "options", "message"),
+        [
+            ([1.0] * 40, {}, "column 'y' has the value 1.0 in all 40 rows, so there is nothing to predict"),
+            (["a", "b"] * 20, {"task": "regression"}, "column 'y' contains text; use --task classification"),
+            (np.arange(40) / 7, {"head": "svm"}, "support vector machine cannot do regression; use --head ridge"),
+            (np.arange(40) / 7, {"task": "classification"}, "column 'y' contains fractional numbers, which cannot be"),
+            ([f"row {i}" for i in range(1200)], {"n_rows": 1200}, "has more than 1000 distinct values, too many for c"),
+            ([1.0, 2.0, 3.0, 4.5], {"n_rows": 4}, "a.csv has 4 rows, too few for 5 folds"),
+        ],
+    )
+    def test_unsuitable_target_is_refused(self, tmp_path, values, options, message):
+        with pytest.raises(ValueError, match=message):
+            self.fit(tmp_path / "a.csv", values, **options)
+
+
+def test_empty_table_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n")
+    table = FileTable(tmp_path / "a.csv", "y")
+    with pytest.raises(ValueError, match=r"a\.csv has no rows; its columns are 'x', 'y'"):
+        TableTraining.begin(table, 0).run(table, lambda survey: FourierRidge())
+
+
+def test_settings_determine_the_estimator(files):
+    settings = Settings("ridge", "regression", "laplacian", 12, [0.5, 4.0], 3)
+    model = fit_table(FileTable(files["regression"], "y"), settings, ignore).model
+    estimator = model.estimator
+    assert estimator.get_params()["features__kernel"] == "laplacian"
+    assert estimator.features_.weights_.shape == (12,)
+    assert estimator.length_scale_scores_.shape == (2,)
+    assert estimator.random_state == 3

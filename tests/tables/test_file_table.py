@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import numpy as np
+import pytest
+
+import bochner.tables.reader
+from bochner.tables.file_table import FileTable
+from bochner.tables.survey import Survey
+from tests.tables.tables import survey_file, write_table
+
+
+@pytest.fixture(params=[".csv", ".parquet"])
+def path(request, table_files, monkeypatch):
+    """A file with several groups of rows."""
+    monkeypatch.setattr(bochner.tables.reader, "CSV_BLOCK_BYTES", 4096)
+    return table_files[request.param]
+
+
+@pytest.fixture
+def rows(path):
+    table = FileTable(path, "y")
+    return table.rows(survey_file(path).encoding(), 500)
+
+
+@pytest.fixture
+def expected(path):
+    """The encoded rows as one array."""
+    encoding = survey_file(path).encoding()
+    return np.vstack([rows for _, rows in encoding.open(path).batches()])
+
+
+def total_of(start, batch):
+    """Return column sums weighted by row numbers, which depend on the position of the batch."""
+    return (start + np.arange(len(batch.y))) @ np.column_stack([batch.X, batch.y])
+
+
+def test_rows_are_described_without_reading_them(rows):
+    assert rows.shape == (500, 5)
+    assert rows.dtype == np.float64
+    assert rows.has_targets
+    assert rows.location == "file"
+
+
+@pytest.mark.parametrize("chosen", [slice(0, 1), slice(90, 310), slice(None), [499, 3, 3, 250, 0]])
+def test_selected_rows_are_those_of_the_file(rows, expected, columns, chosen):
+    batch = rows.select(chosen)
+    np.testing.assert_array_equal(batch.X, expected[chosen])
+    np.testing.assert_array_equal(batch.y, columns["y"][chosen])
+    only_targets = rows.select(chosen, with_rows=False)
+    assert only_targets.X is None
+    np.testing.assert_array_equal(only_targets.y, columns["y"][chosen])
+
+
+def test_targets_are_encoded_or_left_out(rows, columns):
+    doubled = rows.with_targets(lambda y: 2 * y)
+    np.testing.assert_array_equal(doubled.select(slice(5)).y, 2 * columns["y"][:5])
+    np.testing.assert_array_equal(doubled.collect_columns()[0], 2 * columns["y"])
+    without = rows.with_targets(None)
+    assert not without.has_targets
+    assert without.select(slice(5)).y is None
+
+
+def test_ranges_and_norm_are_those_of_the_rows(rows, expected):
+    low, high = rows.column_ranges()
+    np.testing.assert_array_equal(low, expected.min(axis=0))
+    np.testing.assert_array_equal(high, expected.max(axis=0))
+    assert rows.norm() == pytest.approx(np.linalg.norm(expected), rel=1e-12)
+
+
+def test_accumulated_statistic_is_that_of_all_rows(rows, expected, columns):
+    all_columns = np.column_stack([expected, columns["y"]])
+    np.testing.assert_allclose(rows.accumulate(total_of), np.arange(500) @ all_columns, rtol=1e-10, atol=1e-8)
+
+
+def test_accumulation_can_start_at_every_checkpoint(path, rows):
+    whole = rows.accumulate(total_of)
+    checkpoints = []
+    table, encoding = rows.table.table, rows.table.encoding
+    table.rows(encoding, 500, checkpoint=lambda group, total: checkpoints.append((group, total))).accumulate(total_of)
+    assert [group for group, _ in checkpoints] == list(range(1, len(checkpoints) + 1))
+    assert len(checkpoints) >= 3
+    for group, total in checkpoints:
+        resumed = table.rows(encoding, 500, first_group=group, initial=total)
+        np.testing.assert_array_equal(resumed.accumulate(total_of), whole)
+
+
+def test_survey_can_start_at_a_checkpoint(path):
+    class Stopped(Exception):
+        pass
+
+    def stop(group, survey):
+        if group == 2:
+            raise Stopped
+
+    table = FileTable(path, "y")
+    partial = Survey.of(table, 3)
+    with pytest.raises(Stopped):
+        table.survey(partial, 0, stop)
+    assert 0 < partial.n_rows < 500
+    resumed, whole = table.survey(partial, 2), survey_file(path, seed=3)
+    assert (resumed.n_rows, resumed.categories) == (500, whole.categories)
+    np.testing.assert_array_equal(resumed.moments.mean, whole.moments.mean)
+    np.testing.assert_array_equal(resumed.moments.variance, whole.moments.variance)
+    np.testing.assert_array_equal(resumed.sample.targets, whole.sample.targets)
+
+
+def test_fingerprint_changes_with_the_file_and_the_columns(tmp_path, columns):
+    path = write_table(tmp_path / "a.parquet", columns)
+    fingerprint = FileTable(path, "y").fingerprint()
+    assert FileTable(path, "y").fingerprint() == fingerprint
+    assert FileTable(path, "height").fingerprint() != fingerprint
+    assert FileTable(path, "y", drop=["count"]).fingerprint() != fingerprint
+    write_table(path, {name: values[:400] for name, values in columns.items()})
+    assert FileTable(path, "y").fingerprint() != fingerprint
