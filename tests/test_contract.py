@@ -54,6 +54,8 @@ def small_features():
     return FourierFeatures(n_frequencies=6)
 
 
+SHORT = LearnedLengthScales(n_iterations=3)
+
 LINEAR_MODELS = [
     FourierRidge(small_features()),
     FourierRidge(small_features(), cv=None, length_scales=[0.5, 2.0]),
@@ -63,38 +65,38 @@ LINEAR_MODELS = [
     FourierRidge(FourierFeatures(weighting="matrix", n_frequencies=24, n_components=24)),
     FourierSVC(FourierFeatures(weighting="matrix", n_frequencies=12, n_components=12, refine=3)),
     FourierSVC(FourierFeatures("laplacian", sampler="sobol", weighting="shrinkage", n_frequencies=6), Cs=[0.1, 10.0]),
+    FourierRidge(FourierFeatures(length_scale=SHORT, n_frequencies=6)),
+]
+SLOW_LINEAR_MODELS = [
     FourierRidge(FourierFeatures(length_scale="learn", n_frequencies=6)),
     FourierRidgeClassifier(FourierFeatures(length_scale="learn", n_frequencies=6), length_scales=[0.5, 1.0]),
     FourierSVC(FourierFeatures("matern", length_scale="learn", n_frequencies=6), Cs=[1.0, 10.0]),
 ]
 
-SHORT = LearnedLengthScales(n_iterations=3)
 
-OTHER_COMBINATIONS = [build(*parts) for parts in VALID_COMBINATIONS if parts not in COVERING_COMBINATIONS]
-ESTIMATORS = [build(*parts) for parts in COVERING_COMBINATIONS] + [
+def with_learned_scales(kernel):
+    return FourierFeatures(kernel, length_scale=SHORT, sampler="sobol", weighting="uniform", n_frequencies=6)
+
+
+ESTIMATORS = [
+    *(build(*parts) for parts in COVERING_COMBINATIONS),
     FourierFeatures(Matern(nu=2.2), sampler=Halton(rotate=True), weighting=Stein(sketch="pairs"), n_frequencies=6),
     FourierFeatures(length_scale="scale", weighting=Stein(sketch="pairs", sampling="row-norm"), n_frequencies=6),
     FourierFeatures(n_frequencies=6, refine=5),
     FourierFeatures("cauchy", sampler="sobol", weighting="uniform", n_frequencies=6, refine=5),
     FourierFeatures(weighting=Matrix(n_points=20), n_frequencies=6, n_components=3),
     FourierFeatures("matern", weighting="matrix", n_frequencies=6, n_components=5, refine=5),
+    *(with_learned_scales(kernel) for kernel in ("gaussian", "laplacian")),
+]
+SLOW_ESTIMATORS = [
+    *(build(*parts) for parts in VALID_COMBINATIONS if parts not in COVERING_COMBINATIONS),
+    FourierFeatures(n_frequencies="auto", tolerance=0.5, weighting="uniform"),
     FourierFeatures(n_frequencies="auto", tolerance=0.5),
     FourierFeatures(n_frequencies="auto", tolerance=0.5, weighting="matrix"),
     FourierFeatures(length_scale="learn", n_frequencies=6),
-    *(
-        FourierFeatures(kernel, length_scale=SHORT, sampler="sobol", weighting="uniform", n_frequencies=6)
-        for kernel in KERNELS
-    ),
     FourierFeatures(length_scale=LearnedLengthScales(objective="likelihood"), weighting="matrix", n_frequencies=6),
+    *(with_learned_scales(kernel) for kernel in KERNELS if kernel not in ("gaussian", "laplacian")),
 ]
-
-
-def configuration(features):
-    """Name a configuration in test ids."""
-    return (
-        f"{features.kernel}-{features.length_scale}-{features.sampler}-{features.weighting}-{features.n_frequencies}-"
-        f"{features.refine}-{features.n_components}"
-    )
 
 
 @parametrize_with_checks(ESTIMATORS)
@@ -103,8 +105,8 @@ def test_estimator_checks(estimator, check):
 
 
 @pytest.mark.slow
-@parametrize_with_checks(OTHER_COMBINATIONS)
-def test_estimator_checks_of_the_other_combinations(estimator, check):
+@parametrize_with_checks(SLOW_ESTIMATORS)
+def test_estimator_checks_of_all_other_configurations(estimator, check):
     check(estimator)
 
 
@@ -116,10 +118,26 @@ def test_estimator_checks_of_linear_models(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:A target is constant:UserWarning")
+@pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")
+@parametrize_with_checks(SLOW_LINEAR_MODELS)
+def test_estimator_checks_of_linear_models_with_learned_length_scales(estimator, check):
+    check(estimator)
+
+
+def in_lanes(fast, slow):
+    """Return estimators as the values of a parametrized test, with their parameters as ids."""
+    return [
+        pytest.param(
+            estimator, id=" ".join(repr(estimator).split()), marks=[] if estimator in fast else pytest.mark.slow
+        )
+        for estimator in (*fast, *slow)
+    ]
+
+
 @pytest.mark.parametrize("name", ["check_param_validation", "check_dataframe_column_names_consistency"])
-@pytest.mark.parametrize(
-    "estimator", LINEAR_MODELS, ids=[f"{type(model).__name__}-{i}" for i, model in enumerate(LINEAR_MODELS)]
-)
+@pytest.mark.parametrize("estimator", in_lanes(LINEAR_MODELS, SLOW_LINEAR_MODELS))
 def test_own_checks_of_scikit_learn_on_linear_models(estimator, name):
     getattr(estimator_checks, name)(type(estimator).__name__, clone(estimator))
 
@@ -127,11 +145,7 @@ def test_own_checks_of_scikit_learn_on_linear_models(estimator, name):
 # The pandas and polars checks mix input with and without column names, and scikit-learn warns about it.
 @pytest.mark.filterwarnings("ignore:X (has|does not have valid) feature names:UserWarning")
 @pytest.mark.parametrize("name", OWN_CHECKS)
-@pytest.mark.parametrize(
-    "estimator",
-    [*ESTIMATORS, *(pytest.param(estimator, marks=pytest.mark.slow) for estimator in OTHER_COMBINATIONS)],
-    ids=configuration,
-)
+@pytest.mark.parametrize("estimator", in_lanes(ESTIMATORS, SLOW_ESTIMATORS))
 def test_own_checks_of_scikit_learn(estimator, name):
     getattr(estimator_checks, name)("FourierFeatures", clone(estimator))
 
