@@ -1,22 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
+"""The compiled map to Fourier features."""
+
 import tracemalloc
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from scipy import sparse
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_limits
 
-from bochner.feature_maps import FourierMap, add_moments, fourier_map
-from bochner.rows import for_each_span
-
-
-def fourier_gram(X, W, weights, matrix=None):
-    """The Gram matrix of the features from their second moments."""
-    feature_map = FourierMap(W, weights, matrix)
-    totals = np.zeros((1, feature_map.width + 1, feature_map.width + 1))
-    add_moments(totals, feature_map, X, np.empty((X.shape[0], 0)))
-    return totals[0, :-1, :-1]
+from bochner.feature_maps import FourierMap, fourier_map
+from bochner.feature_maps.fourier import check_resolution
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -47,7 +40,7 @@ def test_sparse_equals_dense(rng, dtype):
 
 
 @pytest.mark.parametrize("layout", ["F", "strided", "memmap"])
-def test_any_memory_layout(rng, layout, tmp_path):
+def test_memory_layout_does_not_matter(rng, layout, tmp_path):
     X, W, weights = rng.normal(size=(50, 4)), rng.normal(size=(6, 4)), np.full(6, 1 / 6)
     expected = fourier_map(X, W, weights)
     if layout == "F":
@@ -60,7 +53,7 @@ def test_any_memory_layout(rng, layout, tmp_path):
     np.testing.assert_allclose(fourier_map(other, W, weights), expected, atol=1e-14)
 
 
-def test_no_temporary_of_the_outputs_size(rng):
+def test_no_temporary_of_the_size_of_the_output(rng):
     X, W, weights = rng.normal(size=(20_000, 10)), rng.normal(size=(64, 10)), np.full(64, 1 / 64)
     fourier_map(X[:10], W, weights)  # the compiled loop is loaded by the first call
     tracemalloc.start()
@@ -71,101 +64,18 @@ def test_no_temporary_of_the_outputs_size(rng):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_no_bit_depends_on_the_number_of_threads(rng, dtype):
+def test_features_do_not_depend_on_the_number_of_threads(rng, dtype):
     X, W = rng.normal(size=(30_000, 8)).astype(dtype), rng.normal(size=(40, 8)).astype(dtype)
     weights = rng.random(40).astype(dtype)
     with threadpool_limits(1):
-        single = fourier_map(X, W, weights), fourier_gram(X, W, weights)
+        single = fourier_map(X, W, weights)
     with threadpool_limits(3):
-        several = fourier_map(X, W, weights), fourier_gram(X, W, weights)
-    for one, many in zip(single, several, strict=True):
-        assert one.tobytes() == many.tobytes()
-
-
-def test_out_is_written_and_returned(rng):
-    X, W, weights = rng.normal(size=(50, 4)), rng.normal(size=(6, 4)), rng.random(6)
-    out = np.full((50, 12), np.nan)
-    assert fourier_map(X, W, weights, out) is out
-    np.testing.assert_array_equal(out, fourier_map(X, W, weights))
-
-
-@pytest.mark.parametrize(
-    "out",
-    [
-        np.empty((5, 11)),
-        np.empty((5, 12), dtype=np.float32),
-        np.empty((12, 5)).T,
-        np.empty((5, 24))[:, ::2],
-        np.broadcast_to(0.0, (5, 12)),
-    ],
-    ids=["shape", "dtype", "fortran", "strided", "read-only"],
-)
-def test_an_unfit_out_is_refused(rng, out):
-    with pytest.raises(ValueError, match=r"`out` must be a writeable C-contiguous array of shape \(5, 12\)"):
-        fourier_map(rng.normal(size=(5, 4)), rng.normal(size=(6, 4)), rng.random(6), out)
+        several = fourier_map(X, W, weights)
+    assert single.tobytes() == several.tobytes()
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("kind", ["dense", "sparse", "memmap"])
-def test_gram_equals_the_product_of_the_features(rng, dtype, kind, tmp_path):
-    X, W = rng.normal(size=(20_000, 6)).astype(dtype), rng.normal(size=(20, 6)).astype(dtype)
-    X[X < 0] = 0
-    weights = rng.random(20).astype(dtype)
-    features = fourier_map(X, W, weights).astype(np.float64)
-    if kind == "sparse":
-        X = sparse.csr_array(X)
-    elif kind == "memmap":
-        np.save(tmp_path / "X.npy", X)
-        X = np.load(tmp_path / "X.npy", mmap_mode="r")
-    gram = fourier_gram(X, W, weights)
-    assert gram.dtype == np.float64
-    # A sparse product rounds float32 phases in another order.
-    tolerance = 1e-5 if kind == "sparse" and dtype == np.float32 else 1e-12
-    np.testing.assert_allclose(gram, features.T @ features, rtol=tolerance, atol=tolerance * 20_000 / 20)
-
-
-def test_gram_does_not_depend_on_the_size_of_the_pieces(rng, monkeypatch):
-    X, W, weights = rng.normal(size=(9000, 6)), rng.normal(size=(20, 6)), rng.random(20)
-    whole = fourier_gram(X, W, weights)
-    for rows in (600, 1000, 20_000):
-        monkeypatch.setattr("bochner.feature_maps.fourier.SPAN_ROWS", rows)
-        np.testing.assert_allclose(fourier_gram(X, W, weights), whole, rtol=1e-12, atol=1e-12 * whole.max())
-
-
-def test_gram_never_holds_the_features(rng):
-    X, W, weights = rng.normal(size=(100_000, 6)), rng.normal(size=(64, 6)), rng.random(64)
-    fourier_gram(X[:10], W, weights)  # loads what is compiled
-    with threadpool_limits(2):
-        tracemalloc.start()
-        fourier_gram(X, W, weights)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    assert peak < 8 * 2**20
-
-
-def test_blas_has_its_threads_back_afterwards(rng):
-    """Also when several Python threads map at once: the limit is global, and the last one out lifts it."""
-    X, W, weights = rng.normal(size=(20_000, 4)), rng.normal(size=(32, 4)), rng.random(32)
-    expected = fourier_map(X, W, weights)
-    with threadpool_limits(2):
-        with ThreadPoolExecutor(4) as pool:
-            for result in pool.map(lambda _: fourier_map(X, W, weights), range(12)):
-                np.testing.assert_array_equal(result, expected)
-        assert {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"} == {2}
-
-
-def test_an_error_in_a_thread_reaches_the_caller_and_lifts_the_limit():
-    def fail(_):
-        raise RuntimeError("in a thread")
-
-    with threadpool_limits(2):
-        with pytest.raises(RuntimeError, match="in a thread"):
-            for_each_span(fail, 1000, 10)
-        assert {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"} == {2}
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_matrix_is_a_product_on_the_right(rng, dtype):
+def test_matrix_multiplies_the_features_on_the_right(rng, dtype):
     X, W = rng.normal(size=(700, 3)).astype(dtype), rng.normal(size=(40, 3)).astype(dtype)
     weights, matrix = np.full(40, 0.025, dtype=dtype), rng.normal(size=(80, 5)).astype(dtype)
     product = fourier_map(X, W, weights) @ matrix
@@ -173,4 +83,32 @@ def test_a_matrix_is_a_product_on_the_right(rng, dtype):
     assert mapped.dtype == dtype
     tolerance = 50 * np.finfo(dtype).eps
     np.testing.assert_allclose(mapped, product, atol=tolerance * np.abs(product).max())
-    np.testing.assert_allclose(fourier_gram(X, W, weights, matrix), product.T @ product, rtol=2000 * tolerance)
+    assert FourierMap(W, weights, matrix).width == 5
+
+
+class TestCheckResolution:
+    def test_map_checks_rows_only_with_a_length_scale(self, rng):
+        W, weights = rng.normal(size=(5, 3)), rng.random(5)
+        X = np.array([[0.0, 1e20, 0.0]])
+        FourierMap(W, weights).check(X)
+        with pytest.raises(ValueError, match=r"up to 1e\+20, which is 5e\+19 times the length scale"):
+            FourierMap(W, weights, length_scale=2.0).check(X)
+
+    @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+    def test_bound_is_a_multiple_of_the_length_scale_of_each_column(self, container):
+        largest = 0.01 / np.finfo(np.float64).eps
+        X = container(np.diag([largest, 100.0 * largest]))
+        check_resolution(X, np.array([1.001, 100.1]))
+        with pytest.raises(ValueError, match="give a larger `length_scale`"):
+            check_resolution(X, np.array([1.001, 99.0]))
+
+    def test_no_rows_and_tiny_length_scales_are_accepted(self):
+        check_resolution(np.empty((0, 3)), 1.0)
+        check_resolution(np.full((4, 3), 1e-200), 1e-200)
+
+    @pytest.mark.parametrize(("value", "message"), [(np.nan, "contains NaN"), (-np.inf, "contains infinity")])
+    def test_missing_and_infinite_values_are_refused(self, value, message):
+        X = np.ones((4, 3))
+        X[2, 1] = value
+        with pytest.raises(ValueError, match=message):
+            check_resolution(X, 1.0)
