@@ -50,6 +50,14 @@ COMBINATIONS = [
 ]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Put every test on the paper's data into the slow lane, before the lane is selected."""
+    for item in items:
+        if "paper_data" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture
 def structured_sorf(monkeypatch):
     """Make `Sorf` draw structured frequencies and multiply by them fast, however few the columns."""
