@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FourierMap, map_rows
 from bochner.feature_maps.fourier import check_resolution
-from bochner.kernel_error import KernelError, estimate_kernel_error, sampled_error
+from bochner.kernel_error import KernelError, estimate_kernel_error
 from bochner.kernels import KERNELS, Kernel
 from bochner.learning.length_scales import LabeledRows, LearnedLengthScales, LearningResult, regression_targets
 from bochner.learning.refinement import refine
@@ -33,7 +33,7 @@ from bochner.rows import (
     validate_rows,
 )
 from bochner.samplers import SAMPLERS, Sampler
-from bochner.sizes import OutOfReachError, Suggestion, smallest_size
+from bochner.sizes import OutOfReachError, SizeTrials, Suggestion
 from bochner.validation import HasMethods, Interval, StrOptions, fit_context, make_part, positive_values
 from bochner.weightings import WEIGHTINGS, Weighting
 
@@ -676,46 +676,25 @@ def _suggest_size(
 
     A few rows determine a matrix of a few columns only; where those are not enough, the pool stays uncompressed.
     """
-    X, weights = training.rows, training.weights
-    n_rows = min(X.shape[0], FEW_ROWS)  # for more rows the diagonal counts less, and the error is smaller
-    n_fit, n_validation = _trial_sizes(X.shape[0])
-    n_divisions = 3 if 2 * n_validation >= FEW_ROWS else 8
-    seed = int(rng.integers(2**31))
+    trials = SizeTrials(training.rows, training.weights, int(rng.integers(2**31)))
 
-    def error_at(size: int, division: int, draw: int, pool: int | None) -> float:
-        dividing, drawing = np.random.default_rng([seed, division]), np.random.default_rng([seed, division, draw])
-        order = dividing.permutation(X.shape[0])
-        fit, validation = order[-n_fit:], order[:n_validation]
-        counts = np.ones(len(order)) if weights is None else weights
-        trial = clone(features).set_params(length_scale=length_scale, random_state=int(drawing.integers(2**31)))
-        trial.set_params(n_frequencies=size if pool is None else pool * size)
-        trial.set_params(n_components=None if pool is None else size)
-        trial.fit(X[fit], sample_weight=None if weights is None else weights[fit])
-        held_out = X[validation]
-        exact, approximate = trial.exact_kernel(held_out), trial.approximate_kernel(held_out)
-        return sampled_error(exact, approximate, counts[validation], n_rows)
+    def pooled(size: int) -> Any:
+        return clone(features).set_params(length_scale=length_scale, n_frequencies=POOL * size, n_components=size)
 
-    search = partial(smallest_size, tolerance=tolerance, confidence=confidence, n_divisions=n_divisions)
+    def plain(size: int) -> Any:
+        return clone(features).set_params(length_scale=length_scale, n_frequencies=size, n_components=None)
+
     compresses = features._always_compresses()
     if compresses:
         largest = LARGEST_SIZE // POOL
         try:
-            size, error = search(partial(error_at, pool=POOL), largest=min(largest, n_fit), unit="columns")
+            size, error = trials.smallest(pooled, tolerance, min(largest, trials.n_fit), confidence, "columns")
             return Suggestion(POOL * size, size, error)
         except OutOfReachError:
-            if n_fit >= largest:
+            if trials.n_fit >= largest:
                 raise
-    size, error = search(partial(error_at, pool=None), largest=LARGEST_SIZE)
+    size, error = trials.smallest(plain, tolerance, LARGEST_SIZE, confidence)
     return Suggestion(size, 2 * size if compresses else None, error)
-
-
-def _trial_sizes(n_rows: int) -> tuple[int, int]:
-    """Return how many rows fit and how many others validate in the trial of a size; very few rows do both."""
-    if n_rows < 8:
-        return n_rows, n_rows
-    n_sampled = min(n_rows, 2 * FEW_ROWS)
-    n_validation = max(n_sampled // 4, n_sampled - FEW_ROWS)
-    return n_sampled - n_validation, n_validation
 
 
 def _check_fraction(name: str, value: Any) -> None:

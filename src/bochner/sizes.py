@@ -2,13 +2,18 @@
 """Smallest number of features whose kernel error stays below a tolerance."""
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
-__all__ = ["OutOfReachError", "Suggestion", "smallest_size"]
+from bochner.kernel_error import sampled_error
+from bochner.rows import Floats
 
+__all__ = ["OutOfReachError", "SizeTrials", "Suggestion", "smallest_size"]
+
+TRIAL_ROWS = 2000  # rows to fit on, and others to validate on
 FIRST_SIZE = 16
 LARGEST_STEP = 4.0  # the extrapolation of log error against log size is unreliable beyond this factor
 NEW_ROW_DEVIATION = 0.03  # relative difference of the error on new rows, measured on six data sets with 2,000 rows each
@@ -42,6 +47,78 @@ class Suggestion(NamedTuple):
     n_frequencies: int
     n_components: int | None
     error: float
+
+
+@dataclass(frozen=True)
+class SizeTrials:
+    """Trials of sizes on samples of the rows: features are fitted on some rows and validated on others.
+
+    Parameters
+    ----------
+    X : rows of shape (n_samples, n_features)
+        The rows.
+    weights : ndarray of shape (n_samples,) or None
+        Sample weights; None means 1 for every row.
+    seed : int
+        Seed of the splits of the rows and of the features.
+    """
+
+    X: Any
+    weights: Floats | None
+    seed: int
+
+    @property
+    def n_sampled(self) -> int:
+        """Number of rows that are used."""
+        return min(int(self.X.shape[0]), 2 * TRIAL_ROWS)
+
+    @property
+    def n_validation(self) -> int:
+        """Number of rows to validate on; fewer than eight rows are all used for both."""
+        return max(self.n_sampled // 4, self.n_sampled - TRIAL_ROWS) if self.n_sampled >= 8 else self.n_sampled
+
+    @property
+    def n_fit(self) -> int:
+        """Number of rows to fit on."""
+        return self.n_sampled - self.n_validation if self.n_sampled >= 8 else self.n_sampled
+
+    def smallest(
+        self,
+        make_features: Callable[[int], Any],
+        tolerance: float,
+        largest: int,
+        confidence: float,
+        unit: str = "frequencies",
+    ) -> tuple[int, float]:
+        """Return the smallest size whose kernel error stays below a tolerance, and its expected error.
+
+        Parameters
+        ----------
+        make_features : callable
+            Returns unfitted features of a size.
+        tolerance, largest, confidence, unit : float, int, float, str
+            As in `smallest_size`.
+        """
+
+        def error_at(size: int, split: int, draw: int) -> float:
+            return self.error(make_features(size), split, draw)
+
+        n_splits = 3 if 2 * self.n_validation >= TRIAL_ROWS else 8
+        return smallest_size(error_at, tolerance, largest, confidence, n_splits, unit)
+
+    def error(self, features: Any, split: int, draw: int) -> float:
+        """Fit features with the seed of a draw on a split of the rows, and return the error on the other rows."""
+        splitting, drawing = np.random.default_rng([self.seed, split]), np.random.default_rng([self.seed, split, draw])
+        order = splitting.permutation(self.X.shape[0])
+        fit, validation = order[-self.n_fit :], order[: self.n_validation]
+        counts = np.ones(len(order)) if self.weights is None else self.weights
+        features.set_params(random_state=int(drawing.integers(2**31)))
+        features.fit(self.X[fit], sample_weight=None if self.weights is None else self.weights[fit])
+        held_out = self.X[validation]
+        exact, approximate = features.exact_kernel(held_out), features.approximate_kernel(held_out)
+        # For more rows the diagonal counts less, and the error is smaller.
+        n_rows = min(self.X.shape[0], TRIAL_ROWS)
+        return sampled_error(exact, approximate, counts[validation], n_rows)
 
 
 def smallest_size(
