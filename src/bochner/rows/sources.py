@@ -123,9 +123,9 @@ class RowSource(ABC):
         """The targets of no rows: their dtype, and their shape beyond the first axis."""
 
     @property
+    @abstractmethod
     def partition_numbers(self) -> list[int]:
-        """The numbers of the partitions that have rows; rows that are not partitioned have one."""
-        return [0]
+        """The numbers of the partitions that have rows; `accumulate` makes one batch of each."""
 
     @property
     def data(self) -> Any:
@@ -244,6 +244,14 @@ class MemoryRows(RowSource):
         return self.y[:0]
 
     @property
+    def partition_numbers(self) -> list[int]:
+        return list(range(len(self._spans)))
+
+    @property
+    def _spans(self) -> list[slice]:
+        return row_spans(self.shape[0], BATCH_ROWS)
+
+    @property
     def data(self) -> Any:
         return self.X
 
@@ -278,7 +286,7 @@ class MemoryRows(RowSource):
         description: str = "",
         with_rows: bool = True,
     ) -> Statistic | None:
-        spans = row_spans(self.shape[0], BATCH_ROWS)
+        spans = self._spans
         starts = [span.start for span in spans] if arguments is None else [arguments[i] for i in range(len(spans))]
         steps = track(list(zip(starts, spans, strict=True)), description, len(spans))
         total: Statistic | None = reduce(
@@ -444,5 +452,6 @@ def check_batch_weights(weights: Any, n_rows: int) -> Floats | None:
     checked = check_array(weights, ensure_2d=False, dtype=np.float64, ensure_min_samples=0, input_name="sample_weight")
     if checked.shape != (n_rows,):
         raise ValueError(f"`sample_weight` has shape {checked.shape}; give one weight for each of the {n_rows} rows.")
-    check_non_negative(checked, "`sample_weight`")
+    if n_rows:
+        check_non_negative(checked, "`sample_weight`")
     return np.asarray(checked)

@@ -95,11 +95,15 @@ class FileRows(RowSource):
     def target_template(self) -> Any:
         return np.empty(0)
 
+    @property
+    def partition_numbers(self) -> list[int]:
+        return [number for number, _ in enumerate(self.table.table.chunks())]
+
     def with_targets(self, encode: Callable[[Any], Array] | None) -> "FileRows":
         return replace(self, encode=compose(self.encode, encode), has_targets=encode is not None)
 
     def validate(self, estimator: Any, **options: Any) -> "FileRows":
-        MemoryRows(np.empty((1, self.shape[1]), self.dtype)).validate(estimator, **options)
+        MemoryRows(np.zeros((1, self.shape[1]), self.dtype)).validate(estimator, **options)
         return self
 
     def select(self, rows: Any, with_rows: bool = True) -> Batch:
@@ -128,11 +132,12 @@ class FileRows(RowSource):
         total: Any = self.initial
         group = self.first_group
         chunks = self.table.batches(self.first_group)
-        for chunk, X in track(chunks, description, self.table.table.n_chunks(self.first_group)):
+        steps = track(chunks, description, self.table.table.n_chunks(self.first_group))
+        for number, (chunk, X) in enumerate(steps):
             if chunk.group > group and self.checkpoint is not None:
                 group = chunk.group
                 self.checkpoint(group, total)
-            start = chunk.first_row if arguments is None else arguments[chunk.group]
+            start = chunk.first_row if arguments is None else arguments[number]
             total = add_pair(total, part(start, self._batch(chunk, X)))
         result: Statistic | None = total
         return result

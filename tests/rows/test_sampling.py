@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Samples of rows and of pairs of rows."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import bochner.rows.sampling
+from bochner.rows import (
+    MemoryRows,
+    ScaledRows,
+    distinct_rows,
+    draw_pairs,
+    pair_blocks,
+    pair_differences,
+    sample_pairs,
+    sample_rows,
+    sample_source,
+    scattered_blocks,
+    shuffled_sample,
+    to_dense,
+)
+
+
+def test_sampled_rows_are_distinct_and_in_order(rng):
+    X = np.arange(50)[:, None]
+    sample, counts = sample_rows(X, 20, rng)
+    assert len(set(sample[:, 0])) == 20
+    assert (np.diff(sample[:, 0]) > 0).all()
+    assert (counts == 1).all()
+    assert len(sample_rows(X, 51, rng)[0]) == 50
+
+
+def test_rows_are_sampled_in_proportion_to_their_weights(rng):
+    weights = np.array([0.0, 1.0, 0.0, 3.0])
+    X = ScaledRows(np.arange(4.0)[:, None], 1.0, weights)
+    total = np.zeros(4)
+    for _ in range(2000):
+        rows, counts = sample_rows(X, 3, rng)
+        total[rows[:, 0].astype(int)] += counts
+    assert total[[0, 2]].sum() == 0
+    assert total[3] / total.sum() == pytest.approx(0.75, abs=0.03)
+
+
+def test_all_rows_keep_their_weights(rng):
+    weights = np.array([0.0, 1.0, 0.0, 3.0])
+    rows, counts = sample_rows(ScaledRows(np.arange(4.0)[:, None], 2.0, weights), 4, rng)
+    np.testing.assert_array_equal(rows[:, 0], [0.0, 0.5, 1.0, 1.5])
+    np.testing.assert_array_equal(counts, weights)
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+def test_shuffled_samples_have_each_distinct_row_once(rng, distinct):
+    X = np.array([[1.0], [2.0], [1.0], [3.0]])
+    X, weights = distinct_rows(X, None) if distinct else (X, None)
+    rows, counts = shuffled_sample(ScaledRows(X, 1.0, weights, distinct), 10, rng)
+    assert dict(zip(rows[:, 0].tolist(), counts.tolist(), strict=True)) == {1.0: 2.0, 2.0: 1.0, 3.0: 1.0}
+
+
+def test_scattered_blocks_are_consecutive_and_one_per_part(rng):
+    rows = scattered_blocks(1000, 10, 7, rng).reshape(10, 7)
+    assert (np.diff(rows, axis=1) == 1).all()
+    assert (rows // 100 == np.arange(10)[:, None]).all()
+
+
+def test_sample_of_a_source_keeps_targets_and_weights(rng, monkeypatch):
+    monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_BLOCK_ROWS", 3)
+    X = np.arange(1000.0)[:, None]
+    sample = sample_source(MemoryRows(X, 2.0 * X[:, 0], 3.0 * X[:, 0]), rng)
+    assert sample.shape == (16 * 3, 1)
+    y, weights = sample.collect_columns()
+    np.testing.assert_array_equal(y, 2.0 * sample.X[:, 0])
+    np.testing.assert_array_equal(weights, 3.0 * sample.X[:, 0])
+
+
+def test_samples_of_wide_rows_have_shorter_blocks(rng, monkeypatch):
+    monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_BYTES", 16 * 8 * 10 * 100)
+    assert sample_source(MemoryRows(np.zeros((4000, 10))), rng).shape == (16 * 100, 10)
+    assert sample_source(MemoryRows(np.zeros((4000, 1000))), rng).shape == (16 * 64, 1000)
+
+
+def test_all_pairs_have_the_products_of_the_weights_of_their_rows(rng):
+    weights = np.array([1.0, 3.0])
+    first, second, pair_weights = draw_pairs(ScaledRows(np.zeros((2, 1)), 1.0, weights), 4, rng)
+    np.testing.assert_allclose(pair_weights, weights[first] * weights[second] / 4.0)
+    first, second, pair_weights = draw_pairs(ScaledRows(np.zeros((2, 1)), 1.0, weights), 3, rng)
+    assert len(first) == 3
+    assert (pair_weights == 1).all()
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_distinct_rows_do_not_depend_on_repetition_or_order(rng, container):
+    X = rng.integers(0, 3, size=(12, 2)).astype(np.float64)
+    weights = rng.integers(1, 4, size=12).astype(np.float64)
+    order = rng.permutation(12)
+    merged, totals = distinct_rows(container(X[order]), weights[order])
+    again, repeated = distinct_rows(np.repeat(X, weights.astype(int), axis=0), None)
+    np.testing.assert_array_equal(to_dense(merged), again)
+    np.testing.assert_array_equal(totals, repeated)
+    assert totals.sum() == weights.sum()
+
+
+def test_distinct_rows_without_repetition_have_no_weights(rng):
+    rows, weights = distinct_rows(np.array([[0.0], [-0.0], [1.0]])[1:], None)
+    assert weights is None
+    assert sorted(rows[:, 0].tolist()) == [0.0, 1.0]
+    assert distinct_rows(np.array([[0.0], [-0.0]]), None)[1].tolist() == [2.0]
+
+
+def test_sampled_pairs_are_uniform_and_of_different_rows(rng):
+    first, second = sample_pairs(5, 9, rng)
+    assert (first != second).all()
+    first, second = sample_pairs(200, 15_000, rng)
+    assert (first != second).all()
+    for side in (first, second):
+        counts = np.bincount(side, minlength=200)
+        assert abs(counts - 75).max() < 6 * np.sqrt(75)
+
+
+def test_pair_differences_of_a_sparse_matrix_are_dense(rng):
+    X = sparse.random_array((300, 7), density=0.3, rng=rng, format="csr")
+    first, second = np.arange(299), np.arange(1, 300)
+    blocks = [block for _, block in pair_differences(X, first, second, width=10_000)]
+    assert len(blocks) > 1
+    np.testing.assert_allclose(np.vstack(blocks), X.toarray()[:-1] - X.toarray()[1:])
+
+
+def test_pairs_of_rows_elsewhere_are_collected_many_at_a_time(rng):
+    class Remote:
+        """Rows that record how often they are read."""
+
+        shape, fetch_rows, reads = (300, 4), 100, 0
+
+        def __getitem__(self, rows):
+            self.reads += 1
+            return X[rows]
+
+    X = rng.normal(size=(300, 4))
+    first, second = rng.integers(300, size=(2, 250))
+    remote = Remote()
+    for pairs, x, y in pair_blocks(remote, first, second, width=5000):
+        np.testing.assert_array_equal(x, X[first[pairs]])
+        np.testing.assert_array_equal(y, X[second[pairs]])
+    assert pairs.stop == 250
+    assert remote.reads == 3

@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Row sources: one behavior, wherever the rows are."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+import bochner.rows.sources
+from bochner.rows import (
+    Batch,
+    PartitionedRows,
+    ScaledRows,
+    check_finite,
+    column_ranges,
+    max_abs,
+    norm,
+    open_rows,
+    sum_over_rows,
+    to_dense,
+)
+from bochner.rows.sources import check_batch_weights
+from bochner.tables.file_table import FileTable
+from bochner.tables.survey import Survey
+from tests.rows.array_partitions import ArrayPartitions
+from tests.tables.tables import write_table
+
+N_ROWS = 230
+SELECTIONS = {
+    "all": slice(None),
+    "slice": slice(20, 190, 7),
+    "first rows": slice(0, 5),
+    "no rows": slice(40, 40),
+    "indices": np.array([229, 3, 3, 150, 0]),
+    "no indices": np.empty(0, dtype=np.intp),
+}
+
+
+def double(y):
+    return 2.0 * y
+
+
+def one_more(y):
+    return y + 1.0
+
+
+def statistics(start, batch):
+    """Return statistics of all columns of a batch, with the number of its first row."""
+    X = to_dense(batch.X)
+    numbers = start + np.arange(X.shape[0])
+    weights = np.ones(X.shape[0]) if batch.weights is None else batch.weights
+    return np.concatenate([X.sum(axis=0), (X * numbers[:, None]).sum(axis=0), [batch.y @ weights, X.shape[0]]])
+
+
+def number_and_size(number, batch):
+    return [(number, batch.X.shape[0])]
+
+
+def sum_of_targets(start, batch):
+    del start
+    return batch.y.sum()
+
+
+def count_after_the_first_batch(start, batch):
+    return batch.X.shape[0] if start else None
+
+
+def no_statistic(start, batch):
+    del start, batch
+
+
+class RowSourceTests:
+    """The behavior of every row source; a subclass makes one from dense arrays and inherits all tests."""
+
+    has_weights = True
+
+    def make(self, X, y, weights, folder):
+        raise NotImplementedError
+
+    @pytest.fixture
+    def arrays(self, rng, monkeypatch):
+        monkeypatch.setattr(bochner.rows.sources, "BATCH_ROWS", 100)
+        X = rng.normal(size=(N_ROWS, 4))
+        X[X < -0.5] = 0.0
+        weights = rng.integers(0, 3, size=N_ROWS).astype(np.float64)
+        return X, rng.normal(size=N_ROWS), weights if self.has_weights else None
+
+    @pytest.fixture
+    def source(self, arrays, tmp_path):
+        return self.make(*arrays, tmp_path).validate(BaseEstimator(), accept_sparse="csr", dtype=np.float64)
+
+    def check(self, batch, X, y, weights):
+        np.testing.assert_array_equal(to_dense(batch.X), X)
+        np.testing.assert_array_equal(batch.y, y)
+        if weights is None:
+            assert batch.weights is None
+        else:
+            np.testing.assert_array_equal(batch.weights, weights)
+
+    def test_shape(self, source):
+        assert source.shape == (N_ROWS, 4)
+        assert source.has_targets
+        assert source.target_template.shape == (0,)
+        assert source.location in ("memory", "file", "cluster")
+
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+    def test_dtype_is_kept(self, arrays, tmp_path, dtype):
+        X, y, weights = arrays
+        source = self.make(X.astype(dtype), y, weights, tmp_path)
+        source = source.validate(BaseEstimator(), accept_sparse="csr", dtype=[np.float64, np.float32])
+        assert source.dtype == dtype
+        assert source[:3].dtype == dtype
+
+    def test_validation_sets_the_number_of_columns(self, arrays, tmp_path):
+        estimator = BaseEstimator()
+        self.make(*arrays, tmp_path).validate(estimator, accept_sparse="csr", dtype=np.float64)
+        assert estimator.n_features_in_ == 4
+
+    @pytest.mark.parametrize("rows", SELECTIONS.values(), ids=SELECTIONS)
+    def test_selected_rows_have_their_targets_and_weights(self, source, arrays, rows):
+        self.check(source.select(rows), *(None if column is None else column[rows] for column in arrays))
+        np.testing.assert_array_equal(to_dense(source[rows]), arrays[0][rows])
+
+    @pytest.mark.parametrize("rows", SELECTIONS.values(), ids=SELECTIONS)
+    def test_targets_and_weights_can_be_selected_alone(self, source, arrays, rows):
+        batch = source.select(rows, with_rows=False)
+        assert batch.X is None
+        np.testing.assert_array_equal(batch.y, arrays[1][rows])
+        if self.has_weights:
+            np.testing.assert_array_equal(batch.weights, arrays[2][rows])
+
+    def test_columns_are_collected(self, source, arrays):
+        y, weights = source.collect_columns()
+        np.testing.assert_array_equal(y, arrays[1])
+        if self.has_weights:
+            np.testing.assert_array_equal(weights, arrays[2])
+        else:
+            assert weights is None
+
+    def test_encodings_of_targets_compose(self, source, arrays):
+        encoded = source.with_targets(double).with_targets(one_more)
+        np.testing.assert_allclose(encoded.select(slice(7, 60)).y, 2.0 * arrays[1][7:60] + 1.0, rtol=1e-15)
+        np.testing.assert_allclose(encoded.collect_columns()[0], 2.0 * arrays[1] + 1.0, rtol=1e-15)
+        assert encoded.accumulate(sum_of_targets) == pytest.approx((2.0 * arrays[1] + 1.0).sum())
+        np.testing.assert_array_equal(source.select(slice(7, 60)).y, arrays[1][7:60])
+
+    def test_targets_can_be_dropped(self, source, arrays):
+        unlabeled = source.with_targets(None)
+        assert not unlabeled.has_targets
+        X, _, weights = arrays
+        for rows in (slice(20, 60), np.array([5, 2])):
+            batch = unlabeled.select(rows)
+            assert batch.y is None
+            np.testing.assert_array_equal(to_dense(batch.X), X[rows])
+        y, collected = unlabeled.collect_columns()
+        assert y is None
+        assert (collected is None) == (weights is None)
+
+    def test_rows_of_weight_zero_are_dropped(self, source, arrays):
+        X, y, weights = arrays
+        positive = np.ones(N_ROWS, dtype=bool) if weights is None else weights > 0.0
+        kept = source.drop_zero_weights(positive.astype(np.float64))
+        assert kept.shape == (positive.sum(), 4)
+        rows = np.array([70, 3, 3, 0])
+        expected = [None if column is None else column[positive] for column in arrays]
+        self.check(kept.select(rows), *(None if column is None else column[rows] for column in expected))
+        np.testing.assert_array_equal(kept.collect_columns()[0], y[positive])
+        assert kept.accumulate(sum_of_targets) == pytest.approx(y[positive].sum())
+        low, high = kept.column_ranges()
+        np.testing.assert_array_equal(low, X[positive].min(axis=0))
+        np.testing.assert_array_equal(high, X[positive].max(axis=0))
+        assert kept.norm() == pytest.approx(np.linalg.norm(X[positive]), rel=1e-12)
+
+    def test_statistics_are_accumulated_over_all_rows(self, source, arrays):
+        X, y, weights = arrays
+        expected = statistics(0, Batch(X, y, weights))
+        np.testing.assert_allclose(source.accumulate(statistics), expected, rtol=1e-12)
+
+    def test_targets_can_be_accumulated_without_rows(self, source, arrays):
+        assert source.accumulate(sum_of_targets, with_rows=False) == pytest.approx(arrays[1].sum())
+
+    def test_batches_that_contribute_nothing_are_left_out(self, source):
+        assert source.accumulate(no_statistic) is None
+        starts, sizes = zip(*source.accumulate(number_and_size), strict=True)
+        assert list(starts) == (np.cumsum(sizes) - sizes).tolist()
+        assert (source.accumulate(count_after_the_first_batch) or 0) == N_ROWS - sizes[0]
+
+    def test_every_partition_gets_its_argument(self, source):
+        arguments = {number: f"partition {number}" for number in source.partition_numbers}
+        found = source.accumulate(number_and_size, arguments)
+        assert [argument for argument, _ in found] == list(arguments.values())
+        assert sum(size for _, size in found) == N_ROWS
+
+    def test_column_ranges_and_norm(self, arrays, tmp_path):
+        X, y, weights = arrays
+        source = self.make(X, y, None if weights is None else np.ones(N_ROWS), tmp_path)
+        source = source.validate(BaseEstimator(), accept_sparse="csr", dtype=np.float64)
+        low, high = source.column_ranges()
+        np.testing.assert_array_equal(low, X.min(axis=0))
+        np.testing.assert_array_equal(high, X.max(axis=0))
+        assert source.norm() == pytest.approx(np.linalg.norm(X), rel=1e-12)
+
+    def test_functions_of_rows_read_a_source(self, source, arrays):
+        low, high = column_ranges(source)
+        np.testing.assert_array_equal(max_abs(source), np.maximum(high, -low))
+        assert norm(source) == source.norm()
+        unweighted = sum_over_rows(lambda X, weights: to_dense(X).sum(), source)
+        assert unweighted == pytest.approx(arrays[0].sum())
+        check_finite(source, "FourierFeatures")
+
+    def test_parts_read_rows(self, source, arrays):
+        rows = np.array([3, 200])
+        np.testing.assert_array_equal(to_dense(source.data[rows]), arrays[0][rows])
+        np.testing.assert_allclose(to_dense(ScaledRows(source, 2.0)[rows]), arrays[0][rows] / 2.0)
+        assert ScaledRows(source, 2.0).fetch_rows == source.fetch_rows
+
+    @pytest.mark.parametrize(("value", "message"), [(np.nan, "NaN|nan|missing"), (np.inf, "inf")])
+    def test_missing_and_infinite_values_are_refused(self, arrays, tmp_path, value, message):
+        """Rows in memory are checked by `validate`, other rows as they are read."""
+        X, y, weights = arrays
+        X[150, 2] = value
+        with pytest.raises(ValueError, match=message):  # noqa: PT012
+            source = self.make(X, y, weights, tmp_path)
+            source.validate(BaseEstimator(), accept_sparse="csr", dtype=np.float64).accumulate(statistics)
+
+
+class TestDenseRows(RowSourceTests):
+    def make(self, X, y, weights, folder):
+        return open_rows(X, y, weights)
+
+
+class TestSparseRows(RowSourceTests):
+    def make(self, X, y, weights, folder):
+        return open_rows(sparse.csr_array(X), y, weights)
+
+    def test_batches_stay_sparse(self, source):
+        assert sparse.issparse(source[3:9])
+
+
+class TestMemoryMappedRows(RowSourceTests):
+    def make(self, X, y, weights, folder):
+        np.save(folder / "X.npy", X)
+        return open_rows(np.load(folder / "X.npy", mmap_mode="r"), y, weights)
+
+
+class TestPartitionedRows(RowSourceTests):
+    def make(self, X, y, weights, folder):
+        return open_rows(ArrayPartitions((0, 120, 0, 1, 109, 0), X=X, y=y, weights=weights))
+
+    def test_partitions_without_rows_are_not_visited(self, source):
+        assert source.partition_numbers == [1, 3, 4]
+
+    def test_last_selection_is_not_collected_again(self, source, monkeypatch):
+        calls = []
+        collect = PartitionedRows._collect
+        monkeypatch.setattr(PartitionedRows, "_collect", lambda *args: calls.append(args) or collect(*args))
+        for _ in range(2):
+            source.select(np.array([3, 5]))
+        assert len(calls) == 1
+        source.select(np.array([3, 6]))
+        assert len(calls) == 2
+
+
+class TestDaskRows(RowSourceTests):
+    @pytest.fixture(autouse=True)
+    def synchronous(self):
+        dask = pytest.importorskip("dask")
+        with dask.config.set(scheduler="synchronous"):
+            yield
+
+    def make(self, X, y, weights, folder):
+        da = pytest.importorskip("dask.array")
+        chunks = (120, 1, 109)
+        return open_rows(*(da.from_array(column, chunks=(chunks, *column.shape[1:])) for column in (X, y, weights)))
+
+
+class TestFileRows(RowSourceTests):
+    has_weights = False
+    suffix = ".parquet"
+
+    def make(self, X, y, weights, folder):
+        columns = {f"x{j}": X[:, j] for j in range(X.shape[1])} | {"y": y}
+        table = FileTable(write_table(folder / f"rows{self.suffix}", columns, row_group_size=90), "y")
+        table.batch_rows = 50
+        survey = table.survey(Survey.of(table, seed=0))
+        return table.rows(replace(survey.encoding(), mean=np.zeros(4), scale=np.ones(4)), survey.n_rows)
+
+
+class TestCsvRows(TestFileRows):
+    suffix = ".csv"
+
+    def test_dtype_is_kept(self):
+        pytest.skip("the numbers of a CSV file are float64")
+
+
+@pytest.mark.parametrize("scale", [2.0, np.array([1.0, 2.0, 4.0])])
+def test_scaled_rows_divide_dense_and_sparse_rows_alike(rng, scale):
+    X = rng.normal(size=(6, 3)).astype(np.float32)
+    X[X < 0] = 0
+    expected = X[[1, 4]].astype(np.float64) / scale
+    np.testing.assert_array_equal(ScaledRows(X, scale)[np.array([1, 4])], expected)
+    scaled = ScaledRows(sparse.csr_array(X), scale)[np.array([1, 4])]
+    assert sparse.issparse(scaled)
+    np.testing.assert_allclose(scaled.toarray(), expected, rtol=1e-15)
+    assert ScaledRows(X, scale).shape == (6, 3)
+
+
+def test_largest_magnitudes_count_negative_values_and_implicit_zeros():
+    X = np.array([[0.0, -3.0, 1.0], [0.0, 2.0, 0.0]])
+    np.testing.assert_array_equal(max_abs(X), [0, 3, 1])
+    np.testing.assert_array_equal(max_abs(sparse.csr_array(X)), [0, 3, 1])
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_norm_of_arrays(rng, order):
+    X = np.asarray(rng.normal(size=(300, 5)), order=order)
+    assert norm(X) == pytest.approx(np.linalg.norm(X), rel=1e-14)
+    assert norm(sparse.csr_array(X)) == pytest.approx(np.linalg.norm(X), rel=1e-14)
+    assert norm(X[:0]) == 0.0
+    assert norm(np.full((2, 2), 1e200)) == np.inf
+
+
+def test_sums_over_arrays_use_the_given_weights(rng):
+    X, weights = rng.normal(size=(20, 3)), rng.random(20)
+    assert sum_over_rows(lambda rows, own: own @ rows[:, 0], X, weights) == pytest.approx(weights @ X[:, 0])
+
+
+def test_arrays_with_missing_values_are_refused():
+    with pytest.raises(ValueError, match=r"Input X contains NaN.\nFourierFeatures"):
+        check_finite(np.array([[1.0, np.nan]]), "FourierFeatures")
+
+
+def test_rows_of_positive_weight_in_a_batch(rng):
+    batch = Batch(rng.normal(size=(4, 2)), np.arange(4), np.array([1.0, 0.0, 2.0, 0.0]), np.array([0, 1, 0, 1]))
+    kept = batch.drop_zero_weights()
+    assert [kept.y.tolist(), kept.weights.tolist(), kept.folds.tolist()] == [[0, 2], [1.0, 2.0], [0, 0]]
+    assert kept.drop_zero_weights() is kept
+    assert Batch(batch.X, batch.y).counts.tolist() == [1.0] * 4
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0, -1.0, 1.0], "Negative values in data passed to `sample_weight`"),
+        ([1.0, np.nan, 1.0], "sample_weight contains NaN"),
+        ([1.0, 1.0], r"`sample_weight` has shape \(2,\); give one weight for each of the 3 rows"),
+    ],
+)
+def test_bad_weights_of_a_partition(weights, message):
+    with pytest.raises(ValueError, match=message):
+        check_batch_weights(np.array(weights), 3)
