@@ -114,15 +114,16 @@ class _Blocks(NamedTuple):
         y = self.encode(given["y"]) if "y" in given else None
         return Batch(X, y, check_batch_weights(given.get("weights"), blocks[0].shape[0]))
 
-    def check_lengths(self, blocks: Sequence[Any]) -> None:
-        """Refuse a partition whose blocks differ in length."""
+    def check_lengths(self, blocks: Sequence[Any], n_rows: int | None = None) -> None:
+        """Refuse a partition whose blocks differ in length, or do not have the number of rows that was counted."""
         lengths = [block.shape[0] for block in blocks]
-        if len(set(lengths)) > 1:
+        if len({*lengths, n_rows or lengths[0]}) > 1:
+            partition = "a partition" if n_rows is None else f"a partition of {n_rows} rows"
             names = [{"weights": "`sample_weight`"}.get(name, name) for name in self.names]
             counts = " and ".join(f"{length} rows of {name}" for name, length in zip(names, lengths, strict=True))
             raise ValueError(
-                f"Found input variables with inconsistent numbers of samples: a partition has {counts}; give all of "
-                f"them in partitions of the same rows."
+                f"Found input variables with inconsistent numbers of samples: {partition} has {counts}; give X, y and "
+                f"`sample_weight` in partitions of the same rows."
             )
 
 
@@ -207,10 +208,11 @@ class PartitionedRows(RowSource):
         if not len(numbers):
             return blocks.batch([self.partitions.templates[name] for name in blocks.names])
         unique, inverse = np.unique(numbers, return_inverse=True)
-        ends = np.cumsum(self.partitions.lengths)
+        lengths = self.partitions.lengths
+        ends = np.cumsum(lengths)
         owners = np.searchsorted(ends, unique, side="right")
-        local = unique - (ends - self.partitions.lengths)[owners]
-        arguments = {int(i): local[owners == i] for i in np.unique(owners)}
+        local = unique - (ends - lengths)[owners]
+        arguments = {int(i): (int(lengths[i]), local[owners == i]) for i in np.unique(owners)}
         parts = self.partitions.reduce(partial(_select, blocks), concatenate, blocks.names, arguments)
         return stack_batches(parts).select(inverse)
 
@@ -238,8 +240,9 @@ class PartitionedRows(RowSource):
         return _Blocks(names, self.dtype, self.encode, "allow-nan" if self.allow_nan else True)
 
 
-def _select(blocks: _Blocks, rows: Indices, *given: Any) -> list[Batch]:
-    blocks.check_lengths(given)
+def _select(blocks: _Blocks, argument: tuple[int, Indices], *given: Any) -> list[Batch]:
+    n_rows, rows = argument
+    blocks.check_lengths(given, n_rows)
     return [blocks.batch([as_csr(block)[rows] for block in given])]
 
 
