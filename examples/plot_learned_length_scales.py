@@ -15,9 +15,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_friedman1
 from sklearn.kernel_approximation import Nystroem
-from sklearn.linear_model import RidgeCV
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import Pipeline
 
 from bochner import FourierFeatures, FourierRidge, RelevanceDisplay
 
@@ -31,26 +28,26 @@ STYLES = {
 }
 
 
-def model(method: str, size: int, seed: int, median: float) -> FourierRidge | GridSearchCV:
-    """Return the model with 2 * size columns; it selects its length scale and penalty on the training rows."""
+def fit(method: str, size: int, seed: int, X: np.ndarray, y: np.ndarray) -> FourierRidge:
+    """Fit the model with 2 * size columns; it selects its length scale and penalty by cross-validation."""
     if method == "one length scale":
-        return FourierRidge(FourierFeatures(n_frequencies=size), length_scales=FACTORS, random_state=seed)
+        return FourierRidge(FourierFeatures(n_frequencies=size), length_scales=FACTORS, random_state=seed).fit(X, y)
     if method.startswith("one per column"):
-        return FourierRidge(FourierFeatures(length_scale="learn", n_frequencies=size), random_state=seed)
-    landmarks = Nystroem(n_components=2 * size, random_state=seed)
-    pipeline = Pipeline([("map", landmarks), ("ridge", RidgeCV(np.logspace(-6, 4, 21)))])
-    return GridSearchCV(pipeline, {"map__gamma": [0.5 / (factor * median) ** 2 for factor in FACTORS]})
+        return FourierRidge(FourierFeatures(length_scale="learn", n_frequencies=size), random_state=seed).fit(X, y)
+    median = FourierFeatures(n_frequencies=1, weighting="uniform", random_state=seed).fit(X).length_scale_
+    gammas = [0.5 / (factor * median) ** 2 for factor in FACTORS]
+    models = [FourierRidge(Nystroem(gamma=gamma, n_components=2 * size), random_state=seed) for gamma in gammas]
+    return max((model.fit(X, y) for model in models), key=lambda model: model.best_score_)
 
 
 def main() -> None:
     X, y = make_friedman1(4000, n_features=10, noise=1.0, random_state=0)
     X_train, y_train, X_test, y_test = X[:2000], y[:2000], X[2000:], y[2000:]
-    median = float(FourierFeatures().fit(X_train).length_scale_)
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
     for method, style in STYLES.items():
         errors = np.array(
             [
-                [1 - model(method, size, seed, median).fit(X_train, y_train).score(X_test, y_test) for seed in SEEDS]
+                [1.0 - fit(method, size, seed, X_train, y_train).score(X_test, y_test) for seed in SEEDS]
                 for size in SIZES
             ]
         )
@@ -58,14 +55,14 @@ def main() -> None:
         right.errorbar([2 * size for size in SIZES], errors.mean(axis=1), bars, label=method, markersize=5, **style)
     noise = 1.0 / y_test.var()
     right.axhline(noise, color="#1b1b1b", linestyle=":", label="noise variance")
-    right.set(xscale="log", yscale="log", xlabel="columns", ylabel="1 $-$ R² on held-out rows")
+    right.set(xscale="log", yscale="log", xlabel="columns", ylabel="1 \N{MINUS SIGN} R² on held-out rows")
     right.set_xticks([2 * size for size in SIZES], labels=[str(2 * size) for size in SIZES])
     right.set_yticks([0.05, 0.1, 0.2, 0.5], labels=["0.05", "0.1", "0.2", "0.5"])
     right.minorticks_off()
     right.grid(alpha=0.3)
     right.legend(frameon=False, fontsize=9)
-    learned = model('one per column (length_scale="learn")', 256, 0, median).fit(X_train, y_train)
-    terms = ["sin(π x₀ x₁)", "sin(π x₀ x₁)", "(x₂ $-$ ½)²", "10 x₃", "5 x₄", *["uninformative"] * 5]
+    learned = fit('one per column (length_scale="learn")', 256, 0, X_train, y_train)
+    terms = ["sin(π x₀ x₁)", "sin(π x₀ x₁)", "(x₂ \N{MINUS SIGN} ½)²", "10 x₃", "5 x₄", *["uninformative"] * 5]
     names = [f"x{j}:  {term}" for j, term in enumerate(terms)]
     RelevanceDisplay.from_estimator(learned, names=names, ax=left)
     figure.savefig(Path(__file__).parents[1] / "docs" / "images" / "learned-length-scales.png", dpi=120)

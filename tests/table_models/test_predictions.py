@@ -60,7 +60,10 @@ class TestWritePredictions:
 
     def test_standard_deviations_need_a_regression(self, files, models, tmp_path):
         for name in ("classification", "svm"):
-            with pytest.raises(ValueError, match="Only the predictions of a regression have standard deviations; omit --std"):
+            message = "Only the predictions of a regression have standard deviations; omit --std"
+            with pytest.raises(ValueError, match=message):
+                ValueError, match="Only the predictions of a regression have standard deviations; omit --std"
+            ):
                 write_predictions(models[name], files[name], tmp_path / "out.csv", with_std=True)
 
     def test_output_must_be_a_table(self, files, models, tmp_path):
@@ -105,7 +108,7 @@ class TestEvaluate:
     def test_classification(self, files, models, name):
         y = pd.read_parquet(files[name])["kind"].to_numpy()
         error = np.mean(models[name].estimator.predict(files[name]) != y)
-        assert evaluate(models[name], files[name]).measures == {"error": pytest.approx(error)}
+        assert evaluate(models[name], files[name]).measures == {"error_rate": pytest.approx(error)}
         assert error < 0.5
 
     def test_r2_of_a_target_far_from_zero(self, tmp_path):

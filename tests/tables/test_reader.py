@@ -142,5 +142,8 @@ class TestInvalidInput:
         assert Table(tmp_path / "a.parquet", kinds={"y": "number"}).numeric == ["y"]
 
     def test_column_of_another_kind_than_in_training(self, table_files):
-        with pytest.raises(ValueError, match="column 'color' contains text, but the model was fitted on numbers; convert it"):
+        message = "column 'color' contains text, but the model was fitted on numbers; convert it"
+        with pytest.raises(ValueError, match=message):
+            ValueError, match="column 'color' contains text, but the model was fitted on numbers; convert it"
+        ):
             Table(table_files[".parquet"], kinds={"height": "number", "color": "number"})

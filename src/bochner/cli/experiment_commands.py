@@ -124,7 +124,7 @@ def reproduce(
             console.print(message, soft_wrap=True, highlight=False)
             _run_stored(plan, store)
             report = Report(plan, store.rows, _command())
-            report.write(output, report.page(paper.TITLE, paper.LEAD, paper.NOTES))
+            report.write(output, paper.TITLE, paper.LEAD, paper.NOTES)
     report.show(console)
     console.print(f"The page: {output / PAGE}", soft_wrap=True, highlight=False)
 
@@ -136,7 +136,7 @@ def _compare(study: Study, split: datasets.Split, output: Path) -> Report:
     _run(plan, store)
     report = Report(plan, store.rows, _command())
     page = report.page(f"Which features to use on {split.name}?", "Features that approximate the Gaussian kernel.")
-    write_atomically(output, page.html())
+    write_atomically(output, page)
     return report
 
 

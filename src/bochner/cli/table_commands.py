@@ -37,8 +37,8 @@ def fit(
     data: Annotated[
         list[Path],
         typer.Argument(
-            help="A table: a .parquet or .csv file of any size; with Dask, also a folder or a quoted pattern of "
-            ".parquet files.",
+            help="A table: a .parquet or .csv file of any size. With --dask or --scheduler, also a folder of .parquet "
+            "files, or a quoted pattern such as 'data/*.parquet'.",
             metavar="DATA",
         ),
     ],
@@ -46,30 +46,36 @@ def fit(
     output: Annotated[Path, typer.Option(help="The model file to write.")] = Path("model.skops"),
     head: Annotated[
         Literal["ridge", "svm"],
-        typer.Option(help="Ridge regression (one pass over the table) or support vector machine (several passes)."),
+        typer.Option(
+            help="The linear model: ridge (two passes over the table), or svm, a support vector machine (many passes, "
+            "classification only)."
+        ),
     ] = "ridge",
     task: Annotated[
         Literal["auto", "regression", "classification"],
-        typer.Option(help="The kind of target; auto decides by its values."),
+        typer.Option(help="Whether to predict a number or a class; auto decides by the values of the target."),
     ] = "auto",
-    kernel: Annotated[str, typer.Option(help=f"One of {', '.join(KERNELS)}.")] = "gaussian",
+    kernel: Annotated[str, typer.Option(help=f"The kernel to approximate: {', '.join(KERNELS)}.")] = "gaussian",
     n_frequencies: Annotated[int, typer.Option(min=1, help="Number of frequencies; each gives two features.")] = 256,
     length_scale: Annotated[
         list[float] | None,
         typer.Option(
-            help="Length scale as a multiple of the median distance, or of the learned length scales. May be repeated; "
-            "the best one is chosen by cross-validation. The default is 1."
+            help="Length scale of the kernel, as a multiple of the median distance between rows (with --learn, of the "
+            "learned length scales). Repeat the option to choose among several by cross-validation. The default is 1."
         ),
     ] = None,
     learn: Annotated[bool, typer.Option("--learn", help="Learn one length scale per column from the target.")] = False,
     drop: Annotated[
-        list[str] | None, typer.Option(help="Columns to ignore, separated by commas. May be repeated.")
+        list[str] | None, typer.Option(help="Columns to ignore, separated by commas. The option may be repeated.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the frequencies and of the sample of rows.")] = 0,
     page: Annotated[
-        Path | None, typer.Option(help="An HTML page about the model to write; with --learn, it plots the relevances.")
+        Path | None,
+        typer.Option(
+            help="Also write an HTML page about the model; with --learn, it shows the relevances of the columns."
+        ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run of the same command.")] = False,
     dask: Annotated[bool, typer.Option("--dask", help="Fit with Dask on a cluster of this machine's cores.")] = False,
     scheduler: Annotated[
         str | None,
@@ -79,10 +85,10 @@ def fit(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Fit a model to a table and write it to a file.
+    """Fit a model that predicts one column of a table from the others, and write it to a file.
 
-    Numeric columns are standardized and text columns are one-hot encoded. The regularization is chosen by
-    cross-validation.
+    The model is a linear model on random Fourier features. Numeric columns are standardized and text columns are
+    one-hot encoded. The regularization is chosen by cross-validation.
     """
     report = _reporter(as_json)
     with error_messages():
@@ -134,11 +140,15 @@ def predict(
 def error(
     model: Model,
     data: Annotated[
-        Path, typer.Argument(help="A table; with the target column, the prediction error is computed too.")
+        Path, typer.Argument(help="A table with the columns that the model was fitted on, with or without the target.")
     ],
     as_json: Json = False,
 ) -> None:
-    """Estimate the error of a model's kernel on a table, and of its predictions if the table has the target."""
+    """Evaluate a model on a table: its approximate kernel and, if the table has the target, its predictions.
+
+    The kernel error is the relative error of the approximate kernel on a sample of the rows, with a 95 % interval.
+    Predictions have a root mean squared error and an R2 for a regression, and an error rate for a classification.
+    """
     with error_messages():
         evaluation = evaluate(_load_model(model), data)
     low, high = evaluation.kernel_error.low, evaluation.kernel_error.high
@@ -150,8 +160,8 @@ def _single(data: list[Path]) -> Path:
     """Return the only path; several mean that the shell has expanded a pattern."""
     if len(data) > 1:
         raise ValueError(
-            f"Expected one table but got {len(data)}, beginning with {data[0]} and {data[1]}; quote a pattern of "
-            f"Parquet files, as in 'data/*.parquet', and add --dask."
+            f"Expected one table but got {len(data)}, the first being {data[0]} and {data[1]}; to read several Parquet "
+            f"files, quote a pattern, as in 'data/*.parquet', and add --dask."
         )
     return data[0]
 
@@ -170,7 +180,7 @@ def _open_folder(path: Path, target: str, drop: Sequence[str], resume: bool) -> 
     if find_spec("dask") is None or find_spec("distributed") is None:
         raise ValueError("--dask and --scheduler need Dask: pip install 'bochner[dask]'.")
     if resume:
-        raise ValueError("--resume does not work with --dask or --scheduler, which store no checkpoints; leave it out.")
+        raise ValueError("--resume does not work with --dask or --scheduler, which store no checkpoints; omit it.")
     return ParquetFolder(path, target, drop)
 
 
@@ -233,9 +243,9 @@ def _load_training(
     except ValueError:
         raise ValueError(f"{partial} is damaged; start without --resume.") from None
     if not isinstance(stored, StoredTraining) or stored.training.fingerprint != table.fingerprint():
-        raise ValueError(f"{partial} was made from other data than {table.path} is now; start without --resume.")
+        raise ValueError(f"{partial} belongs to another table or version of {table.path}; start without --resume.")
     if stored.settings != settings:
-        raise ValueError(f"{partial} was made with other options; give the same options, or start without --resume.")
+        raise ValueError(f"{partial} belongs to a run with other options; give the same ones, or omit --resume.")
     training = stored.training
     of = "" if table.n_groups is None else f" of {table.n_groups}"
     phase = "reading" if training.model is None else "training"
@@ -262,7 +272,7 @@ def _checkpoint(partial: Path, settings: Settings) -> Callable[[TableTraining], 
 def _load_model(path: Path) -> TableModel:
     loaded = load(path)
     if not isinstance(loaded, TableModel):
-        raise ValueError(f"{path} is the checkpoint of an interrupted run; finish it with `bochner fit --resume`.")
+        raise ValueError(f"{path} is a checkpoint and not a model; run the interrupted `bochner fit` with --resume.")
     return loaded
 
 
@@ -279,8 +289,12 @@ def _print_result(result: dict[str, Any], as_json: bool) -> None:
         }
         typer.echo(json.dumps(finite))
         return
-    for name, value in figures(result).items():
-        typer.echo(f"{name}: {value}")
+    lines = figures(result)
+    if "kernel error low" in lines:
+        low, high = lines.pop("kernel error low"), lines.pop("kernel error high")
+        lines["kernel error"] += f" (95 % interval {low} to {high})"
+    for name, text in lines.items():
+        typer.echo(f"{name}: {text}")
     if "relevance" in result:
         shown = [f"{name} {100 * share:.3g} %" for name, share in list(result["relevance"].items())[:MAX_RELEVANCES]]
         more = f", {len(result['relevance']) - len(shown)} more" if len(shown) < len(result["relevance"]) else ""

@@ -63,7 +63,7 @@ def _edges(found: Findings, name: str) -> str:
     """Return a sentence if penalties were selected at an end of their grid."""
     grid = ALPHAS if found.splits[name].task == "regression" else CS
     rows = [row for row in found.rows if row.dataset == found.splits[name].name]
-    n_edges = sum(row.penalty in (grid.min(), grid.max()) for row in rows)
+    n_edges = sum(row.penalty in (grid[0], grid[-1]) for row in rows)
     return f" In {n_edges} of {len(rows)} fits the selected penalty is at an end of its grid." if n_edges else ""
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Data sets: those of the paper from files or the web, the bundled digits, or a table; standardized and split.
 
-A source reads files into parts: one pair of rows and targets, or two pairs if the files are split already. `SETS` holds
-the size of each data set of the paper, the files it is published in, and how to download them.
+`SETS` holds the size of each data set of the paper, the files it is published in, and how to download them. Files are
+read into parts: one pair of rows and targets, or two pairs if the files are split already.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -68,14 +68,6 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Source:
-    """Files that together hold a data set, and the function that reads them into parts."""
-
-    files: tuple[str, ...]
-    read: Callable[..., list[Part]]
-
-
-@dataclass(frozen=True)
 class DataSet:
     """A data set of the paper: its size, its task and where it comes from, the most complete source first."""
 
@@ -85,7 +77,7 @@ class DataSet:
     task: Task
     divide: Divide
     download: Callable[[Path], list[Part]]
-    sources: tuple[Source, ...]
+    sources: Mapping[tuple[str, ...], Callable[..., list[Part]]]  # functions that read files, by the names of the files
     transform: Callable[[Array], Array] = np.asarray
 
     def targets(self, y: Array) -> Array:
@@ -314,7 +306,7 @@ def _parts(name: str, data_home: str | os.PathLike[str] | None) -> list[Part]:
         with catch_warnings(action="ignore"):  # about failed attempts; the last failure is an error
             return dataset.download(cache)
     except (ValueError, OSError) as error:
-        files = ", or ".join(" with ".join(source.files) for source in dataset.sources)
+        files = ", or ".join(" with ".join(names) for names in dataset.sources)
         raise ValueError(
             f"The data set {name} is not in {' or '.join(map(str, folders))} (as {files}), and the download failed: "
             f"{str(error).strip('<>')}"
@@ -322,10 +314,10 @@ def _parts(name: str, data_home: str | os.PathLike[str] | None) -> list[Part]:
 
 
 def _find(dataset: DataSet, folder: Path) -> list[Part] | None:
-    for source in dataset.sources:
-        paths = [folder / file for file in source.files]
+    for files, read in dataset.sources.items():
+        paths = [folder / file for file in files]
         if all(path.is_file() for path in paths):
-            return source.read(*paths)
+            return read(*paths)
     return None
 
 
@@ -402,7 +394,7 @@ SETS = {
         task="regression",
         divide=_by_residue,
         download=_download_cpu,
-        sources=(Source(("cpu.npz",), _arrays), Source(("cpu.mat",), _arrays), Source(("cpu_act.arff",), _cpu_act)),
+        sources={("cpu.npz",): _arrays, ("cpu.mat",): _arrays, ("cpu_act.arff",): _cpu_act},
     ),
     "census": DataSet(
         n_train=18_186,
@@ -411,11 +403,11 @@ SETS = {
         task="regression",
         divide=_by_residue,
         download=_download_census,
-        sources=(
-            Source(("census.mat",), _arrays),
-            Source(("census.npz",), _arrays),
-            Source(("house_16H.arff", "house_8L.arff"), _house_files),
-        ),
+        sources={
+            ("census.mat",): _arrays,
+            ("census.npz",): _arrays,
+            ("house_16H.arff", "house_8L.arff"): _house_files,
+        },
         transform=_log,
     ),
     "years": DataSet(
@@ -425,13 +417,13 @@ SETS = {
         task="regression",
         divide=partial(_by_order, 463_715, 51_630),
         download=partial(_from_urls, "years"),
-        sources=(
-            Source(("years.npz",), _arrays),
-            Source(("YearPredictionMSD.txt.zip",), _target_first),
-            Source(("YearPredictionMSD.txt",), _target_first),
-            Source(("years_sub54.npz",), _arrays),
-            Source(("years_d90_1176.npz",), _arrays),
-        ),
+        sources={
+            ("years.npz",): _arrays,
+            ("YearPredictionMSD.txt.zip",): _target_first,
+            ("YearPredictionMSD.txt",): _target_first,
+            ("years_sub54.npz",): _arrays,
+            ("years_d90_1176.npz",): _arrays,
+        },
     ),
     "adult": DataSet(
         n_train=32_561,
@@ -440,7 +432,7 @@ SETS = {
         task="classification",
         divide=partial(_by_order, 32_561, 16_281),
         download=partial(_from_urls, "adult"),
-        sources=(Source(("adult.npz",), _arrays), Source(("a9a", "a9a.t"), partial(_svmlight, 123))),
+        sources={("adult.npz",): _arrays, ("a9a", "a9a.t"): partial(_svmlight, 123)},
     ),
     "mnist": DataSet(  # all pixels; the paper counts 778 columns
         n_train=60_000,
@@ -449,11 +441,11 @@ SETS = {
         task="classification",
         divide=partial(_by_order, 60_000, 10_000),
         download=partial(_from_urls, "mnist"),
-        sources=(
-            Source(("mnist.npz",), _arrays),
-            Source(tuple(f"{file}.gz" for file in IDX_FILES), _idx),
-            Source(IDX_FILES, _idx),
-        ),
+        sources={
+            ("mnist.npz",): _arrays,
+            tuple(f"{file}.gz" for file in IDX_FILES): _idx,
+            IDX_FILES: _idx,
+        },
     ),
     "covtype": DataSet(
         n_train=464_809,
@@ -462,7 +454,7 @@ SETS = {
         task="classification",
         divide=partial(_at_random, 5),
         download=_download_covtype,
-        sources=(Source(("covtype.npz",), _arrays), Source(("covtype.data.gz",), _target_last)),
+        sources={("covtype.npz",): _arrays, ("covtype.data.gz",): _target_last},
         transform=_second_class,
     ),
 }

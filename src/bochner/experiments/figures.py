@@ -68,7 +68,8 @@ def draw_alone(panel: Panel) -> "Figure":
     figure, axes = subplots(1, 1, (4.6, 4.0))
     _draw(panel, axes[0, 0])
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    n_columns = 3 if len(labels) > 4 and max(map(len, labels)) < 20 else 2
+    n_columns = 3 if len(labels) > 2 and max(map(len, labels)) < 20 else 2
+    figure.set_figheight(3.7 + 0.17 * -(-len(labels) // n_columns))
     figure.legend(handles, labels, loc="outside lower center", ncols=n_columns, fontsize=8, frameon=False)
     return figure
 

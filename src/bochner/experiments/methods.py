@@ -5,11 +5,11 @@ Each method maps rows to 2 M columns, where M is the number of frequencies of pl
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 from warnings import catch_warnings
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
@@ -18,7 +18,7 @@ from bochner.fourier_features import FourierFeatures
 from bochner.rows import Floats
 from bochner.weightings import Quadrature, Stein, Weighting
 
-__all__ = ["DEFAULT", "KMEANS_NYSTROEM", "LIMIT", "METHODS", "NYSTROEM", "FourierMethod", "KMeansNystroem", "Method"]
+__all__ = ["DEFAULT", "KMEANS_NYSTROEM", "LIMIT", "METHODS", "NYSTROEM", "FourierMethod", "KMeansNystroem"]
 
 NYSTROEM = "Nystroem"
 KMEANS_NYSTROEM = "k-means Nystroem"
@@ -26,23 +26,6 @@ LIMIT = "SVD limit"  # not a method: the lowest error of any matrix of that rank
 DEFAULT = "orthogonal + stein"
 QMC = "quasi-Monte Carlo"
 MOST_SOBOL_COLUMNS = 100  # with more columns, the first points of Sobol's sequence are worse than independent points
-
-
-class Method(Protocol):
-    """What the experiments need to know about a method."""
-
-    @property
-    def uses_pairs(self) -> bool:
-        """Whether the method takes a number of sampled pairs."""
-
-    def estimator(self, size: int, length_scale: float, seed: int, X: Floats, n_pairs: int = 0) -> BaseEstimator:
-        """Return the unfitted transformer of rows like X to 2 * `size` columns."""
-
-    def description(self, size: int = 0) -> str:
-        """Return what the method is, for the reader of a page; 0 stands for any M."""
-
-    def settings(self) -> tuple[Any, ...]:
-        """Return everything that the method's results depend on."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +173,7 @@ class NystroemMethod:
 
 PLAIN = "all weights equal to 1/M"
 SAME = "the same sequence with non-negative weights"
-METHODS: dict[str, Method] = {
+METHODS: dict[str, FourierMethod | NystroemMethod] = {
     **{
         f"{sampler} + {weighting}": FourierMethod(sampler, weighting)
         for sampler in ("mc", "halton", "sobol", "orthogonal")

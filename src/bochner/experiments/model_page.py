@@ -7,7 +7,7 @@ from typing import Any
 
 from bochner.display import RelevanceDisplay
 from bochner.experiments.figures import subplots, svg
-from bochner.experiments.pages import Block, Figures, Page, Section, Table, Text, write_atomically
+from bochner.experiments.pages import Table, paragraph, picture_grid, render, write_atomically
 from bochner.experiments.run import versions
 
 __all__ = ["figures", "relevances", "write_model_page"]
@@ -53,27 +53,26 @@ def write_model_page(model: Any, report: Mapping[str, Any], path: Path, *, learn
     improved = learned and report.get("learning_gain", 0.0) > 0.0
     measure = next(name for name in report if name.startswith("cross_validated"))
     kind = "accuracy" if measure.endswith("accuracy") else "R²"
-    columns: list[Block] = [Text(LEARNED if improved else KEPT if learned else GIVEN)]
-    numbers: list[Block] = [Table(["figure", "value"], list(figures(report).items()))]
+    columns = paragraph(LEARNED if improved else KEPT if learned else GIVEN)
+    numbers = Table(["figure", "value"], list(figures(report).items())).html()
     if improved:
-        columns.append(_bars(model, len(shares)))
-        numbers.append(
-            Table(["column", "relevance"], [(name, f"{100 * share:.3g} %") for name, share in shares.items()])
-        )
-    page = Page(
+        columns += _bars(model, len(shares))
+        lines = [(name, f"{100 * share:.3g} %") for name, share in shares.items()]
+        numbers += Table(["column", "relevance"], lines).html()
+    page = render(
         title=f"A model of {model.target}",
         lead=f"{model.task.capitalize()}, trained on {model.n_rows:,} rows with {len(shares)} columns.",
+        sections={"Which columns matter": columns, "All numbers": numbers},
+        footer=f"{versions()}.",
         answer=f"The cross-validated {kind} is {report[measure]:.3f}.",
         more=f"The most relevant columns are {', '.join(list(shares)[:3])}." if improved else "",
-        sections=[Section("Which columns matter", columns), Section("All numbers", numbers)],
-        footer=f"{versions()}.",
     )
-    write_atomically(path, page.html())
+    write_atomically(path, page)
 
 
-def _bars(model: Any, n_columns: int) -> Figures:
+def _bars(model: Any, n_columns: int) -> str:
     n_bars = min(n_columns, MOST_BARS)
     figure, axes = subplots(1, 1, (8.0, 1.2 + 0.24 * n_bars))
-    RelevanceDisplay.from_estimator(model.estimator, names=model.encoding.names, n_columns=n_bars, ax=axes[0, 0])
+    RelevanceDisplay.from_estimator(model.head, names=model.encoding.names, n_columns=n_bars, ax=axes[0, 0])
     title = "Relevances of the columns"
-    return Figures([(title, svg(figure, title))])
+    return picture_grid({title: svg(figure, title)})

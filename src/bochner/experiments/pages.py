@@ -1,99 +1,51 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pages: blocks of text, tables and figures, rendered as one self-contained HTML file or as Markdown."""
+"""Pages: pieces of HTML, tables in four formats, and the one template that makes a self-contained page of them."""
 
 import html
 import os
 import re
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Protocol
 
-__all__ = ["Bullet", "Bullets", "Figures", "Page", "Quote", "Section", "Table", "Text", "write_atomically"]
+from rich.table import Table as RichTable
+from rich.text import Text as RichText
 
-
-class Block(Protocol):
-    """A part of a section."""
-
-    def html(self) -> str:
-        """Return the block as HTML."""
-
-    def markdown(self) -> str:
-        """Return the block as Markdown."""
+__all__ = ["Table", "bullets", "paragraph", "picture_grid", "quote", "render", "write_atomically"]
 
 
-@dataclass(frozen=True)
-class Text:
-    """A paragraph; `kind` is its class in the style sheet."""
-
-    text: str
-    kind: str = ""
-
-    def html(self) -> str:
-        """Return a paragraph."""
-        kind = f' class="{self.kind}"' if self.kind else ""
-        return f"<p{kind}>{html.escape(self.text, quote=False)}</p>"
-
-    def markdown(self) -> str:
-        """Return the text."""
-        return self.text
+def paragraph(text: str, kind: str = "") -> str:
+    """Return a paragraph; `kind` is its class in the style sheet."""
+    return f'<p class="{kind}">{html.escape(text, quote=False)}</p>' if text else ""
 
 
-@dataclass(frozen=True)
-class Quote:
-    """A quotation."""
-
-    text: str
-
-    def html(self) -> str:
-        """Return a block quotation."""
-        return f"<blockquote>{html.escape(self.text, quote=False)}</blockquote>"
-
-    def markdown(self) -> str:
-        """Return a quoted line."""
-        return f"> {self.text}"
+def quote(text: str) -> str:
+    """Return a quotation."""
+    return f"<blockquote>{html.escape(text, quote=False)}</blockquote>"
 
 
-@dataclass(frozen=True)
-class Bullet:
-    """An item of a list: a term in bold, a badge, and text."""
+def bullets(items: Iterable[tuple[str, str, str]]) -> str:
+    """Return a list of items: a term in bold, a badge or an empty string, and text."""
+    lines = []
+    for term, badge, text in items:
+        mark = f' <span class="badge {_slug(badge)}">{badge}</span>' if badge else ":"
+        lines.append(f"<li><b>{html.escape(term)}</b>{mark} {html.escape(text, quote=False)}</li>")
+    return "<ul>\n" + "\n".join(lines) + "\n</ul>"
 
-    term: str
-    text: str
-    badge: str = ""
 
-
-@dataclass(frozen=True)
-class Bullets:
-    """A list of items."""
-
-    items: Sequence[Bullet]
-
-    def html(self) -> str:
-        """Return an unordered list."""
-        lines = [
-            f"<li><b>{html.escape(item.term)}</b>{self._badge(item)} {html.escape(item.text, quote=False)}</li>"
-            for item in self.items
-        ]
-        return "<ul>\n" + "\n".join(lines) + "\n</ul>"
-
-    def markdown(self) -> str:
-        """Return one line per item."""
-        return "\n".join(
-            f"- **{item.term}**: {f'{item.badge}. ' if item.badge else ''}{item.text}" for item in self.items
-        )
-
-    @staticmethod
-    def _badge(item: Bullet) -> str:
-        return f' <span class="badge {slug(item.badge)}">{item.badge}</span>' if item.badge else ":"
+def picture_grid(pictures: Mapping[str, str]) -> str:
+    """Return SVG elements, by their titles, in a grid that fits a screen of any width."""
+    kind = "panels" if len(pictures) % 3 == 0 else "panels pairs"
+    parts = (f'<figure role="img" aria-label="{html.escape(title)}">{svg}</figure>' for title, svg in pictures.items())
+    return f'<div class="{kind}">\n' + "\n".join(parts) + "\n</div>"
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of text.
+    """A table of text for a page, a terminal, Markdown and LaTeX.
 
     Attributes
     ----------
@@ -118,11 +70,11 @@ class Table:
     def html(self) -> str:
         """Return a table in a box that scrolls where it is wider than the page."""
         titles = "".join(f"<th>{html.escape(title)}</th>" for title in self.head)
-        body = "\n".join(self._line(number, line) for number, line in enumerate(self.lines))
+        body = "\n".join(self._html_line(number, line) for number, line in enumerate(self.lines))
         caption = f"<caption>{html.escape(self.title)}</caption>\n" if self.title else ""
         return f'<div class="scroll" tabindex="0"><table>\n{caption}<tr>{titles}</tr>\n{body}\n</table></div>'
 
-    def _line(self, number: int, line: Sequence[str]) -> str:
+    def _html_line(self, number: int, line: Sequence[str]) -> str:
         first, *rest = (html.escape(cell) for cell in line)
         cells = (
             f'<td class="bold">{cell}</td>' if (number, column) in self.bold else f"<td>{cell}</td>"
@@ -131,97 +83,65 @@ class Table:
         kind = ' class="end"' if number in self.ends else ""
         return f"<tr{kind}><th>{first}</th>{''.join(cells)}</tr>"
 
+    def rich(self) -> RichTable:
+        """Return a table for the terminal."""
+        table = RichTable(title=self.title)
+        for number, title in enumerate(self.head):
+            table.add_column(title, justify="right" if number else "left", no_wrap=True)
+        for number, line in enumerate(self.lines):
+            cells = (
+                RichText(cell, "bold" if (number, column) in self.bold else "") for column, cell in enumerate(line)
+            )
+            table.add_row(*cells, end_section=number in self.ends)
+        return table
+
     def markdown(self) -> str:
         """Return a table with vertical bars."""
-        lines = ["| " + " | ".join(line) + " |" for line in (self.head, ["---"] * len(self.head), *self.lines)]
-        return "\n".join([self.title, ""] * bool(self.title) + lines)
+        return "\n".join("| " + " | ".join(line) + " |" for line in (self.head, ["---"] * len(self.head), *self.lines))
 
     def latex(self) -> str:
         """Return a tabular environment for the package booktabs."""
         escape = str.maketrans({"%": r"\%", "&": r"\&", "_": r"\_", "±": r"$\pm$"})
-        lines = []
-        for number, line in enumerate(self.lines):
-            lines.append(" & ".join(cell.translate(escape) for cell in line) + r" \\")
-            if number in self.ends and number < len(self.lines) - 1:
-                lines.append(r"\midrule")
-        titles = " & ".join(title.translate(escape) for title in self.head) + r" \\"
-        start = rf"\begin{{tabular}}{{l{'r' * (len(self.head) - 1)}}}"
-        return "\n".join([start, r"\toprule", titles, r"\midrule", *lines, r"\bottomrule", r"\end{tabular}", ""])
-
-
-@dataclass(frozen=True)
-class Figures:
-    """Pictures: SVG elements by their titles, and the names of the files that hold them."""
-
-    pictures: Sequence[tuple[str, str]]
-    files: Sequence[str] = ()
-
-    def html(self) -> str:
-        """Return the pictures in a grid that fits a screen of any width."""
-        pictures = [
-            f'<figure role="img" aria-label="{html.escape(title)}">{picture}</figure>'
-            for title, picture in self.pictures
-        ]
-        kind = "panels" if len(pictures) % 3 == 0 else "panels pairs"
-        return f'<div class="{kind}">\n' + "\n".join(pictures) + "\n</div>"
-
-    def markdown(self) -> str:
-        """Return links to the files."""
-        return "\n\n".join(f"![{name}]({name}.svg)" for name in self.files)
-
-
-@dataclass(frozen=True)
-class Section:
-    """A section of a page."""
-
-    title: str
-    blocks: Sequence[Block]
-
-    def html(self) -> str:
-        """Return a section with a heading."""
-        blocks = "\n".join(block.html() for block in self.blocks)
-        return f'<section id="{slug(self.title)}">\n<h2>{html.escape(self.title)}</h2>\n{blocks}\n</section>'
-
-    def markdown(self) -> str:
-        """Return a heading and the blocks."""
-        return "\n\n".join([f"## {self.title}", *(text for block in self.blocks if (text := block.markdown()))])
-
-
-@dataclass(frozen=True)
-class Page:
-    """A page: a title, a line about what it shows, the answer in bold, more sentences, sections and a footer."""
-
-    title: str
-    lead: str
-    sections: Sequence[Section]
-    footer: str
-    answer: str = ""
-    more: str = ""
-    contents: bool = field(default=False)
-
-    def html(self) -> str:
-        """Return the page as one HTML document that needs no other file."""
-        links = (f'<a href="#{slug(section.title)}">{html.escape(section.title)}</a>' for section in self.sections)
-        texts = [Text(self.answer, "answer")] * bool(self.answer) + [Text(self.more)] * bool(self.more)
-        return Template(_read("page.html")).substitute(
-            title=html.escape(self.title),
-            style=_read("style.css"),
-            lead=html.escape(self.lead, quote=False),
-            answer="\n".join(text.html() for text in texts),
-            contents=f"<nav>{' · '.join(links)}</nav>" if self.contents else "",
-            sections="\n".join(section.html() for section in self.sections),
-            footer=html.escape(self.footer, quote=False),
+        head, *lines = (
+            " & ".join(cell.translate(escape) for cell in line) + r" \\" for line in (self.head, *self.lines)
         )
-
-    def markdown(self) -> str:
-        """Return the page as Markdown."""
-        parts = [f"# {self.title}", self.lead, self.answer, self.more]
-        parts += [section.markdown() for section in self.sections]
-        return "\n\n".join(part for part in (*parts, self.footer) if part) + "\n"
+        for number in sorted(self.ends - {len(lines) - 1}, reverse=True):
+            lines.insert(number + 1, r"\midrule")
+        start = rf"\begin{{tabular}}{{l{'r' * (len(self.head) - 1)}}}"
+        return "\n".join([start, r"\toprule", head, r"\midrule", *lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
-def slug(title: str) -> str:
-    """Return a title as a name in HTML."""
+def render(title: str, lead: str, sections: Mapping[str, str], footer: str, *, answer: str = "", more: str = "") -> str:
+    """Return a page as one HTML document that needs no other file.
+
+    Parameters
+    ----------
+    title, lead : str
+        The title, and a line about what the page shows.
+    sections : mapping from str to str
+        HTML of the sections, by their titles.
+    footer : str
+        How the page was made.
+    answer, more : str
+        What the page says in a sentence, in bold, and more sentences.
+    """
+    links = (f'<a href="#{_slug(name)}">{html.escape(name)}</a>' for name in sections)
+    parts = (
+        f'<section id="{_slug(name)}">\n<h2>{html.escape(name)}</h2>\n{body}\n</section>'
+        for name, body in sections.items()
+    )
+    return Template(_read("page.html")).substitute(
+        title=html.escape(title),
+        style=_read("style.css"),
+        lead=html.escape(lead),
+        answer=paragraph(answer, "answer") + paragraph(more),
+        contents=" · ".join(links),
+        sections="\n".join(parts),
+        footer=html.escape(footer),
+    )
+
+
+def _slug(title: str) -> str:
     return re.sub(r"\W+", "-", title.lower()).strip("-")
 
 

@@ -7,7 +7,7 @@ The paper is *Data-driven Random Fourier Features using Stein Effect* (Chang, Li
 from dataclasses import replace
 
 from bochner.experiments.methods import DEFAULT, NYSTROEM
-from bochner.experiments.pages import Section, Table, Text
+from bochner.experiments.pages import Table, paragraph
 from bochner.experiments.studies import ALL, MEDIAN, TUNED, LengthScale, Study
 
 __all__ = ["BANDWIDTH", "BASELINES", "LEAD", "NOTES", "PAPER_ERRORS", "STUDIES", "TASK_SIZES", "TITLE", "quick"]
@@ -124,13 +124,13 @@ LEAD = (
     "The experiments of Data-driven Random Fourier Features using Stein Effect (Chang, Li, Yang and Póczos, IJCAI "
     "2017), run again with bochner."
 )
-CHOICES = (
+CHOICES = paragraph(
     "On a data set all methods approximate the same Gaussian kernel. For covtype, class 2 is predicted against the "
     "other classes, as in LIBSVM's file. The target of census is the logarithm of the price. mnist has all 784 pixels; "
     "the paper counts 778. Two methods are not in the paper: orthogonal + stein, the default of bochner, and Nystroem, "
     "which has as many columns as the others but keeps training rows."
 )
-SLIPS = (
+SLIPS = (  # the code follows the second column
     ("k(x - x') = ∫ 2 [cos cos + sin sin] dP, φ = √2 [cos, sin]", "no factors 2 and √2", "otherwise k̂(x, x) = 2"),
     (
         "gamma_m = exp(-|w_m|² / (s_GP² + 1/s²))",
@@ -153,7 +153,7 @@ SLIPS = (
         "581,012 is the number of all rows; the other n in Table 1 are training rows",
     ),
 )
-NOTES = (
-    Section("Choices where the paper is silent", [Text(CHOICES)]),
-    Section("Slips of the paper", [Text("The code follows column two."), Table(("paper", "here", "why"), SLIPS)]),
-)
+NOTES = {
+    "Choices where the paper is silent": CHOICES,
+    "Slips of the paper": Table(("in the paper", "in bochner", "why"), SLIPS).html(),
+}

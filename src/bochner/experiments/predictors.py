@@ -20,8 +20,8 @@ __all__ = ["ALPHAS", "CS", "Prediction", "classification_error", "regression_err
 
 N_FOLDS = 5
 # Wide kernels have tiny eigenvalues and need tiny penalties; alphas are relative to the number of rows.
-ALPHAS = np.logspace(-15.0, 0.0, 31)
-CS = np.logspace(-1.0, 7.0, 9)
+ALPHAS: tuple[float, ...] = tuple(np.logspace(-15.0, 0.0, 31).tolist())
+CS: tuple[float, ...] = tuple(np.logspace(-1.0, 7.0, 9).tolist())
 
 
 class Prediction(NamedTuple):
@@ -38,7 +38,7 @@ def regression_error(train: Floats, y_train: Floats, test: Floats, y_test: Float
     model = FourierRidge(FunctionTransformer(), alphas=ALPHAS, cv=PredefinedSplit(folds)).fit(train, y_train)
     squares = np.array([np.mean(np.square(y_train[folds == fold])) for fold in range(N_FOLDS)])
     errors = np.sqrt(model.cv_errors_ / squares).mean(axis=1)
-    alpha = float(ALPHAS[errors.argmin()])
+    alpha = ALPHAS[errors.argmin()]
     if alpha != model.alpha_:  # the model minimizes the squared error, not the relative one
         model = FourierRidge(FunctionTransformer(), alphas=[alpha], cv=PredefinedSplit(folds)).fit(train, y_train)
     residuals = y_test - model.predict(test)
@@ -48,7 +48,9 @@ def regression_error(train: Floats, y_train: Floats, test: Floats, y_test: Float
 def classification_error(train: Floats, y_train: Array, test: Floats, y_test: Array) -> Prediction:
     """Return the share of misclassified rows of an L2-loss support vector machine; C minimizes it over the folds."""
     model = FourierSVC(FunctionTransformer(), Cs=CS, cv=PredefinedSplit(_folds(len(y_train))))
-    with catch_warnings(action="ignore", category=ConvergenceWarning):  # of values of C that are not selected
+    with catch_warnings(
+        action="ignore", category=ConvergenceWarning
+    ):  # of large values of C, which are seldom selected
         model.fit(train, y_train)
     wrong = model.predict(test) != y_test
     return Prediction(float(model.cv_errors_.mean(axis=1).min()), float(np.mean(wrong)), model.C_)

@@ -2,31 +2,18 @@
 """Reports: the findings of a run in the terminal, as a page, and as files of figures and tables."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text as RichText
 
 from bochner.experiments.claims import CLAIMS
 from bochner.experiments.figures import compose, draw_alone, panels, svg
 from bochner.experiments.findings import Findings, Statement, percent
 from bochner.experiments.methods import METHODS, FourierMethod
-from bochner.experiments.pages import (
-    Block,
-    Bullet,
-    Bullets,
-    Figures,
-    Page,
-    Quote,
-    Section,
-    Table,
-    Text,
-    write_atomically,
-)
+from bochner.experiments.pages import Table, bullets, paragraph, picture_grid, quote, render, write_atomically
 from bochner.experiments.paper import PAPER_ERRORS
 from bochner.experiments.recommendation import candidates, recommendation
 from bochner.experiments.run import Plan
@@ -83,7 +70,7 @@ class Report:
         """Print the tables and the statements."""
         for found in self.findings:
             for table in self.tables[found.study.name]:
-                console.print(_rich_table(table))
+                console.print(table.rich())
             claims = [statement for statement in self.statements[found.study.name] if statement.outcome]
             if claims:
                 console.print(f"\n{found.study.title}", style="bold", markup=False, highlight=False)
@@ -101,76 +88,84 @@ class Report:
         listed = ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES if counts[outcome])
         return [f"Claims of the paper, counted by data set and part: {listed}."]
 
-    def page(self, title: str, lead: str, notes: Sequence[Section] = ()) -> Page:
+    def page(self, title: str, lead: str, notes: Mapping[str, str] | None = None) -> str:
         """Return the page: the summary, one section per study, the methods, the data, and notes."""
         answer, *more = self.summary()
         versions = sorted({row.versions for found in self.findings for row in found.rows})
-        return Page(
-            title=title,
-            lead=lead,
-            answer=answer,
-            more=" ".join(more),
-            sections=[*map(self._section, self.findings), self._methods(), self._data(), *notes],
-            footer=f"Written by: {self.command}. {'; '.join(versions)}.",
-            contents=len(self.findings) > 1,
-        )
+        sections = {found.study.title: self._section(found) for found in self.findings}
+        sections |= {"Methods": self._methods(), "Data": self._data(), **(notes or {})}
+        footer = f"Written by: {self.command}. {'; '.join(versions)}."
+        return render(title, lead, sections, footer, answer=answer, more=" ".join(more))
 
-    def write(self, folder: Path, page: Page) -> None:
-        """Write the page as HTML and Markdown, its figures as SVG and PNG, and its tables as LaTeX."""
-        for chosen in self.panels.values():
-            for file in dict.fromkeys(panel.file for panel in chosen):
-                figure = compose([panel for panel in chosen if panel.file == file])
+    def markdown(self, title: str) -> str:
+        """Return the summary, the tables and the statements as Markdown."""
+        parts = [f"# {title}", *self.summary(), f"Written by `{self.command}`."]
+        for found in self.findings:
+            study = found.study
+            parts += [f"## {study.title}", f"> {study.claim}", *(table.markdown() for table in self.tables[study.name])]
+            parts += [f"![{file}]({file}.svg)" for file in self._files(study)]
+            parts.append("\n".join(f"- {statement}" for statement in self.statements[study.name]))
+            parts.append(_protocol(found, self.tuning))
+        return "\n\n".join(parts) + "\n"
+
+    def write(self, folder: Path, title: str, lead: str, notes: Mapping[str, str]) -> None:
+        """Write the page, its text as Markdown, its figures as SVG and PNG, and its tables as LaTeX."""
+        for found in self.findings:
+            name = found.study.name
+            for file in self._files(found.study):
+                figure = compose([panel for panel in self.panels[name] if panel.file == file])
                 write_atomically(folder / f"{file}.svg", svg(figure, file))
                 buffer = BytesIO()
                 figure.savefig(buffer, format="png", dpi=150)
                 write_atomically(folder / f"{file}.png", buffer.getvalue())
-        for name, tables in self.tables.items():
-            if tables:
-                write_atomically(folder / f"{name}.tex", "\n".join(table.latex() for table in tables))
-        write_atomically(folder / "results.md", page.markdown())
-        write_atomically(folder / PAGE, page.html())
+            if self.tables[name]:
+                write_atomically(folder / f"{name}.tex", "\n".join(table.latex() for table in self.tables[name]))
+        write_atomically(folder / "results.md", self.markdown(title))
+        write_atomically(folder / PAGE, self.page(title, lead, notes))
 
-    def _section(self, found: Findings) -> Section:
+    def _files(self, study: Study) -> list[str]:
+        return list(dict.fromkeys(panel.file for panel in self.panels[study.name]))
+
+    def _section(self, found: Findings) -> str:
         study = found.study
-        blocks: list[Block] = [Text("The paper, in our words:"), Quote(study.claim)] if study.claim else []
-        if chosen := self.panels[study.name]:
-            pictures = [
-                (title, svg(draw_alone(panel), f"{panel.file}: {title}"))
-                for panel in chosen
-                if (title := panel.title.replace("\n", ", "))
-            ]
-            blocks.append(Figures(pictures, list(dict.fromkeys(panel.file for panel in chosen))))
-        blocks += self.tables[study.name]
-        if claims := [statement for statement in self.statements[study.name] if statement.outcome]:
-            items = [Bullet(f"{claim.dataset}, {claim.part}", claim.sentence, claim.outcome) for claim in claims]
-            blocks.append(Bullets(items))
-        return Section(study.title, [*blocks, Text(_protocol(found, self.tuning), "lead")])
+        parts = [paragraph("The paper, in our words:"), quote(study.claim)] if study.claim else []
+        if self.panels[study.name]:
+            titles = {panel.title.replace("\n", ", "): panel for panel in self.panels[study.name]}
+            pictures = {title: svg(draw_alone(panel), f"{panel.file}: {title}") for title, panel in titles.items()}
+            parts.append(picture_grid(pictures))
+        parts += [table.html() for table in self.tables[study.name]]
+        claims = [claim for claim in self.statements[study.name] if claim.outcome]
+        if claims:
+            parts.append(bullets((f"{claim.dataset}, {claim.part}", claim.outcome, claim.sentence) for claim in claims))
+        return "\n".join([*parts, paragraph(_protocol(found, self.tuning), "lead")])
 
-    def _methods(self) -> Section:
+    def _methods(self) -> str:
         studies = [found.study for found in self.findings]
         sizes = [found.study.sizes(name)[-1] for found in self.findings for name in found.splits]
         size = sizes[0] if all(study.measure == "comparison" for study in studies) else 0
         names = dict.fromkeys(method for study in studies for method in study.methods)
-        items = [Bullet(name, METHODS[name].description(size) if name in METHODS else LIMIT_TEXT) for name in names]
-        columns = f"{2 * size:,}" if size else "2 M"
-        return Section("Methods", [Text(f"Every method maps rows to {columns} columns."), Bullets(items)])
+        items = [(name, "", METHODS[name].description(size) if name in METHODS else LIMIT_TEXT) for name in names]
+        text = f"The calls below are for {2 * size:,} columns." if size else "Every method maps rows to 2 M columns."
+        return paragraph(text) + bullets(items)
 
-    def _data(self) -> Section:
-        head = ["data set", "task", "training rows", "test rows", "columns", "median distance", "tuned length scale"]
+    def _data(self) -> str:
         splits = {name: split for found in self.findings for name, split in found.splits.items()}
-        lines = [
-            [
-                *(split.name, split.task or "none", f"{len(split.X_train):,}", f"{len(split.X_test):,}"),
-                *(str(split.X_train.shape[1]), self._length_scale(name, MEDIAN), self._length_scale(name, TUNED)),
-            ]
-            for name, split in splits.items()
-        ]
+        columns: dict[str, list[str]] = {
+            "data set": [split.name for split in splits.values()],
+            "task": [split.task or "" for split in splits.values()],
+            "training rows": [f"{len(split.X_train):,}" for split in splits.values()],
+            "test rows": [f"{len(split.X_test):,}" for split in splits.values()],
+            "columns": [str(split.X_train.shape[1]) for split in splits.values()],
+            "median distance": [self._length_scale(name, MEDIAN) for name in splits],
+            "tuned length scale": [self._length_scale(name, TUNED) for name in splits],
+        }
+        columns = {title: cells for title, cells in columns.items() if any(cells)}
         text = "Columns are standardized: they have zero mean and unit variance in the training rows."
-        return Section("Data", [Text(text), Table(head, lines)])
+        return paragraph(text) + Table(list(columns), list(zip(*columns.values(), strict=True))).html()
 
     def _length_scale(self, name: str, scale: LengthScale) -> str:
         values = [found.length_scale(name, scale.label) for found in self.findings if name in found.splits]
-        return next((f"{value:.4g}" for value in values if value is not None), "not used")
+        return next((f"{value:.4g}" for value in values if value is not None), "")
 
 
 OUTCOMES = ("reproduced", "not reproduced", "inconclusive")
@@ -178,16 +173,6 @@ LIMIT_TEXT = (
     "the lowest error of any matrix of that rank, from the singular value decomposition of the kernel matrix of the "
     "test rows; it is not a method, because it cannot transform other rows"
 )
-
-
-def _rich_table(table: Table) -> RichTable:
-    shown = RichTable(title=table.title)
-    for number, title in enumerate(table.head):
-        shown.add_column(title, justify="right" if number else "left", no_wrap=True)
-    for number, line in enumerate(table.lines):
-        cells = (RichText(cell, "bold" if (number, column) in table.bold else "") for column, cell in enumerate(line))
-        shown.add_row(*cells, end_section=number in table.ends)
-    return shown
 
 
 # Tables.
@@ -260,10 +245,11 @@ def _comparison_table(found: Findings, name: str, cells: list[tuple[int, LengthS
     n_fourier = sum(isinstance(METHODS[method], FourierMethod) for method in methods)
     n_test = min(len(split.X_test), study.n_test)
     title = f"{2 * size} columns: kernel error" if one_size else "Kernel error"
+    seeds = f"mean of {len(study.seeds)} seeds ± standard error" if len(study.seeds) > 1 else "one seed"
     return Table(
         ["method", *columns, "fit, s", "µs per row"],
         lines,
-        f"{title} in % on {n_test:,} held-out rows of {split.name}, mean of {len(study.seeds)} seeds ± standard error",
+        f"{title} in % on {n_test:,} held-out rows of {split.name}, {seeds}",
         frozenset(lowest),
         frozenset({n_fourier - 1, len(methods) - 1}),
     )
@@ -278,59 +264,33 @@ TABLES: dict[str, Callable[[Findings], list[Table]]] = {"table2": _table2, "comp
 def _protocol(found: Findings, tuning: Study | None) -> str:
     study = found.study
     seeds = f"Seeds {study.seeds[0]} to {study.seeds[-1]}." if len(study.seeds) > 1 else f"Seed {study.seeds[0]}."
-    tuned = [_tuning_protocol(tuning)] if tuning and TUNED in study.length_scales else []
-    return " ".join([seeds, *PROTOCOLS[study.measure](found), *tuned])
+    parts = [seeds, PROTOCOLS[study.measure].format(n_train=study.n_train, n_test=study.n_test)]
+    if study.measure == "comparison":
+        parts += [TEST_ERRORS[split.task] for split in found.splits.values() if split.task]
+    if tuning and TUNED in study.length_scales:
+        factors = [scale.factor for scale in tuning.length_scales]
+        parts.append(
+            f"The tuned length scale is the smallest of the powers of four from {min(factors):g} to {max(factors):g} "
+            f"at which the cross-validated error of MC is within one standard error of its lowest "
+            f"({len(tuning.seeds)} seeds, at most {tuning.n_train:,} training rows)."
+        )
+    return " ".join(parts)
 
 
-def _tuning_protocol(tuning: Study) -> str:
-    factors = [scale.factor for scale in tuning.length_scales]
-    return (
-        f"The tuned length scale is the smallest of the powers of four from {min(factors):g} to {max(factors):g} at "
-        f"which the cross-validated error of MC is within one standard error of its lowest ({len(tuning.seeds)} seeds, "
-        f"at most {tuning.n_train:,} training rows)."
-    )
-
-
-def _prediction_protocol(found: Findings) -> list[str]:
-    return [
-        "All training and test rows are used. The model is ridge regression (error: norm of the residuals over norm of "
-        "the targets) or an L2-loss support vector machine (error: share of misclassified rows). Its penalty has the "
-        "lowest error over five folds, which are the same for all methods."
-    ]
-
-
-def _kernel_protocol(found: Findings) -> list[str]:
-    study = found.study
-    return [
-        f"Fitted on at most {study.n_train:,} training rows. The kernel error is the relative Frobenius error on at "
-        f"most {study.n_test:,} test rows. Bars are one standard error over the seeds."
-    ]
-
-
-def _weights_protocol(found: Findings) -> list[str]:
-    return [f"Fitted on at most {found.study.n_train:,} training rows. Bars are one standard error over the seeds."]
-
-
-def _comparison_protocol(found: Findings) -> list[str]:
-    study = found.study
-    tasks = {split.task for split in found.splits.values()}
-    return [
-        "The kernel error is the relative Frobenius error on held-out rows; the lowest is bold. Bars are one standard "
-        "error, and dashed lines are the SVD limit. The recommended method is the fastest of those whose kernel error "
-        "is within 10 % of the lowest, at the largest number of columns and the median distance.",
-        f"Each seed samples at most {study.n_train:,} training rows and {study.n_test:,} held-out rows. With fewer "
-        "rows all seeds use the same ones, and the standard error measures only the randomness of the methods.",
-        "Times are medians over the seeds at the median distance and the largest number of columns in a table, "
-        "measured one fit at a time on the machine that wrote this page.",
-        *(TEST_ERRORS[task] for task in tasks if task),
-    ]
-
-
-PROTOCOLS: dict[str, Callable[[Findings], list[str]]] = {
-    "prediction": _prediction_protocol,
-    "kernel": _kernel_protocol,
-    "weights": _weights_protocol,
-    "comparison": _comparison_protocol,
+PROTOCOLS = {
+    "prediction": "All training and test rows are used. The model is ridge regression (error: norm of the residuals "
+    "over norm of the targets) or an L2-loss support vector machine (error: share of misclassified rows). Its penalty "
+    "has the lowest error over five folds, which are the same for all methods.",
+    "kernel": "Fitted on at most {n_train:,} training rows. The kernel error is the relative Frobenius error on at "
+    "most {n_test:,} test rows. Bars are one standard error over the seeds.",
+    "weights": "Fitted on at most {n_train:,} training rows. Bars are one standard error over the seeds.",
+    "comparison": "The kernel error is the relative Frobenius error on held-out rows; the lowest is bold. Bars are one "
+    "standard error, and dashed lines are the SVD limit. The recommended method is the fastest of those whose kernel "
+    "error is within 10 % of the lowest, at the largest number of columns and the median distance. Each seed samples "
+    "at most {n_train:,} training rows and {n_test:,} held-out rows. With fewer rows all seeds use the same ones, and "
+    "the standard error measures only the randomness of the methods. Times are medians over the seeds at the median "
+    "distance and the largest number of columns in a table, measured one fit at a time on the machine that wrote this "
+    "page.",
 }
 TEST_ERRORS = {
     "regression": "The test error is that of a ridge regression on the features, in % of the error of the mean, at the "

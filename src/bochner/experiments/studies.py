@@ -98,7 +98,7 @@ class Study:
     def protocol(self, method: str) -> str:
         """Return a few characters that change with any setting in this module that changes a method's rows."""
         settings = METHODS[method].settings() if method in METHODS else (method,)
-        penalties = [ALPHAS.tolist(), CS.tolist()] if self.measure in ("prediction", "comparison") else []
+        penalties = [ALPHAS, CS] if self.measure in ("prediction", "comparison") else []
         rows = (self.n_train, self.n_test, self.sample_per_seed)
         return sha256(repr((REVISION, self.name, self.measure, rows, settings, penalties)).encode()).hexdigest()[:8]
 
@@ -123,6 +123,7 @@ COMPARISON = Study(
 # Each sampler and each weighting once, at the median distance only: a look at everything in under a minute.
 DEMO = replace(
     COMPARISON,
+    name="demo",
     methods=(
         *("mc + uniform", "halton + uniform", "sobol + uniform", "orthogonal + uniform"),
         *("orthogonal + shrinkage", "orthogonal + quadrature", "orthogonal + stein"),

@@ -29,7 +29,7 @@ class Evaluation:
     kernel_error : KernelError
         Relative error of the approximate kernel on a sample of the rows, with its 95 % interval.
     measures : dict of str to float
-        For a regression its root mean squared error and R2, for a classification the share of misclassified rows; empty
+        For a regression "rmse" and "r2", for a classification "error_rate", the share of misclassified rows; empty
         where the table has no target.
     """
 
@@ -64,7 +64,7 @@ def evaluate(model: TableModel, path: Path) -> Evaluation:
 def _measures(task: str, means: Floats) -> dict[str, float]:
     loss, mean, mean_square = (float(value) for value in means)
     if task == "classification":
-        return {"error": loss}
+        return {"error_rate": loss}
     variance = mean_square - mean**2
     return {"rmse": loss**0.5, "r2": 1.0 - loss / variance if variance > 0.0 else float("nan")}
 

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`bochner fit`, `predict` and `error`."""
+
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner.cli import table_commands
+from bochner.table_models.model_files import load, save
+from tests.cli.commands import error_message, run, run_json
+from tests.tables.tables import make_table, write_table
+
+TABLE = make_table()
+
+
+@pytest.fixture
+def frequent_checkpoints(monkeypatch):
+    monkeypatch.setattr(table_commands, "CHECKPOINT_SECONDS", 0.0)
+
+
+def arrays_of(path):
+    """Return the arrays in a model file."""
+    with zipfile.ZipFile(path) as archive:
+        return sorted(archive.read(name) for name in archive.namelist() if name.endswith(".npy"))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "target", "dropped", "options"),
+    [
+        (FourierRidge, "y", "kind", ["--length-scale", "0.7", "--length-scale", "1.5"]),
+        (FourierRidgeClassifier, "kind", "y", []),
+        (FourierSVC, "kind", "y", ["--head", "svm"]),
+    ],
+)
+def test_fit_equals_fit_on_a_path_in_python(tmp_path, estimator, target, dropped, options):
+    path = write_table(tmp_path / "a.parquet", TABLE.drop_columns(dropped), row_group_size=400)
+    report = run_json(
+        *("fit", path, "--target", target, "--n-frequencies", "8", "--seed", "5", *options),
+        *("--output", tmp_path / "m.skops"),
+    )
+    model = estimator(
+        FourierFeatures(n_frequencies=8), length_scales=[0.7, 1.5] if target == "y" else [1.0], random_state=5
+    ).fit(path, target)
+    saved = load(tmp_path / "m.skops").estimator
+    np.testing.assert_allclose(saved.coef_, model.coef_, rtol=1e-12)
+    np.testing.assert_allclose(saved.intercept_, model.intercept_, rtol=1e-12)
+    assert report["C" if estimator is FourierSVC else "alpha"] == getattr(model, "C_", None) or model.alpha_
+    run_json("predict", tmp_path / "m.skops", path, "--output", tmp_path / "out.parquet")
+    predictions = pd.read_parquet(tmp_path / "out.parquet")[target].to_numpy()
+    np.testing.assert_array_equal(predictions, model.predict(path))
+
+
+def test_reports_of_a_regression(table_file, tmp_path):
+    model, output = tmp_path / "m.skops", tmp_path / "out.csv"
+    result = run("fit", table_file, "--target", "y", "--drop", "kind", "--n-frequencies", "16", "--output", model)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0] == "Task: regression (column 'y' contains numbers with more than 1000 distinct values)."
+    assert lines[1] == "Text columns, one-hot encoded: color (3 categories)."
+    labels = ["task", "target", "rows", "columns", "alpha", "length scale", "cross validated r2", "kernel error"]
+    assert [line.partition(":")[0] for line in lines[2:]] == [*labels, "seconds", "output"]
+    result = run("predict", model, table_file, "--output", output, "--std")
+    assert result.stdout.splitlines() == ["rows: 1600", "target: y", f"output: {output}"]
+    assert list(pd.read_csv(output).columns) == ["y", "y_std"]
+    result = run("error", model, table_file)
+    assert [line.partition(":")[0] for line in result.stdout.splitlines()] == ["rows", "rmse", "r2", "kernel error"]
+    assert " (95 % interval " in result.stdout
+
+
+def test_reports_of_a_classification(table_file, tmp_path):
+    options = ("--target", "kind", "--drop", "y", "--head", "svm", "--n-frequencies", "8")
+    report = run_json("fit", table_file, *options, "--output", tmp_path / "m.skops")
+    assert report["task"] == "classification"
+    assert 0.5 < report["cross_validated_accuracy"] < 1.0
+    run_json("predict", tmp_path / "m.skops", table_file, "--output", tmp_path / "out.csv")
+    wrong = pd.read_csv(tmp_path / "out.csv")["kind"].to_numpy() != TABLE["kind"].to_numpy()
+    assert run_json("error", tmp_path / "m.skops", table_file)["error_rate"] == pytest.approx(wrong.mean())
+
+
+def test_json_has_no_nan(model_file, tmp_path):
+    path = write_table(tmp_path / "one.csv", TABLE[:1])
+    report = run_json("error", model_file, path)
+    assert report["r2"] is None
+    assert set(report) == {"rows", "rmse", "r2", "kernel_error", "kernel_error_low", "kernel_error_high"}
+
+
+def test_messages_go_to_standard_error_with_json(table_file, tmp_path):
+    options = ("--target", "y", "--drop", "kind", "--n-frequencies", "4", "--output", tmp_path / "m.skops")
+    result = run("fit", table_file, *options, "--json")
+    assert result.stderr.startswith("Task: regression")
+    assert result.stdout.count("\n") == 1
+
+
+def test_options_reach_the_model(table_file, tmp_path):
+    options = ["--length-scale", "0.5", "--length-scale", "4", "--kernel", "laplacian", "--n-frequencies", "12"]
+    columns = ["--target", "y", "--drop", "kind,color", "--drop", "count"]
+    report = run_json("fit", table_file, *columns, "--seed", "3", *options, "--output", tmp_path / "m.skops")
+    assert report["columns"] == 2
+    estimator = load(tmp_path / "m.skops").estimator
+    assert estimator.get_params()["features__kernel"] == "laplacian"
+    assert estimator.features_.weights_.shape == (12,)
+    assert estimator.length_scale_scores_.shape == (2,)
+    assert estimator.random_state == 3
+
+
+class TestResume:
+    OPTIONS = ("--target", "y", "--drop", "kind", "--n-frequencies", "8", "--output")
+
+    def fit_until(self, stop, table_file, output, monkeypatch):
+        """Run a fit that is interrupted after it has stored a number of checkpoints."""
+        n_saved = 0
+
+        def save_and_stop(model, path):
+            nonlocal n_saved
+            save(model, path)
+            n_saved += 1
+            if n_saved == stop:
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(table_commands, "save", save_and_stop)
+            assert run("fit", table_file, *self.OPTIONS, output).exit_code != 0
+        assert not output.exists()
+
+    @pytest.mark.usefixtures("frequent_checkpoints")
+    @pytest.mark.parametrize(("stop", "place"), [(1, "reading at row group 2"), (5, "training at row group 3")])
+    def test_interrupted_run_continues_at_its_last_checkpoint(self, table_file, tmp_path, monkeypatch, stop, place):
+        whole, output = tmp_path / "whole.skops", tmp_path / "m.skops"
+        run_json("fit", table_file, *self.OPTIONS, whole)
+        self.fit_until(stop, table_file, output, monkeypatch)
+        result = run("fit", table_file, *self.OPTIONS, output, "--resume")
+        assert result.exit_code == 0, result.output
+        assert f"Resuming the {place} of 4." in result.stdout
+        assert not (tmp_path / "m.skops.partial").exists()
+        assert arrays_of(output) == arrays_of(whole)
+
+    def test_checkpoints_are_stored_only_every_few_seconds(self, tmp_path, monkeypatch, table_file):
+        times = iter([0.0, 1.0, 4.9, 5.0, 6.0, 13.9, 14.0, 16.0])
+        monkeypatch.setattr(table_commands, "monotonic", lambda: next(times))
+        saved = []
+        monkeypatch.setattr(table_commands, "save", lambda training, path: saved.append(training))
+        store = table_commands._checkpoint(tmp_path / "m.partial", None)
+        counts = []
+        for _ in range(5):
+            store("training")
+            counts.append(len(saved))
+        # The save at 5 s took one second, so the next one is due 25 s after it instead of 5 s.
+        assert counts == [0, 0, 1, 1, 1]
+
+    def test_resume_without_a_checkpoint_starts_from_the_beginning(self, table_file, tmp_path):
+        result = run("fit", table_file, *self.OPTIONS, tmp_path / "m.skops", "--resume")
+        assert result.exit_code == 0
+        assert "There is no" in result.stdout
+        assert "to resume from; starting from the beginning." in result.stdout
+
+    @pytest.mark.usefixtures("frequent_checkpoints")
+    def test_checkpoint_of_another_run_is_refused(self, tmp_path, monkeypatch):
+        data = write_table(tmp_path / "a.parquet", TABLE, row_group_size=400)
+        model, partial = tmp_path / "m.skops", tmp_path / "m.skops.partial"
+        self.fit_until(2, data, model, monkeypatch)
+        fit = ("fit", data, "--target", "y", "--drop", "kind", "--output", model, "--resume")
+        assert "belongs to a run with other options; give the same ones, or omit" in error_message(*fit)
+        assert "is a checkpoint and not a model; run the" in error_message("error", partial, data)
+        assert "belongs to another table or version of" in error_message(*fit, "--drop", "a")
+        write_table(data, TABLE[:1000])
+        assert "belongs to another table or version of" in error_message(*fit, "--n-frequencies", "8")
+        partial.write_text("something else")
+        assert "is damaged; start without --resume" in error_message(*fit)
+        assert not model.exists()
+
+    @pytest.mark.slow
+    def test_killed_process_is_resumed(self, tmp_path):
+        rng = np.random.default_rng(0)
+        columns = dict(zip("abcy", rng.normal(size=(4, 800_000)).astype(np.float32), strict=True))
+        data = write_table(tmp_path / "a.parquet", columns, row_group_size=20_000)
+        code = "import bochner.cli as cli; cli.table_commands.CHECKPOINT_SECONDS = 0.0; cli.app()"
+        command = [sys.executable, "-c", code, "fit", data, "--target", "y", "--n-frequencies", "64", "--output"]
+        output, partial = tmp_path / "m.skops", tmp_path / "m.skops.partial"
+        process = subprocess.Popen([*command, output], stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while not partial.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert partial.exists()
+        assert not output.exists()
+        resumed = subprocess.run([*command, output, "--resume"], capture_output=True, text=True, check=True)
+        assert "Resuming the" in resumed.stdout
+        subprocess.run([*command, tmp_path / "whole.skops"], capture_output=True, check=True)
+        assert arrays_of(output) == arrays_of(tmp_path / "whole.skops")
+
+
+class TestInvalidInput:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (["--target", "cost"], "has no column 'cost'; its columns are 'a', 'b'"),
+            (["--target", "y", "--drop", "nix"], "has no column 'nix'"),
+            (["--target", "y", "--kernel", "wavelet"], "--kernel wavelet is not one of gaussian"),
+            (["--target", "y", "--length-scale", "-1"], "`--length-scale` must be"),
+            (["--target", "y", "--head", "svm"], "A support vector machine cannot do regression; use --head ridge."),
+            (["--target", "kind", "--task", "regression"], "column 'kind' contains text; use --task classification."),
+            (["--target", "y", "--output", "none/m.skops"], "is in a folder that does not exist; give the name of a f"),
+            (["--target", "y", "--output", "m.csv"], "--output m.csv must end in .skops."),
+            (["--target", "y", "--page", "m.htm"], "--page m.htm must end in .html."),
+            (["--target", "y", "--page", "none/m.html"], "--page none/m.html is in a folder that does not exist"),
+        ],
+    )
+    def test_options_of_fit(self, table_file, tmp_path, monkeypatch, options, message):
+        monkeypatch.chdir(tmp_path)
+        assert message in error_message("fit", table_file, *options)
+        assert not list(tmp_path.iterdir())
+
+    def test_invalid_cell_is_located(self, tmp_path):
+        heights = TABLE["b"].to_pylist()
+        heights[1234] = None
+        path = write_table(tmp_path / "a.parquet", TABLE.set_column(1, "b", [heights]))
+        message = error_message("fit", path, "--target", "y", "--output", tmp_path / "m.skops")
+        assert "a.parquet: row 1235, column 'b': the value is missing; correct it, or drop the row" in message
+
+    def test_input_is_not_overwritten(self, tmp_path, model_file):
+        data = write_table(tmp_path / "a.csv", TABLE[:50])
+        before = data.read_bytes()
+        assert "would overwrite an input file" in error_message("fit", data, "--target", "y", "--output", data)
+        assert "would overwrite an input file" in error_message("predict", model_file, data, "--output", data)
+        assert data.read_bytes() == before
+
+    def test_model_file_that_cannot_be_read(self, table_file, tmp_path):
+        (tmp_path / "m.skops").write_text("something else")
+        for arguments in (("error",), ("predict", "--output", tmp_path / "out.csv")):
+            message = error_message(*arguments, tmp_path / "m.skops", table_file)
+            assert "is damaged or not a file written by `bochner fit`" in message
+        assert not (tmp_path / "out.csv").exists()
+
+    def test_table_that_does_not_match_the_model(self, model_file, tmp_path):
+        path = write_table(tmp_path / "a.csv", TABLE.drop_columns("b"))
+        assert "has no column 'b'" in error_message("predict", model_file, path, "--output", tmp_path / "out.csv")
+        assert "has no column 'b'" in error_message("error", model_file, path)
+        assert not (tmp_path / "out.csv").exists()
+
+
+class TestPage:
+    @pytest.fixture(autouse=True)
+    def needs_matplotlib(self):
+        pytest.importorskip("matplotlib")
+
+    @pytest.fixture
+    def harvests(self, tmp_path, rng):
+        """A table with one relevant column, whose name is special in HTML."""
+        frame = pd.DataFrame(rng.normal(size=(400, 4)), columns=["sun & rain", "b_$x^$", "c", "d"])
+        frame["harvest"] = np.where(np.sin(2 * frame["sun & rain"]) > 0, "good", "bad")
+        frame.to_parquet(tmp_path / "train.parquet")
+        return tmp_path / "train.parquet"
+
+    @pytest.mark.parametrize("head", ["ridge", pytest.param("svm", marks=pytest.mark.slow)])
+    def test_relevant_columns_are_reported(self, harvests, tmp_path, head):
+        fit = ["fit", harvests, "--target", "harvest", "--head", head, "--learn", "--n-frequencies", 32]
+        files = ["--output", tmp_path / "m.skops", "--page", tmp_path / "m.html"]
+        report = run_json(*fit, *files)
+        assert report["length_scale"] == "learned"
+        assert 0 < report["learning_gain"] < 1
+        assert next(iter(report["relevance"])) == "sun & rain"
+        assert sum(report["relevance"].values()) == pytest.approx(1.0)
+        page = (tmp_path / "m.html").read_text()
+        assert "The most relevant columns are sun &amp; rain, " in page
+        assert "<svg" in page
+        assert run_json("error", tmp_path / "m.skops", harvests)["error_rate"] < 0.15
+
+    def test_relevances_are_printed(self, harvests, tmp_path):
+        result = run(
+            "fit", harvests, "--target", "harvest", "--learn", "--n-frequencies", 8, "--output", tmp_path / "m.skops"
+        )
+        assert "relevance of columns: sun & rain " in result.stdout
+
+    def test_page_without_learned_length_scales(self, table_file, tmp_path):
+        options = ("--drop", "kind", "--n-frequencies", "8", "--page", tmp_path / "m.html")
+        assert "relevance" not in run_json(
+            "fit", table_file, "--target", "y", *options, "--output", tmp_path / "m.skops"
+        )
+        page = (tmp_path / "m.html").read_text()
+        assert "bochner fit --learn" in page
+        assert "<svg" not in page
+
+    def test_page_when_learning_did_not_help(self, tmp_path, rng):
+        frame = pd.DataFrame(rng.normal(size=(200, 3)), columns=["a", "b", "y"])
+        frame.to_csv(tmp_path / "noise.csv", index=False)
+        run_json(
+            *("fit", tmp_path / "noise.csv", "--target", "y", "--learn", "--n-frequencies", 16),
+            *("--output", tmp_path / "m.skops", "--page", tmp_path / "m.html"),
+        )
+        assert "keep their initial length scale" in " ".join((tmp_path / "m.html").read_text().split())

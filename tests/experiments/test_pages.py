@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import pytest
+
+from bochner.experiments.pages import Table, bullets, render, write_atomically
+
+TABLE = Table(["a & b", "error %"], [["x", "1 ± 2"], ["y", "<3>"]], "A title", frozenset({(0, 1)}), frozenset({0}))
+
+
+def test_table_in_html_escapes_text():
+    text = TABLE.html()
+    assert "<caption>A title</caption>" in text
+    assert '<tr class="end"><th>x</th><td class="bold">1 ± 2</td></tr>' in text
+    assert "<td>&lt;3&gt;</td>" in text
+    assert "<th>a &amp; b</th>" in text
+
+
+def test_table_in_latex_escapes_text():
+    lines = TABLE.latex().splitlines()
+    assert lines[2] == r"a \& b & error \% \\"
+    assert lines[4:7] == [r"x & 1 $\pm$ 2 \\", r"\midrule", r"y & <3> \\"]
+
+
+def test_table_in_markdown():
+    assert TABLE.markdown() == "| a & b | error % |\n| --- | --- |\n| x | 1 ± 2 |\n| y | <3> |"
+
+
+def test_page_escapes_text_and_links_its_sections():
+    page = render("A & B", "1 < 2", {"First part": bullets([("term", "not reproduced", "text")])}, "end", answer="Yes")
+    assert "<title>bochner: A &amp; B</title>" in page
+    assert '<a href="#first-part">First part</a>' in page
+    assert '<section id="first-part">' in page
+    assert '<span class="badge not-reproduced">not reproduced</span> text' in page
+    assert '<p class="answer">Yes</p>' in page
+
+
+def test_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
+    (tmp_path / "page.html").write_text("old")
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("bochner.experiments.pages.os.replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_atomically(tmp_path / "page.html", "new")
+    assert (tmp_path / "page.html").read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 1
