@@ -62,8 +62,6 @@ class TestWritePredictions:
         for name in ("classification", "svm"):
             message = "Only the predictions of a regression have standard deviations; omit --std"
             with pytest.raises(ValueError, match=message):
-                ValueError, match="Only the predictions of a regression have standard deviations; omit --std"
-            ):
                 write_predictions(models[name], files[name], tmp_path / "out.csv", with_std=True)
 
     def test_output_must_be_a_table(self, files, models, tmp_path):

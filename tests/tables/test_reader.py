@@ -144,6 +144,4 @@ class TestInvalidInput:
     def test_column_of_another_kind_than_in_training(self, table_files):
         message = "column 'color' contains text, but the model was fitted on numbers; convert it"
         with pytest.raises(ValueError, match=message):
-            ValueError, match="column 'color' contains text, but the model was fitted on numbers; convert it"
-        ):
             Table(table_files[".parquet"], kinds={"height": "number", "color": "number"})
