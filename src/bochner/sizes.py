@@ -98,6 +98,13 @@ class SizeTrials:
             Returns unfitted features of a size.
         tolerance, largest, confidence, unit : float, int, float, str
             As in `smallest_size`.
+
+        Returns
+        -------
+        size : int
+            The smallest size.
+        error : float
+            Its expected kernel error.
         """
 
         def error_at(size: int, split: int, draw: int) -> float:
@@ -107,7 +114,20 @@ class SizeTrials:
         return smallest_size(error_at, tolerance, largest, confidence, n_splits, unit)
 
     def error(self, features: Any, split: int, draw: int) -> float:
-        """Fit features with the seed of a draw on a split of the rows, and return the error on the other rows."""
+        """Fit features with the seed of a draw on a split of the rows, and return the error on the other rows.
+
+        Parameters
+        ----------
+        features : transformer
+            Unfitted features.
+        split, draw : int
+            Numbers of the split of the rows and of the draw of the features.
+
+        Returns
+        -------
+        float
+            The kernel error.
+        """
         splitting, drawing = np.random.default_rng([self.seed, split]), np.random.default_rng([self.seed, split, draw])
         order = splitting.permutation(self.X.shape[0])
         fit, validation = order[-self.n_fit :], order[: self.n_validation]
