@@ -27,13 +27,15 @@ def assert_stands_alone(page):
     assert set(re.findall(r'(?:href="#|url\(#)([^")]*)', page)) <= set(names)
 
 
-class TestReproduction:
-    @pytest.fixture(scope="class")
-    def folder(self, small_report, tmp_path_factory):
-        folder = tmp_path_factory.mktemp("page")
-        small_report.write(folder, paper.TITLE, paper.LEAD, paper.NOTES)
-        return folder
+@pytest.fixture(scope="module")
+def folder(small_report, tmp_path_factory):
+    """The files of a reproduction of all studies on small data."""
+    folder = tmp_path_factory.mktemp("page")
+    small_report.write(folder, paper.TITLE, paper.LEAD, paper.NOTES)
+    return folder
 
+
+class TestReproduction:
     def test_files(self, folder):
         figures = ["figure1", "figure1-tuned", "figure2", "figure3", "figure4"]
         expected = [f"{name}.{kind}" for name in figures for kind in ("png", "svg")]
@@ -51,7 +53,7 @@ class TestReproduction:
             assert html.escape(found.study.claim, quote=False) in page
             for statement in small_report.statements[found.study.name]:
                 assert html.escape(statement.sentence, quote=False) in page
-        assert "Slips of the paper" in page
+        assert "Errors in the paper" in page
 
     def test_tables_have_the_mean_errors(self, folder, small_run):
         _, store = small_run
@@ -140,7 +142,7 @@ for (const width of widths) {
     const inside = frame.contentDocument;
     const box = (element) => element.getBoundingClientRect();
     const wide = [...inside.querySelectorAll("body *")].filter(
-      (e) => !e.closest(".scroll, svg") && box(e).right > width + 0.5);
+      (e) => (e.matches("caption") || !e.closest(".scroll, svg")) && box(e).right > width + 0.5);
     found[width] = {
       scroll: inside.documentElement.scrollWidth,
       wide: wide.map((e) => e.outerHTML.slice(0, 80)),
@@ -163,7 +165,8 @@ OPTIONS = (
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium to open the page with; install the package chromium")
 class TestBrowser:
     @pytest.fixture(scope="class", params=["reproduction", "comparison"])
-    def rendered(self, request, small_report, small_comparison, tmp_path_factory):
+    @classmethod
+    def rendered(cls, request, small_report, small_comparison, tmp_path_factory):
         """The page in a browser at two widths: measurements and messages of the console."""
         page = small_report.page(paper.TITLE, paper.LEAD, paper.NOTES)
         if request.param == "comparison":

@@ -135,8 +135,8 @@ def _compare(study: Study, split: datasets.Split, output: Path) -> Report:
     plan, store = Plan([study], {split.name: split}), Store()
     _run(plan, store)
     report = Report(plan, store.rows, _command())
-    page = report.page(f"Which features to use on {split.name}?", "Features that approximate the Gaussian kernel.")
-    write_atomically(output, page)
+    lead = "Fourier features and Nystroem, which approximate the Gaussian kernel, compared at equal numbers of columns."
+    write_atomically(output, report.page(f"Which features to use on {split.name}?", lead))
     return report
 
 

@@ -14,7 +14,7 @@ import typer
 
 from bochner.cli.cluster import open_cluster
 from bochner.cli.console import app, check_output, check_plots, comma_separated, error_messages
-from bochner.experiments.model_page import figures, relevances, write_model_page
+from bochner.experiments.model_page import format_values, relevances, write_model_page
 from bochner.kernels import KERNELS
 from bochner.linear_models import FourierSVC
 from bochner.linear_models.table_training import TableTraining
@@ -289,7 +289,7 @@ def _print_result(result: dict[str, Any], as_json: bool) -> None:
         }
         typer.echo(json.dumps(finite))
         return
-    lines = figures(result)
+    lines = format_values(result)
     if "kernel error low" in lines:
         low, high = lines.pop("kernel error low"), lines.pop("kernel error high")
         lines["kernel error"] += f" (95 % interval {low} to {high})"

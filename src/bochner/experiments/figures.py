@@ -166,7 +166,7 @@ def _draw_histogram(found: Findings, name: str, size: int, ax: "Axes") -> None:
     ax.hist(weights["BQ"], bins, color="#9cc3e6", edgecolor="#1f6fb4", linewidth=0.8, label="BQ")
     ax.hist(weights["SES"], bins, histtype="step", hatch="////", color="#d9601a", linewidth=1.6, label="SES")
     ax.axvline(1.0, color="#1b1b1b", linestyle="--", label=PLAIN)
-    ax.set(xlabel=f"weight as a multiple of 1/M, seed {found.study.seeds[0]}", ylabel="frequencies")
+    ax.set(xlabel=f"weight as a multiple of 1/M, seed {found.study.seeds[0]}", ylabel="number of frequencies")
 
 
 def _draw_sums(found: Findings, name: str, ax: "Axes") -> None:

@@ -10,7 +10,7 @@ from bochner.experiments.figures import subplots, svg
 from bochner.experiments.pages import Table, paragraph, picture_grid, render, write_atomically
 from bochner.experiments.run import versions
 
-__all__ = ["figures", "relevances", "write_model_page"]
+__all__ = ["format_values", "relevances", "write_model_page"]
 
 MOST_BARS = 25
 LEARNED = (
@@ -38,8 +38,8 @@ def relevances(model: Any) -> dict[str, float]:
     return dict(sorted(zip(unique, values, strict=True), key=lambda item: -item[1]))
 
 
-def figures(report: Mapping[str, Any]) -> dict[str, str]:
-    """Return the figures of a report as text, without those of single columns."""
+def format_values(report: Mapping[str, Any]) -> dict[str, str]:
+    """Return the values of a report as text, without those of single columns."""
     return {
         name.replace("_", " "): f"{value:.4g}" if isinstance(value, float) else str(value)
         for name, value in report.items()
@@ -54,7 +54,7 @@ def write_model_page(model: Any, report: Mapping[str, Any], path: Path, *, learn
     measure = next(name for name in report if name.startswith("cross_validated"))
     kind = "accuracy" if measure.endswith("accuracy") else "R²"
     columns = paragraph(LEARNED if improved else KEPT if learned else GIVEN)
-    numbers = Table(["figure", "value"], list(figures(report).items())).html()
+    numbers = Table(["quantity", "value"], list(format_values(report).items())).html()
     if improved:
         columns += _bars(model, len(shares))
         lines = [(name, f"{100 * share:.3g} %") for name, share in shares.items()]
@@ -73,6 +73,6 @@ def write_model_page(model: Any, report: Mapping[str, Any], path: Path, *, learn
 def _bars(model: Any, n_columns: int) -> str:
     n_bars = min(n_columns, MOST_BARS)
     figure, axes = subplots(1, 1, (8.0, 1.2 + 0.24 * n_bars))
-    RelevanceDisplay.from_estimator(model.head, names=model.encoding.names, n_columns=n_bars, ax=axes[0, 0])
+    RelevanceDisplay.from_estimator(model.estimator, names=model.encoding.names, n_columns=n_bars, ax=axes[0, 0])
     title = "Relevances of the columns"
     return picture_grid({title: svg(figure, title)})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The paper: its studies, its numbers, and its slips.
+"""The paper: its studies, its numbers, and its errors.
 
 The paper is *Data-driven Random Fourier Features using Stein Effect* (Chang, Li, Yang and Póczos, IJCAI 2017).
 """
@@ -7,7 +7,7 @@ The paper is *Data-driven Random Fourier Features using Stein Effect* (Chang, Li
 from dataclasses import replace
 
 from bochner.experiments.methods import DEFAULT, NYSTROEM
-from bochner.experiments.pages import Table, paragraph
+from bochner.experiments.pages import bullets, paragraph
 from bochner.experiments.studies import ALL, MEDIAN, TUNED, LengthScale, Study
 
 __all__ = ["BANDWIDTH", "BASELINES", "LEAD", "NOTES", "PAPER_ERRORS", "STUDIES", "TASK_SIZES", "TITLE", "quick"]
@@ -100,7 +100,8 @@ STUDIES = {
         Study(
             name="figure4",
             title="Figure 4: one shrinkage factor, or one weight per frequency",
-            claim="Both shrink the error of plain features; non-uniform weights shrink it more than the uniform one.",
+            claim="One shrinkage factor for all weights lowers the error of plain features, and one weight per "
+            "frequency lowers it more.",
             measure="kernel",
             datasets=("cpu", "census"),
             methods=("MC", "MC, uniform shrinkage", "MC, SES weights", NYSTROEM),
@@ -122,7 +123,7 @@ def quick(study: Study, seeds: tuple[int, ...] = (0, 1, 2)) -> Study:
 TITLE = "Data-driven random Fourier features, reproduced"
 LEAD = (
     "The experiments of Data-driven Random Fourier Features using Stein Effect (Chang, Li, Yang and Póczos, IJCAI "
-    "2017), run again with bochner."
+    "2017), run again with bochner. The section Methods explains MC, QMC, BQ and SES."
 )
 CHOICES = paragraph(
     "On a data set all methods approximate the same Gaussian kernel. For covtype, class 2 is predicted against the "
@@ -130,30 +131,22 @@ CHOICES = paragraph(
     "the paper counts 778. Two methods are not in the paper: orthogonal + stein, the default of bochner, and Nystroem, "
     "which has as many columns as the others but keeps training rows."
 )
-SLIPS = (  # the code follows the second column
-    ("k(x - x') = ∫ 2 [cos cos + sin sin] dP, φ = √2 [cos, sin]", "no factors 2 and √2", "otherwise k̂(x, x) = 2"),
-    (
-        "gamma_m = exp(-|w_m|² / (s_GP² + 1/s²))",
-        "(s_GP² / (s_GP² + 1/s²))^(d/2) exp(-|w_m|² / (2 (s_GP² + 1/s²)))",
-        "the normalization and the factor 1/2 of the Gaussian integral",
-    ),
-    ("p(w) = ∏ over i = 1..M of p_j(w_j)", "∏ over j = 1..d", "one factor per dimension"),
-    (
-        "Z(k, :) = z(x_i) ∘ z(x_j)",
-        "Z[(i, j), m] = cos(w_m · (x_i - x_j))",
-        "the cosine and the sine of a frequency share one weight",
-    ),
-    ("S_ii = 1/p_i", "1/√p_i", "so that the sketched sum of squares is unbiased"),
-    ("cost O(r d²)", "O(r M²)", "the regression has M unknowns"),
-    ("z' = diag(√β) z", "β ≥ 0 in the regression", "ridge weights can be negative; clipping them can raise the error"),
-    ("β near 1/M in one place, near 1 in another", "near 1/M", "k̂ = Σ β_m cos(w_m · δ)"),
-    (
-        "n of covtype is 581,012",
-        "four fifths of them are training rows",
-        "581,012 is the number of all rows; the other n in Table 1 are training rows",
-    ),
-)
+ERRORS = {  # what the paper has, and what bochner has instead
+    "k(x - x') = ∫ 2 [cos cos + sin sin] dP, φ = √2 [cos, sin]": "no factors 2 and √2; otherwise k̂(x, x) = 2",
+    "gamma_m = exp(-|w_m|² / (s_GP² + 1/s²))": "(s_GP² / (s_GP² + 1/s²))^(d/2) exp(-|w_m|² / (2 (s_GP² + 1/s²))), with "
+    "the normalization and the factor 1/2 of the Gaussian integral",
+    "p(w) = ∏ over i = 1..M of p_j(w_j)": "∏ over j = 1..d, one factor per dimension",
+    "Z(k, :) = z(x_i) ∘ z(x_j)": "Z[(i, j), m] = cos(w_m · (x_i - x_j)), because the cosine and the sine of a "
+    "frequency share one weight",
+    "S_ii = 1/p_i": "1/√p_i, so that the sketched sum of squares is unbiased",
+    "cost O(r d²)": "O(r M²), because the regression has M unknowns",
+    "z' = diag(√β) z": "β ≥ 0 in the regression; ridge weights can be negative, and clipping them can raise the error",
+    "β near 1/M in one place, near 1 in another": "near 1/M, because k̂ = Σ β_m cos(w_m · δ)",
+    "n of covtype is 581,012": "four fifths of them are training rows; 581,012 is the number of all rows, and the "
+    "other n in Table 1 are training rows",
+}
 NOTES = {
-    "Choices where the paper is silent": CHOICES,
-    "Slips of the paper": Table(("in the paper", "in bochner", "why"), SLIPS).html(),
+    "Choices that the paper leaves open": CHOICES,
+    "Errors in the paper": paragraph("What the paper has, and what bochner has instead:")
+    + bullets((wrong, "", correct) for wrong, correct in ERRORS.items()),
 }

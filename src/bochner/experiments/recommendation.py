@@ -20,7 +20,7 @@ def choice(found: Findings, name: str, size: int, label: str = MEDIAN.label) -> 
 
     A wider margin would give up what a slower method gains; no margin would follow the noise of a few seeds.
     """
-    errors = {m: float(found.values("kernel_error", name, m, size, label).mean()) for m in candidates(found.study)}
+    errors = _means(found, "kernel_error", name, size, label)
     most = max(AS_LOW * min(errors.values()), ROUNDING)
     # Of methods with the same error, only the first: the others do more work for the same features.
     good = {round(error, 12): method for method, error in reversed(errors.items()) if error <= most}
@@ -34,11 +34,10 @@ def recommendation(found: Findings, name: str) -> list[Statement]:
     error, the choice at the other length scales, and the test error of a linear model if there is a target.
     """
     size, n_train = found.study.sizes(name)[-1], min(len(found.splits[name].X_train), found.study.n_train)
-    methods = candidates(found.study)
-    errors = {m: float(found.values("kernel_error", name, m, size, MEDIAN.label).mean()) for m in methods}
+    errors = _means(found, "kernel_error", name, size)
     chosen = choice(found, name, size)
-    rival = min((m for m in methods if _is_fourier(m) != _is_fourier(chosen)), key=errors.__getitem__)
-    best = min(methods, key=errors.__getitem__)
+    rival = min((m for m in errors if _is_fourier(m) != _is_fourier(chosen)), key=errors.__getitem__)
+    best = min(errors, key=errors.__getitem__)
     times = {method: _duration(found.seconds(name, method, size, MEDIAN.label)) for method in (chosen, rival)}
     sentences = [
         f"Use {_call(found, name, chosen, size)}: {_share(errors[chosen])} error at {2 * size} columns, compared with "
@@ -49,6 +48,11 @@ def recommendation(found: Findings, name: str) -> list[Statement]:
         sentences.append(f"The lowest error is that of {best}: {_error_and_time(found, name, best, size)}.")
     sentences += _other_scales(found, name, chosen, size) + _test_errors(found, name, chosen, size)
     return [Statement(sentence) for sentence in sentences]
+
+
+def _means(found: Findings, field: str, name: str, size: int, label: str = MEDIAN.label) -> dict[str, float]:
+    """Return the mean over the seeds of a field, for each method to choose from."""
+    return {method: float(found.values(field, name, method, size, label).mean()) for method in candidates(found.study)}
 
 
 def _is_fourier(method: str) -> bool:
@@ -80,17 +84,14 @@ def _other_scales(found: Findings, name: str, chosen: str, size: int) -> list[st
 
 
 def _error_and_time(found: Findings, name: str, method: str, size: int, label: str = MEDIAN.label) -> str:
-    error = float(found.values("kernel_error", name, method, size, label).mean())
+    error = _means(found, "kernel_error", name, size, label)[method]
     return f"{_share(error)} in {_duration(found.seconds(name, method, size, label))}"
 
 
 def _test_errors(found: Findings, name: str, chosen: str, size: int) -> list[str]:
     if found.splits[name].task is None:
         return []
-    errors = {
-        method: float(found.values("test_error", name, method, size, MEDIAN.label).mean())
-        for method in candidates(found.study)
-    }
+    errors = _means(found, "test_error", name, size)
     best = min(errors, key=errors.__getitem__)
     start = f"A linear model on these features has a test error of {_share(errors[chosen])}"
     if errors[best] == errors[chosen]:

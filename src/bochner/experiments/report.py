@@ -86,7 +86,7 @@ class Report:
             return advice
         counts: Counter[str] = Counter(statement.outcome for statement in statements)
         listed = ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES if counts[outcome])
-        return [f"Claims of the paper, counted by data set and part: {listed}."]
+        return [f"Claims of the paper, counted per data set and part: {listed}."]
 
     def page(self, title: str, lead: str, notes: Mapping[str, str] | None = None) -> str:
         """Return the page: the summary, one section per study, the methods, the data, and notes."""
