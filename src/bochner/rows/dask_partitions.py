@@ -308,7 +308,11 @@ def _shared_graph(arrays: Sequence[Any], keys: Sequence[Any]) -> Any:
     import dask.array as da
     from dask.highlevelgraph import HighLevelGraph
 
-    return da.optimize(HighLevelGraph.merge(*(array.__dask_graph__() for array in arrays)), list(keys))
+    graph = HighLevelGraph.merge(*(array.__dask_graph__() for array in arrays))
+    optimized = dict(da.optimize(graph, list(keys)))
+    # The blocks of a persisted array are futures, which `optimize` drops. A task could then not tell their keys from
+    # plain tuples.
+    return optimized | {key: graph[key] for key in keys if key not in optimized}
 
 
 def _flat_keys(collection: Any) -> list[Any]:
