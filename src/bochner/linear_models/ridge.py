@@ -109,8 +109,9 @@ class RidgeModel(LinearModel):
         """
         self._reset()
         rows: RowSource = self._in_memory("fit_features", X, y, sample_weight)
+        finite = "allow-nan" if self._accepts_nan() else True
         options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "multi_output": True}
-        rows = rows.validate(self, **options)
+        rows = rows.validate(self, ensure_all_finite=finite, **options)
         self._dtype = rows.dtype.name
         with show_progress(self.verbose):
             self._candidates = self._fit_candidates(rows, self._encode_sample)
