@@ -1,16 +1,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
+"""`FourierRidge` and `FourierRidgeClassifier` against scikit-learn's estimators on the same features."""
+
 import pickle
 
 import numpy as np
 import pytest
 import skops.io
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge, RidgeClassifier
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, LeaveOneOut, PredefinedSplit, ShuffleSplit
+from sklearn.metrics import r2_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    LeaveOneOut,
+    PredefinedSplit,
+    ShuffleSplit,
+    StratifiedKFold,
+)
+from sklearn.preprocessing import LabelBinarizer
 
 from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier
-from bochner.feature_maps.fourier import SPAN_ROWS
+from bochner.feature_maps.moments import SPAN_ROWS
 
 ALPHAS = np.logspace(-8, 4, 25)
 
@@ -26,7 +39,7 @@ def regression(rng):
 
 
 @pytest.mark.parametrize("cv", [5, KFold(3, shuffle=True, random_state=1), PredefinedSplit(np.arange(300) % 4 - 1)])
-def test_ridge_equals_a_grid_search_over_scikit_learns(regression, cv):
+def test_model_equals_grid_search(regression, cv):
     X, y = regression
     model = FourierRidge(features(), cv=cv).fit(X, y)
     Z = features().fit_transform(X)
@@ -40,7 +53,7 @@ def test_ridge_equals_a_grid_search_over_scikit_learns(regression, cv):
 
 
 @pytest.mark.parametrize("name", ["cpu", "years_d90_1176"])
-def test_ridge_equals_the_grid_search_on_the_papers_data(paper_data, name):
+def test_model_equals_grid_search_on_the_data_of_the_paper(paper_data, name):
     with np.load(paper_data / f"{name}.npz") as data:
         X, y = (data["X_train"], data["y_train"]) if "X_train" in data else (data["X"], data["y"])
     X = (X - X.mean(axis=0)) / X.std(axis=0)
@@ -52,7 +65,7 @@ def test_ridge_equals_the_grid_search_on_the_papers_data(paper_data, name):
     assert difference < 1e-6 * np.linalg.norm(search.best_estimator_.coef_)
 
 
-def test_several_targets_share_the_sums(regression):
+def test_several_targets_equal_scikit_learn(regression):
     X, y = regression
     Y = np.column_stack([y, X[:, 2]])
     model = FourierRidge(features(), alphas=[1e-3]).fit(X, Y)
@@ -63,7 +76,7 @@ def test_several_targets_share_the_sums(regression):
     assert predictions.shape == deviations.shape == (5, 2)
 
 
-def test_weights_are_repetitions(regression, rng):
+def test_sample_weights_equal_repeated_rows(regression, rng):
     X, y = regression
     weights = rng.integers(0, 3, size=len(X))
     groups = np.arange(len(X)) % 3
@@ -77,52 +90,79 @@ def test_weights_are_repetitions(regression, rng):
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-9)
 
 
-def test_generalised_cross_validation_needs_no_folds(regression):
+def test_generalized_cross_validation_equals_dense_formula(regression):
     X, y = regression
     model = FourierRidge(features(), cv=None).fit(X, y)
+    Z = features().fit_transform(X)
+    centered, errors = Z - Z.mean(axis=0), []
+    for alpha in ALPHAS:
+        penalized = centered.T @ centered + alpha * 300 * np.eye(48)
+        freedom = 1.0 + np.trace(np.linalg.solve(penalized, centered.T @ centered))
+        residuals = y - Ridge(alpha=alpha * 300).fit(Z, y).predict(Z)
+        errors.append(np.mean(residuals**2) / (1.0 - freedom / 300) ** 2)
     assert model.cv_errors_.shape == (25, 1)
-    assert model.alpha_ == pytest.approx(ALPHAS[model.cv_errors_[:, 0].argmin()])
-    assert model.score(X, y) > 0.9
+    np.testing.assert_allclose(model.cv_errors_[:, 0], errors, rtol=1e-6)
+    assert model.alpha_ == pytest.approx(ALPHAS[np.argmin(errors)])
+    assert model.best_score_ == pytest.approx(1.0 - min(errors) / y.var(), rel=1e-8)
 
 
-@pytest.mark.parametrize("n_calls", [7, 1000])
+def test_standard_deviations_equal_dense_formula(regression):
+    X, y = regression
+    model = FourierRidge(features(), alphas=[1e-3]).fit(X[:200], y[:200])
+    predictions, deviations = model.predict(X[200:], return_std=True)
+    Z, new = model.features_.transform(X[:200]), model.features_.transform(X[200:])
+    mean = Z.mean(axis=0)
+    gram = (Z - mean).T @ (Z - mean)
+    precision = np.linalg.inv(gram + 0.2 * np.eye(48))
+    ridge = Ridge(alpha=0.2).fit(Z, y[:200])
+    noise = np.sum((y[:200] - ridge.predict(Z)) ** 2) / (200 - 1 - np.trace(precision @ gram))
+    leverage = np.einsum("ij,jk,ik->i", new - mean, precision, new - mean)
+    np.testing.assert_allclose(deviations, np.sqrt(noise * (1 + 1 / 200 + leverage)), rtol=1e-8)
+    np.testing.assert_allclose(predictions, ridge.predict(new), rtol=1e-10)
+
+
+@pytest.mark.parametrize("n_calls", [7, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("cv", [5, None])
-def test_partial_fit_does_not_depend_on_the_cuts(rng, n_calls, cv):
+def test_partial_fit_does_not_depend_on_the_division_into_calls(rng, n_calls, cv):
     n_rows = 2 * SPAN_ROWS + 1234
     X = rng.normal(size=(n_rows, 3))
     y = np.sin(2 * X[:, 0]) + rng.normal(size=n_rows)
     weights = rng.uniform(size=n_rows)
     whole = FourierRidge(features(16), cv=cv).partial_fit(X, y, weights)
-    pieces = FourierRidge(features(16), cv=cv)
+    divided = FourierRidge(features(16), cv=cv)
     for rows in np.array_split(np.arange(n_rows), n_calls):
-        pieces.partial_fit(X[rows], y[rows], weights[rows])
-    assert pieces.alpha_ == whole.alpha_
-    np.testing.assert_array_equal(pieces.coef_, whole.coef_)
-    np.testing.assert_array_equal(pieces.predict(X), whole.predict(X))
+        divided.partial_fit(X[rows], y[rows], weights[rows])
+    assert divided.alpha_ == whole.alpha_
+    np.testing.assert_array_equal(divided.coef_, whole.coef_)
+    np.testing.assert_array_equal(divided.predict(X[:100]), whole.predict(X[:100]))
 
 
-def test_partial_fit_is_fit_with_folds_in_turn(regression):
+def test_partial_fit_equals_fit_with_round_robin_folds(regression):
     X, y = regression
     whole = FourierRidge(features(), cv=PredefinedSplit(np.arange(300) % 5)).fit(X, y)
-    pieces = FourierRidge(features()).fit_features(X)
+    divided = FourierRidge(features()).fit_features(X)
     for rows in np.array_split(np.arange(300), 9):
-        pieces.partial_fit(X[rows], y[rows])
-    assert pieces.alpha_ == whole.alpha_
-    np.testing.assert_allclose(pieces.coef_, whole.coef_, rtol=1e-9)
-    np.testing.assert_allclose(pieces.cv_errors_, whole.cv_errors_, rtol=1e-9)
+        divided.partial_fit(X[rows], y[rows])
+    assert divided.alpha_ == whole.alpha_
+    np.testing.assert_allclose(divided.coef_, whole.coef_, rtol=1e-9)
+    np.testing.assert_allclose(divided.cv_errors_, whole.cv_errors_, rtol=1e-9)
 
 
-def test_a_model_can_be_used_between_calls_and_continued_after_fit(regression):
+def test_model_can_be_used_between_calls_of_partial_fit(regression):
     X, y = regression
     model = FourierRidge(features()).partial_fit(X[:100], y[:100])
     early = model.predict(X)
     late = model.partial_fit(X[100:], y[100:]).predict(X)
     assert np.abs(early - late).max() > 1e-3
     np.testing.assert_array_equal(late, FourierRidge(features()).partial_fit(X, y).predict(X))
-    continued = FourierRidge(features(), alphas=[1e-3]).fit(X[:200], y[:200]).partial_fit(X[200:], y[200:])
+
+
+def test_partial_fit_continues_a_fit(regression):
+    X, y = regression
+    model = FourierRidge(features(), alphas=[1e-3]).fit(X[:200], y[:200]).partial_fit(X[200:], y[200:])
     first = features().fit(X[:200])
     expected = Ridge(alpha=0.3).fit(first.transform(X), y)
-    np.testing.assert_allclose(continued.predict(X), expected.predict(first.transform(X)), rtol=1e-8)
+    np.testing.assert_allclose(model.predict(X), expected.predict(first.transform(X)), rtol=1e-8)
 
 
 def test_sparse_and_memory_mapped_rows_give_the_dense_model(regression, tmp_path):
@@ -133,12 +173,12 @@ def test_sparse_and_memory_mapped_rows_give_the_dense_model(regression, tmp_path
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     np.testing.assert_array_equal(FourierRidge(features()).fit(mapped, y).predict(mapped), dense.predict(X))
-    pieces = FourierRidge(features()).partial_fit(sparse.csr_array(X[:150]), y[:150])
-    pieces.partial_fit(sparse.csr_array(X[150:]), y[150:])
-    np.testing.assert_allclose(pieces.predict(X), FourierRidge(features()).partial_fit(X, y).predict(X), rtol=1e-8)
+    divided = FourierRidge(features()).partial_fit(sparse.csr_array(X[:150]), y[:150])
+    divided.partial_fit(sparse.csr_array(X[150:]), y[150:])
+    np.testing.assert_allclose(divided.predict(X), FourierRidge(features()).partial_fit(X, y).predict(X), rtol=1e-8)
 
 
-def test_float32_stays_float32_and_close(regression):
+def test_float32_stays_float32_and_close_to_float64(regression):
     X, y = regression
     model = FourierRidge(features(), alphas=[1e-3]).fit(X.astype(np.float32), y)
     predictions, deviations = model.predict(X.astype(np.float32), return_std=True)
@@ -147,7 +187,7 @@ def test_float32_stays_float32_and_close(regression):
     np.testing.assert_allclose(predictions, expected.predict(X), rtol=1e-5)
 
 
-def test_the_best_length_scale_is_chosen(rng):
+def test_best_length_scale_is_chosen(rng):
     X = rng.normal(size=(400, 2))
     y = np.sin(6 * X[:, 0]) + 0.05 * rng.normal(size=400)
     model = FourierRidge(features(64), length_scales=[0.2, 1.0, 5.0]).fit(X, y)
@@ -160,7 +200,7 @@ def test_the_best_length_scale_is_chosen(rng):
 
 @pytest.mark.parametrize("noise", [0.1, 1.0])
 @pytest.mark.parametrize("n_rows", [200, 2000])
-def test_intervals_cover(rng, noise, n_rows):
+def test_intervals_cover_new_targets(rng, noise, n_rows):
     def truth(X):
         return np.sin(2 * X[:, 0]) + X[:, 1] ** 2 / 2
 
@@ -171,7 +211,7 @@ def test_intervals_cover(rng, noise, n_rows):
     assert 0.92 < np.mean(np.abs(actual - predictions) < 1.96 * deviations) < 0.98
 
 
-def test_intervals_cover_on_cpu(paper_data):
+def test_intervals_cover_targets_of_the_cpu_data(paper_data):
     with np.load(paper_data / "cpu.npz") as data:
         mean, scale = data["X_train"].mean(axis=0), data["X_train"].std(axis=0)
         model = FourierRidge(features(256)).fit((data["X_train"] - mean) / scale, data["y_train"].ravel())
@@ -181,35 +221,54 @@ def test_intervals_cover_on_cpu(paper_data):
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
-def test_classifier_equals_scikit_learns(rng, n_classes):
+def test_classifier_equals_scikit_learn(rng, n_classes):
     X = rng.normal(size=(300, 3))
     y = np.array(list("abcd"))[np.digitize(X[:, 0] * X[:, 1], [0.0, 0.5, 1.0]) % n_classes]
     model = FourierRidgeClassifier(features(), alphas=[1e-4]).fit(X, y)
     expected = RidgeClassifier(alpha=1e-4 * 300).fit(features().fit_transform(X), y)
     np.testing.assert_array_equal(model.classes_, expected.classes_)
     np.testing.assert_allclose(model.coef_, np.atleast_2d(expected.coef_), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(model.intercept_, expected.intercept_, rtol=1e-8, atol=1e-10)
     scores = expected.decision_function(features().fit_transform(X))
     np.testing.assert_allclose(model.decision_function(X), scores, rtol=1e-7)
     np.testing.assert_array_equal(model.predict(X), expected.predict(features().fit_transform(X)))
-    pieces = FourierRidgeClassifier(features(), alphas=[1e-4]).fit_features(X)
-    pieces.partial_fit(X[:100], y[:100], classes=np.unique(y)).partial_fit(X[100:], y[100:])
-    np.testing.assert_allclose(pieces.coef_, model.coef_, rtol=1e-8, atol=1e-10)
+    divided = FourierRidgeClassifier(features(), alphas=[1e-4]).fit_features(X)
+    divided.partial_fit(X[:100], y[:100], classes=np.unique(y)).partial_fit(X[100:], y[100:])
+    np.testing.assert_allclose(divided.coef_, model.coef_, rtol=1e-8, atol=1e-10)
 
 
-def test_settled_models_are_small_and_predict_the_same(regression):
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_classifier_has_the_penalty_with_the_best_mean_r2(rng, n_classes):
+    X = rng.normal(size=(300, 3))
+    y = np.digitize(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=300), [0.0, 0.5][: n_classes - 1])
+    model = FourierRidgeClassifier(features()).fit(X, y)
+    targets = LabelBinarizer(pos_label=1, neg_label=-1).fit_transform(y)
+    folds = list(StratifiedKFold(5).split(X, y))
+    search = GridSearchCV(Ridge(), {"alpha": ALPHAS * 300}, cv=folds).fit(features().fit_transform(X), targets)
+    assert model.alpha_ == pytest.approx(search.best_params_["alpha"] / 300)
+    assert model.best_score_ == pytest.approx(search.best_score_, rel=1e-9)
+
+
+def test_finalized_models_are_small_and_predict_the_same(regression):
     X, y = regression
     model = FourierRidge(features()).fit(X, y)
     expected, size = model.predict(X, return_std=True), len(pickle.dumps(model))
-    settled = pickle.loads(pickle.dumps(model.settle()))
+    finalized = pickle.loads(pickle.dumps(model.finalize()))
     assert len(pickle.dumps(model)) < size / 3
-    np.testing.assert_array_equal(settled.predict(X, return_std=True), expected)
-    trusted = skops.io.get_untrusted_types(data=skops.io.dumps(settled))
-    assert all(name.startswith("bochner.") for name in trusted)
-    loaded = skops.io.loads(skops.io.dumps(settled), trusted=trusted)
+    np.testing.assert_array_equal(finalized.predict(X, return_std=True), expected)
+    types = skops.io.get_untrusted_types(data=skops.io.dumps(finalized))
+    assert all(name.startswith("bochner.") for name in types)
+    loaded = skops.io.loads(skops.io.dumps(finalized), trusted=types)
     np.testing.assert_array_equal(loaded.predict(X), expected[0])
 
 
-def test_folds_of_one_row_are_judged_together(regression):
+def test_partial_fit_of_a_finalized_model_starts_from_the_beginning(regression):
+    X, y = regression
+    model = FourierRidge(features()).fit(X, -y).finalize().partial_fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), FourierRidge(features()).partial_fit(X, y).predict(X))
+
+
+def test_folds_of_one_row_are_scored_together(regression):
     X, y = regression
     alphas = [1e-8, 1e-3, 1e4]
     model = FourierRidge(features(), cv=LeaveOneOut(), alphas=alphas).fit(X[:40], y[:40])
@@ -217,7 +276,7 @@ def test_folds_of_one_row_are_judged_together(regression):
     assert model.alpha_ == backwards.alpha_ == alphas[model.cv_errors_.mean(axis=1).argmin()]
 
 
-def test_an_outlier_in_the_first_row_costs_no_digits(regression):
+def test_outlier_in_the_first_row_costs_no_digits(regression):
     X, y = regression
     y = y.copy()
     y[0] = 1e9
@@ -227,7 +286,7 @@ def test_an_outlier_in_the_first_row_costs_no_digits(regression):
     assert model.best_score_ == pytest.approx(search.best_score_, rel=1e-3)
 
 
-def test_a_new_fit_forgets_the_old_one(rng):
+def test_new_features_reset_the_model(rng):
     X = rng.normal(size=(60, 2))
     model = FourierRidgeClassifier(features()).fit(X, np.arange(60) % 3)
     model.fit_features(X).partial_fit(X, np.array(["a", "b"])[np.arange(60) % 2], classes=["a", "b"])
@@ -236,70 +295,110 @@ def test_a_new_fit_forgets_the_old_one(rng):
         model.partial_fit(X, ["a"] * 60, classes=["a", "c"])
 
 
-def test_without_a_seed_a_look_in_between_changes_nothing(regression):
+def test_prediction_between_calls_does_not_change_the_drawn_seed(regression):
     X, y = regression
-    pieces = FourierRidge(FourierFeatures(n_frequencies=8), random_state=np.random.RandomState(0))
-    pieces.partial_fit(X[:100], y[:100]).predict(X)
+    divided = FourierRidge(FourierFeatures(n_frequencies=8), random_state=np.random.RandomState(0))
+    divided.partial_fit(X[:100], y[:100]).predict(X)
     whole = FourierRidge(FourierFeatures(n_frequencies=8), random_state=np.random.RandomState(0)).partial_fit(X, y)
-    np.testing.assert_array_equal(pieces.partial_fit(X[100:], y[100:]).predict(X), whole.predict(X))
+    np.testing.assert_array_equal(divided.partial_fit(X[100:], y[100:]).predict(X), whole.predict(X))
 
 
-def test_deviations_of_light_rows_are_finite(regression):
+def test_standard_deviations_are_finite_for_small_weights(regression):
     X, y = regression
     _, deviations = FourierRidge(features()).fit(X, y, np.full(300, 1e-3)).predict(X, return_std=True)
     assert np.isfinite(deviations).all()
 
 
-def test_dense_and_sparse_pieces_can_be_mixed(regression):
+def test_dense_and_sparse_batches_can_be_mixed(regression):
     X, y = regression
     model = FourierRidge(features()).partial_fit(X[:150], y[:150]).partial_fit(sparse.csr_array(X[150:]), y[150:])
     np.testing.assert_allclose(model.predict(X), FourierRidge(features()).partial_fit(X, y).predict(X), rtol=1e-9)
 
 
-class TestBadInput:
+@pytest.mark.parametrize("weighting", ["stein", pytest.param("matrix", marks=pytest.mark.slow)])
+def test_automatic_size_is_the_same_for_all_length_scales(rng, weighting):
+    X = rng.normal(size=(300, 3))
+    features = FourierFeatures(n_frequencies="auto", tolerance=0.2, weighting=weighting)
+    model = FourierRidge(features, length_scales=[0.5, 1.0, 2.0], random_state=0).fit(X, np.sin(X[:, 0]))
+    assert model.score(X, np.sin(X[:, 0])) > 0.9
+    plain = clone(features).set_params(random_state=0).fit(X)
+    assert model.features_.length_scale_ >= plain.length_scale_
+    shortest = clone(plain).set_params(length_scale=0.5 * plain.length_scale_).fit(X)
+    assert len(shortest.weights_) > len(plain.weights_)
+    assert model.features_.weights_.shape == shortest.weights_.shape
+    assert model.coef_.shape == (shortest.transform(X[:1]).shape[1],)
+
+
+def test_constant_target_is_predicted_with_a_warning(rng):
+    with pytest.warns(UserWarning, match="A target is constant: the model predicts that constant"):
+        model = FourierRidge(features()).fit(rng.normal(size=(20, 2)), np.full(20, 3.0))
+    np.testing.assert_allclose(model.predict(rng.normal(size=(5, 2))), 3.0)
+
+
+def test_score_equals_scikit_learn(regression, rng):
+    X, y = regression
+    weights = rng.uniform(size=300)
+    model = FourierRidge(features()).fit(X[:200], y[:200])
+    expected = r2_score(y, model.predict(X), sample_weight=weights)
+    assert model.score(X, y, weights) == pytest.approx(expected, rel=1e-10)
+    both = FourierRidge(features()).fit(X[:200], np.column_stack([y, X[:, 2]])[:200])
+    expected = r2_score(np.column_stack([y, X[:, 2]]), both.predict(X))
+    assert both.score(X, np.column_stack([y, X[:, 2]])) == pytest.approx(expected, rel=1e-10)
+
+
+class TestErrors:
     @pytest.mark.parametrize("cv", [[], PredefinedSplit(np.full(300, -1))])
-    def test_no_folds(self, regression, cv):
-        with pytest.raises(ValueError, match="`cv` gives no folds"):
+    def test_splitter_without_splits(self, regression, cv):
+        with pytest.raises(ValueError, match="`cv` has no splits; give a number of folds, or None"):
             FourierRidge(features(), cv=cv).fit(*regression)
 
     @pytest.mark.parametrize("rows", [slice(0, 60), slice(240, 300)])
-    def test_a_fold_without_weight(self, regression, rows):
+    def test_fold_without_weight(self, regression, rows):
         weights = np.ones(300)
         weights[rows] = 0.0
-        with pytest.raises(ValueError, match="no rows to train or to test on"):
+        with pytest.raises(ValueError, match="A fold of `cv`=5 has no rows of positive weight to train or to test on"):
             FourierRidge(features()).fit(*regression, weights)
 
     @pytest.mark.parametrize("factor", [1e200, 1e-200])
-    def test_targets_whose_squares_are_no_numbers(self, regression, factor):
+    def test_targets_whose_squares_overflow_or_underflow(self, regression, factor):
         X, y = regression
-        with pytest.raises(ValueError, match=r"y holds values of up to .*; rescale it"):
+        with pytest.raises(ValueError, match=r"y holds values of up to .* overflow or underflow; rescale it"):
             FourierRidge(features()).fit(X, factor * y)
 
-    def test_generalised_cross_validation_wants_rows(self, regression):
+    def test_generalized_cross_validation_without_degrees_of_freedom(self, regression):
         X, y = regression
-        with pytest.raises(ValueError, match="`cv`=None needs more rows than parameters"):
+        with pytest.raises(ValueError, match="`cv`=None needs more rows than degrees of freedom"):
             FourierRidge(features(), cv=None, alphas=[1e-8]).fit(X, y, np.full(300, 1e-3))
 
-    def test_pieces_are_not_files(self):
-        with pytest.raises(ValueError, match="`fit` reads a file"):
-            FourierRidge().partial_fit("table.csv", "y")
+    def test_methods_that_need_arrays_refuse_paths(self, regression):
+        for method in ("partial_fit", "fit_features"):
+            with pytest.raises(ValueError, match=rf"`{method}` does not accept file paths; use `fit\(path, target\)`"):
+                getattr(FourierRidge(), method)("table.csv", "y")
+        model = FourierRidge(features()).fit(*regression)
+        with pytest.raises(ValueError, match=r"`return_std` needs arrays; read table\.csv in parts"):
+            model.predict("table.csv", return_std=True)
 
-    def test_a_constant_target_is_predicted_and_said(self, rng):
-        with pytest.warns(UserWarning, match="constant"):
-            model = FourierRidge(features()).fit(rng.normal(size=(20, 2)), np.full(20, 3.0))
-        np.testing.assert_allclose(model.predict(rng.normal(size=(5, 2))), 3.0)
+    def test_text_is_not_a_regression(self, regression):
+        X, _ = regression
+        with pytest.raises(ValueError, match="y must hold numbers for a regression"):
+            FourierRidge(features()).fit(X, np.array(["a", "b"])[np.arange(300) % 2])
 
-    def test_one_class_is_refused(self, rng):
-        with pytest.raises(ValueError, match="one class only, 'a'"):
-            FourierRidgeClassifier(features()).fit(rng.normal(size=(20, 2)), np.full(20, "a"))
+    def test_number_of_targets_stays_the_same(self, regression):
+        X, y = regression
+        both = np.column_stack([y, y])
+        model = FourierRidge(features()).partial_fit(X, both)
+        with pytest.raises(ValueError, match="y has 1 targets, and earlier calls had 2"):
+            model.partial_fit(X, y)
+        with pytest.raises(ValueError, match="y has 1 targets, and the model has 2"):
+            model.score(X, y)
 
-    @pytest.mark.parametrize("head", [FourierRidge(), FourierRidgeClassifier()])
-    def test_nan_in_y(self, rng, head):
+    @pytest.mark.parametrize("model", [FourierRidge(), FourierRidgeClassifier()])
+    def test_nan_in_y(self, rng, model):
         y = np.where(np.arange(20) == 3, np.nan, 1.0)
-        with pytest.raises(ValueError, match="NaN"):
-            head.fit(rng.normal(size=(20, 2)), y)
+        with pytest.raises(ValueError, match="y contains NaN"):
+            model.fit(rng.normal(size=(20, 2)), y)
 
-    def test_more_columns_than_at_fit(self, regression):
+    def test_more_columns_than_in_fit(self, regression):
         X, y = regression
         model = FourierRidge(features()).fit(X, y)
         with pytest.raises(ValueError, match="5 features, but FourierRidge is expecting 4"):
@@ -317,38 +416,36 @@ class TestBadInput:
             ({"cv": 301}, "n_splits=301"),
         ],
     )
-    def test_parameters(self, regression, parameters, message):
+    def test_invalid_parameters(self, regression, parameters, message):
         with pytest.raises(ValueError, match=message):
             FourierRidge(features(), **parameters).fit(*regression)
 
-    def test_partial_fit_wants_a_number_of_folds(self, regression):
+    def test_partial_fit_needs_a_number_of_folds(self, regression):
         with pytest.raises(ValueError, match="`cv` must be a number of folds"):
             FourierRidge(features(), cv=KFold(3)).partial_fit(*regression)
 
-    def test_partial_fit_wants_the_classes_and_no_others(self, rng):
+    def test_partial_fit_needs_all_classes(self, rng):
         X = rng.normal(size=(6, 2))
         with pytest.raises(ValueError, match="`classes` must be given"):
             FourierRidgeClassifier(features()).partial_fit(X, [0, 1] * 3)
         with pytest.raises(ValueError, match=r"label 2, which is not among \[0, 1\]"):
             FourierRidgeClassifier(features()).partial_fit(X, [0, 2] * 3, classes=[0, 1])
 
+    def test_refused_labels_add_no_rows(self, rng):
+        X, y = rng.normal(size=(60, 2)), np.arange(60) % 2
+        model = FourierRidgeClassifier(features()).partial_fit(X, y, classes=[0, 1])
+        with pytest.raises(ValueError, match="label 2"):
+            model.partial_fit(X, np.where(np.arange(60) == 40, 2, y))
+        expected = FourierRidgeClassifier(features()).partial_fit(X, y, classes=[0, 1])
+        np.testing.assert_array_equal(model.decision_function(X), expected.decision_function(X))
+
     def test_too_few_rows_for_the_folds(self, rng):
         model = FourierRidge(features()).partial_fit(rng.normal(size=(3, 2)), [0.0, 1.0, 2.0])
-        with pytest.raises(ValueError, match="no rows to train or to test on"):
+        with pytest.raises(ValueError, match="no rows of positive weight to train or to test on"):
             model.predict(np.zeros((1, 2)))
 
-    def test_nothing_is_known_before_fit(self):
+    def test_unfitted_models_have_no_results(self):
         for name in ("alpha_", "coef_", "features_", "cv_errors_"):
             assert not hasattr(FourierRidge(), name)
         with pytest.raises(NotFittedError):
             FourierRidge().predict(np.zeros((1, 2)))
-
-
-@pytest.mark.parametrize("weighting", ["stein", "matrix"])
-def test_features_that_find_their_size_have_one_for_all_length_scales(weighting):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 3))
-    features = FourierFeatures(n_frequencies="auto", tolerance=0.2, weighting=weighting)
-    model = FourierRidge(features, length_scales=[0.5, 1.0, 2.0], random_state=0).fit(X, np.sin(X[:, 0]))
-    assert model.score(X, np.sin(X[:, 0])) > 0.9
-    assert model.coef_.shape == (model.features_.transform(X[:1]).shape[1],)

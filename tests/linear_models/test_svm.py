@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
+"""`FourierSVC` against liblinear on the same features."""
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -34,7 +36,7 @@ def classes(rng):
 
 @pytest.mark.parametrize("C", [1e-6, 0.1, 10.0, 1e4])
 @pytest.mark.parametrize("n_classes", [2, 4])
-def test_the_optimum_is_liblinears(classes, C, n_classes):
+def test_optimum_equals_liblinear(classes, C, n_classes):
     X, y = classes
     y = y if n_classes == 4 else (y == "a").astype(int)
     weights = 0.5 + np.arange(len(y)) % 3
@@ -52,7 +54,7 @@ def test_the_optimum_is_liblinears(classes, C, n_classes):
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
-def test_c_is_that_of_a_grid_search_over_liblinear(classes, n_classes):
+def test_model_equals_grid_search_over_liblinear(classes, n_classes):
     X, y = classes
     y = y if n_classes == 4 else y == "a"
     model = FourierSVC(features(), Cs=CS).fit(X, y)
@@ -65,7 +67,7 @@ def test_c_is_that_of_a_grid_search_over_liblinear(classes, n_classes):
     np.testing.assert_array_equal(model.predict(X), search.predict(Z))
 
 
-def test_class_weights_are_liblinears_for_two_classes(classes):
+def test_class_weights_equal_liblinear_for_two_classes(classes):
     X, y = classes
     y = (y == "a").astype(int)
     for class_weight in ("balanced", {0: 3.0, 1: 0.5}):
@@ -74,27 +76,51 @@ def test_class_weights_are_liblinears_for_two_classes(classes):
         np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-3, atol=1e-4)
 
 
-def test_the_size_of_pieces_does_not_matter(classes, monkeypatch):
-    """Features made anew for every pass, and one fold at a time, as when memory is short."""
+def test_balanced_classes_equal_the_weights_that_scikit_learn_computes(classes):
     X, y = classes
-    expected = FourierSVC(features(), Cs=CS).fit(X, y)
+    weights = 0.5 + np.arange(len(y)) % 3
+    totals = {label: weights[y == label].sum() for label in "abcd"}
+    # scikit-learn's n_samples / (n_classes * count), with sums of sample weights in the place of counts.
+    given = {label: weights.sum() / (4 * total) for label, total in totals.items()}
+    balanced, explicit = (
+        FourierSVC(features(), Cs=[1.0], cv=None, class_weight=class_weight).fit(X, y, weights)
+        for class_weight in ("balanced", given)
+    )
+    np.testing.assert_allclose(balanced.coef_, explicit.coef_, rtol=1e-9)
+    Z, factors = balanced.features_.transform(X), weights * np.array([given[label] for label in y])
+    expected = liblinear(1.0).fit(Z, y, factors)
+    np.testing.assert_allclose(balanced.decision_function(X), expected.decision_function(Z), rtol=1e-3, atol=1e-4)
+
+
+def test_features_that_are_not_held_give_the_same_model(classes, monkeypatch):
+    """Features computed again for every pass, in small batches, and one fold at a time, as with little memory."""
+    X, y = classes
+    expected = FourierSVC(features(), Cs=CS[:4]).fit(X, y)
     monkeypatch.setattr(bochner.linear_models.svm, "HELD_BYTES", 0)
     monkeypatch.setattr(bochner.linear_models.svm, "BATCH_ROWS", 70)
-    monkeypatch.setattr(bochner.linear_models.squared_hinge, "HESSIAN_BYTES", 0)
-    monkeypatch.setattr(bochner.linear_models.squared_hinge, "GATHERED_ROWS", 33)
-    model = FourierSVC(features(), Cs=CS).fit(X, y)
+    monkeypatch.setattr(bochner.linear_models.svm, "HESSIAN_BYTES", 0)
+    monkeypatch.setattr(bochner.linear_models.squared_hinge, "SPAN_ROWS", 33)
+    model = FourierSVC(features(), Cs=CS[:4]).fit(X, y)
     np.testing.assert_array_equal(model.cv_errors_, expected.cv_errors_)
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6, atol=1e-9)
 
 
-def test_order_of_cs_and_sparse_rows(classes):
+def test_order_of_Cs_and_sparse_rows_do_not_matter(classes):
     X, y = classes
     X = np.where(X > 0, X, 0.0)
     up, down = FourierSVC(features(), Cs=CS).fit(X, y), FourierSVC(features(), Cs=CS[::-1]).fit(sparse.csr_array(X), y)
     np.testing.assert_array_equal(up.cv_errors_, down.cv_errors_[::-1])
 
 
-def test_float32_stays_float32(classes):
+def test_rows_of_weight_zero_do_not_count(classes):
+    X, y = classes
+    weights = (np.arange(len(y)) % 3 > 0).astype(float)
+    model = FourierSVC(features(), Cs=[1.0], cv=None).fit(X, y, weights)
+    expected = FourierSVC(features(), Cs=[1.0], cv=None).fit(X[weights > 0], y[weights > 0])
+    np.testing.assert_allclose(model.decision_function(X), expected.decision_function(X), rtol=1e-9, atol=1e-12)
+
+
+def test_float32_stays_float32_and_close_to_float64(classes):
     X, y = classes
     model = FourierSVC(features(), Cs=[1.0]).fit(X.astype(np.float32), y)
     assert model.decision_function(X.astype(np.float32)).dtype == np.float32
@@ -102,7 +128,7 @@ def test_float32_stays_float32(classes):
     np.testing.assert_allclose(model.decision_function(X.astype(np.float32)), expected, atol=1e-4)
 
 
-def test_the_best_length_scale_is_chosen(rng):
+def test_best_length_scale_is_chosen(rng):
     X = rng.normal(size=(400, 2))
     y = np.sin(6 * X[:, 0]) > 0
     model = FourierSVC(features(64), Cs=CS, length_scales=[5.0, 0.2]).fit(X, y)
@@ -111,7 +137,7 @@ def test_the_best_length_scale_is_chosen(rng):
     assert model.best_score_ == model.length_scale_scores_.max()
 
 
-def test_probabilities_are_scikit_learns(classes):
+def test_probabilities_equal_scikit_learn(classes):
     X, y = classes
     assert not hasattr(FourierSVC(), "predict_proba")
     model = FourierSVC(features(), Cs=[1.0], probability=True, cv=StratifiedKFold(3)).fit(X, y)
@@ -122,7 +148,7 @@ def test_probabilities_are_scikit_learns(classes):
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
 
 
-def test_separable_rows_and_enormous_c(rng):
+def test_separable_rows_and_enormous_C(rng):
     X = np.repeat(rng.normal(size=(20, 2)), 3, axis=0)
     y = np.repeat(np.arange(20) % 2, 3)
     model = FourierSVC(features(64), Cs=[1e-12, 1.0, 1e12]).fit(X, y)
@@ -132,7 +158,7 @@ def test_separable_rows_and_enormous_c(rng):
     assert strict.score(X, y) == 1.0
 
 
-def test_scores_do_not_count_class_weights(classes):
+def test_held_out_errors_do_not_count_class_weights(classes):
     X, y = classes
     y = (y == "a").astype(int)
     model = FourierSVC(features(), Cs=CS, class_weight={0: 1.0, 1: 20.0}).fit(X, y)
@@ -141,7 +167,7 @@ def test_scores_do_not_count_class_weights(classes):
     np.testing.assert_allclose(1 - model.cv_errors_.mean(axis=1), search.cv_results_["mean_test_score"], rtol=1e-12)
 
 
-def test_a_new_fit_forgets_the_old_one(classes):
+def test_new_fit_resets_the_model(classes):
     X, y = classes
     model = FourierSVC(features(), Cs=[1.0], probability=True).fit(X, y)
     model.set_params(probability=False, cv=None).fit(X, y == "a")
@@ -150,42 +176,42 @@ def test_a_new_fit_forgets_the_old_one(classes):
         model.set_params(probability=True).predict_proba(X)
 
 
-def test_heavy_rows_and_enormous_c_end_in_numbers(classes):
+def test_large_weights_and_enormous_C_give_finite_coefficients(classes):
     X, y = classes
     model = FourierSVC(features(), Cs=[1.0, 1e15]).fit(X, y == "a", np.full(len(y), 1e6))
     assert np.isfinite(model.coef_).all()
 
 
-class TestBadInput:
+class TestErrors:
     def test_negative_class_weights(self, classes):
         X, y = classes
         with pytest.raises(ValueError, match="`class_weight` must not be negative"):
             FourierSVC(features(), class_weight={0: -1.0, 1: 1.0}).fit(X, (y == "a").astype(int))
 
-    def test_a_fold_without_weight(self, classes):
+    def test_fold_without_weight(self, classes):
         X, y = classes
         weights = np.where(np.arange(len(y)) < 80, 0.0, 1.0)
-        with pytest.raises(ValueError, match="no rows to train or to test on"):
+        with pytest.raises(ValueError, match="has no rows of positive weight to train or to test on"):
             FourierSVC(features(), cv=KFold(5)).fit(X, y, weights)
 
-    def test_probabilities_want_every_row_tested(self, classes):
+    def test_probabilities_need_every_row_tested(self, classes):
         X, y = classes
         with pytest.raises(ValueError, match="`probability`=True needs a `cv` that tests every row once"):
             FourierSVC(features(), Cs=[1.0], cv=PredefinedSplit(np.arange(len(y)) % 3 - 1), probability=True).fit(X, y)
 
-    def test_one_class(self, rng):
-        with pytest.raises(ValueError, match="one class only, 1"):
-            FourierSVC(features()).fit(rng.normal(size=(20, 2)), np.ones(20, dtype=int))
+    @pytest.mark.parametrize("parameters", [{"probability": True}, {"class_weight": "balanced"}])
+    def test_file_needs_a_plain_model(self, tmp_path, parameters):
+        path = tmp_path / "a.csv"
+        path.write_text("x,y\n" + "".join(f"{i}.5,{i % 2}\n" for i in range(40)))
+        with pytest.raises(ValueError, match="A file needs `probability`=False and `class_weight`=None"):
+            FourierSVC(features(), **parameters).fit(path, "y")
 
-    def test_no_folds_to_choose_by(self, classes):
-        with pytest.raises(ValueError, match="`cv`=None leaves nothing to choose by"):
-            FourierSVC(features(), cv=None).fit(*classes)
+    def test_candidates_need_folds(self, classes):
+        for candidates in ({"Cs": [1.0, 2.0]}, {"Cs": [1.0], "length_scales": [1.0, 2.0]}):
+            with pytest.raises(ValueError, match="`cv`=None cannot choose among candidates; give folds, or a single C"):
+                FourierSVC(features(), cv=None, **candidates).fit(*classes)
 
     @pytest.mark.parametrize("Cs", [[], [0.0], [1.0, np.nan], "much"])
-    def test_cs(self, classes, Cs):
+    def test_invalid_Cs(self, classes, Cs):
         with pytest.raises(ValueError, match="Cs"):
             FourierSVC(features(), Cs=Cs).fit(*classes)
-
-    def test_numbers_are_not_classes(self, rng):
-        with pytest.raises(ValueError, match="continuous"):
-            FourierSVC(features()).fit(rng.normal(size=(20, 2)), rng.normal(size=20))

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the linear models share, above all features of other libraries; rows in files are in tests/table_models."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import SelectKBest, f_classif, f_regression
+from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import Nystroem, PolynomialCountSketch
+from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.metrics import accuracy_score
+from sklearn.model_selection import GridSearchCV, PredefinedSplit, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, LabelBinarizer, StandardScaler
+from sklearn.svm import LinearSVC
+
+from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC
+
+SMALL = FourierFeatures(n_frequencies=8, random_state=0)
+MODELS = [FourierRidge(SMALL), FourierRidgeClassifier(SMALL), FourierSVC(SMALL, Cs=[1.0])]
+CLASSIFIERS = MODELS[1:]
+ALPHAS = np.logspace(-8, 4, 25)
+CS = np.logspace(-2, 2, 5)
+N_ROWS = 400
+
+
+def nystroem(n_components):
+    return Nystroem(n_components=n_components, random_state=0)
+
+
+def count_sketch(n_components):
+    sketch = PolynomialCountSketch(n_components=n_components, random_state=0)
+    return make_pipeline(StandardScaler(), sketch)
+
+
+# The fast lane has fewer columns than the slow one.
+OTHER_FEATURES = [
+    pytest.param(nystroem(64), id="64 Nystroem columns"),
+    pytest.param(count_sketch(50), id="50 columns of a sketch"),
+    pytest.param(nystroem(256), id="256 Nystroem columns", marks=pytest.mark.slow),
+    pytest.param(count_sketch(500), id="500 columns of a sketch", marks=pytest.mark.slow),
+]
+
+
+@pytest.fixture
+def model(request):
+    """An unfitted copy of the model that a test is parametrized with."""
+    return clone(request.param)
+
+
+@pytest.fixture(scope="module")
+def regression():
+    """Rows and targets, read-only."""
+    rng = np.random.default_rng(0)
+    X = 3.0 + rng.normal(size=(N_ROWS, 4)) * [1.0, 2.0, 0.5, 1.0]
+    y = np.sin(X[:, 0]) + 0.2 * X[:, 1] ** 2 + 0.3 * rng.normal(size=N_ROWS) + 50.0
+    X.flags.writeable = y.flags.writeable = False
+    return X, y
+
+
+@pytest.fixture(scope="module", params=[2, 3], ids=["two classes", "three classes"])
+def classification(request, regression):
+    X, y = regression
+    bounds = np.quantile(y, np.arange(1, request.param) / request.param)
+    return X, np.array(["b", "c", "a"])[np.digitize(y, bounds)]
+
+
+class TestOtherFeatures:
+    """Any transformer can take the place of Fourier features, and the search is that of scikit-learn."""
+
+    @pytest.mark.parametrize("features", OTHER_FEATURES)
+    def test_ridge_equals_grid_search(self, regression, features):
+        X, y = regression
+        model = FourierRidge(features).fit(X, y)
+        Z = features.fit(X).transform(X)
+        search = GridSearchCV(Ridge(), {"alpha": ALPHAS * N_ROWS}, cv=5).fit(Z, y)
+        assert model.alpha_ == pytest.approx(search.best_params_["alpha"] / N_ROWS, rel=1e-12)
+        assert model.best_score_ == pytest.approx(search.best_score_, rel=1e-9)
+        np.testing.assert_allclose(model.predict(X), search.predict(Z), rtol=1e-9)
+        assert model.coef_.shape == (Z.shape[1],)
+        assert model.score(X, y) == pytest.approx(search.score(Z, y), rel=1e-9)
+
+    @pytest.mark.parametrize("features", OTHER_FEATURES)
+    def test_classifier_equals_grid_search(self, classification, features):
+        X, y = classification
+        model = FourierRidgeClassifier(features).fit(X, y)
+        Z, targets = features.fit(X).transform(X), LabelBinarizer(pos_label=1, neg_label=-1).fit_transform(y)
+        folds = list(StratifiedKFold(5).split(X, y))
+        search = GridSearchCV(Ridge(), {"alpha": ALPHAS * N_ROWS}, cv=folds).fit(Z, targets)
+        assert model.alpha_ == pytest.approx(search.best_params_["alpha"] / N_ROWS, rel=1e-12)
+        assert model.best_score_ == pytest.approx(search.best_score_, rel=1e-9)
+        expected = RidgeClassifier(**search.best_params_).fit(Z, y)
+        np.testing.assert_allclose(model.decision_function(X), expected.decision_function(Z), rtol=1e-7, atol=1e-9)
+        np.testing.assert_array_equal(model.predict(X), expected.predict(Z))
+
+    @pytest.mark.parametrize("features", OTHER_FEATURES)
+    def test_svc_equals_grid_search(self, classification, features):
+        X, y = classification
+        model = FourierSVC(features, Cs=CS).fit(X, y)
+        Z = features.fit(X).transform(X)
+        linear = LinearSVC(dual=False, tol=1e-8, max_iter=10_000)
+        search = GridSearchCV(linear, {"C": CS}, cv=5).fit(Z, y)
+        np.testing.assert_allclose(1 - model.cv_errors_.mean(axis=1), search.cv_results_["mean_test_score"], rtol=1e-12)
+        assert search.best_params_["C"] == model.C_
+        np.testing.assert_allclose(model.decision_function(X), search.decision_function(Z), rtol=1e-3, atol=1e-4)
+        np.testing.assert_array_equal(model.predict(X), search.predict(Z))
+
+    def test_partial_fit_equals_fit_with_round_robin_folds(self, regression):
+        X, y = regression
+        whole = FourierRidge(nystroem(20), cv=PredefinedSplit(np.arange(N_ROWS) % 5)).fit(X, y)
+        divided = FourierRidge(nystroem(20)).fit_features(X, y)
+        for rows in np.array_split(np.arange(N_ROWS), 3):
+            divided.partial_fit(X[rows], y[rows])
+        assert divided.alpha_ == whole.alpha_
+        np.testing.assert_allclose(divided.predict(X), whole.predict(X), rtol=1e-9)
+        finalized = divided.finalize()
+        np.testing.assert_array_equal(finalized.predict(X), divided.predict(X))
+
+    def test_standard_deviations_need_no_fourier_features(self, regression):
+        """With the columns themselves as features, the predictive distribution is that of a linear regression."""
+        X, y = regression
+        model = FourierRidge(FunctionTransformer(), alphas=[1e-10]).fit(X, y)
+        _, deviations = model.predict(X, return_std=True)
+        rows = np.column_stack([X, np.ones(N_ROWS)])
+        residuals = y - rows @ np.linalg.lstsq(rows, y)[0]
+        leverage = np.einsum("ij,jk,ik->i", rows, np.linalg.inv(rows.T @ rows), rows)
+        expected = np.sqrt(residuals @ residuals / (N_ROWS - 5) * (1.0 + leverage))
+        np.testing.assert_allclose(deviations, expected, rtol=1e-6)
+
+    def test_features_are_selected_by_the_targets(self, regression):
+        X, y = regression
+        labels = y > 50
+        model = FourierRidge(SelectKBest(f_regression, k=2)).fit(X, y)
+        np.testing.assert_array_equal(
+            model.features_.get_support(), SelectKBest(f_regression, k=2).fit(X, y).get_support()
+        )
+        for classifier in (FourierRidgeClassifier, FourierSVC):
+            selected = classifier(SelectKBest(f_classif, k=2)).fit(X, labels).features_.get_support()
+            np.testing.assert_array_equal(selected, SelectKBest(f_classif, k=2).fit(X, labels).get_support())
+
+    def test_random_state_of_the_model_reaches_the_features(self, regression):
+        X, y = regression
+        seeded = FourierRidge(Nystroem(n_components=9), random_state=4).fit(X, y)
+        expected = Nystroem(n_components=9, random_state=4).fit(X)
+        np.testing.assert_array_equal(seeded.features_.components_, expected.components_)
+
+    def test_sparse_rows_and_sparse_features(self, regression):
+        X, y = regression
+        X = np.where(X > 3.5, X, 0.0)
+        dense = FourierRidge(FunctionTransformer(accept_sparse=True)).fit(X, y)
+        model = FourierRidge(FunctionTransformer(accept_sparse=True)).fit(sparse.csr_array(X), y)
+        np.testing.assert_allclose(model.predict(sparse.csr_array(X)), dense.predict(X), rtol=1e-10)
+
+    def test_float32_rows_give_float32_predictions(self, regression):
+        X, y = regression
+        model = FourierRidge(nystroem(20)).fit(X.astype(np.float32), y)
+        assert model.predict(X.astype(np.float32)).dtype == np.float32
+        np.testing.assert_allclose(
+            model.predict(X.astype(np.float32)), FourierRidge(nystroem(20)).fit(X, y).predict(X), rtol=1e-4
+        )
+
+    def test_length_scales_need_features_that_have_one(self, regression):
+        with pytest.raises(ValueError, match="needs features with a length scale, and Nystroem has none"):
+            FourierRidge(nystroem(20), length_scales=[0.5, 1.0]).fit(*regression)
+
+    def test_features_must_transform(self, regression):
+        with pytest.raises(ValueError, match="The 'features' parameter of FourierRidge must be"):
+            FourierRidge(Ridge()).fit(*regression)
+
+
+class TestMissingValues:
+    """Rows with NaN are accepted where the features begin with an imputer."""
+
+    @pytest.fixture
+    def rows(self, regression):
+        X, y = regression
+        X = X.copy()
+        X[::7, 1] = np.nan
+        return X, y
+
+    def features(self):
+        return make_pipeline(SimpleImputer(), nystroem(20))
+
+    @pytest.mark.parametrize("model", MODELS, ids=["ridge", "classifier", "svm"], indirect=True)
+    def test_missing_values_are_imputed(self, rows, model):
+        X, y = rows
+        targets = y if isinstance(model, FourierRidge) else y > 50
+        imputed = SimpleImputer().fit_transform(X)
+        expected = clone(model).set_params(features=nystroem(20)).fit(imputed, targets)
+        model.set_params(features=self.features()).fit(X, targets)
+        np.testing.assert_allclose(model.predict(X), expected.predict(imputed), rtol=1e-9)
+        assert model.score(X, targets) == pytest.approx(expected.score(imputed, targets), rel=1e-9)
+
+    def test_partial_fit_and_fit_features_accept_them(self, rows):
+        X, y = rows
+        model = FourierRidge(self.features(), cv=None).fit_features(X).partial_fit(X[:100], y[:100])
+        model.partial_fit(X[100:], y[100:])
+        expected = FourierRidge(self.features(), cv=None).fit(X, y)
+        np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-9)
+
+    @pytest.mark.parametrize("features", [None, nystroem(20)], ids=["Fourier features", "Nystroem"])
+    def test_other_features_refuse_them(self, rows, regression, features):
+        X, y = rows
+        model = FourierRidge(features)
+        for method in (model.fit, model.fit_features, model.partial_fit):
+            with pytest.raises(ValueError, match="contains NaN"):
+                method(X, y)
+        model.fit(*regression)
+        with pytest.raises(ValueError, match="contains NaN"):
+            model.predict(X)
+        with pytest.raises(ValueError, match="contains NaN"):
+            model.score(X, y)
+
+    def test_infinity_is_always_refused(self, rows):
+        X, y = rows
+        X[3, 0] = np.inf
+        with pytest.raises(ValueError, match="contains infinity"):
+            FourierRidge(self.features()).fit(X, y)
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=["ridge", "svm"], indirect=True)
+class TestClassifiers:
+    def test_score_equals_scikit_learn(self, classification, model):
+        X, y = classification
+        weights = np.random.default_rng(0).uniform(size=N_ROWS)
+        model = model.fit(X[:300], y[:300])
+        expected = accuracy_score(y, model.predict(X), sample_weight=weights)
+        assert 0.5 < expected < 1.0
+        assert model.score(X, y, weights) == pytest.approx(expected, rel=1e-12)
+
+    def test_class_of_weight_zero_is_left_out(self, regression, model):
+        X, y = regression
+        labels = np.digitize(y, np.quantile(y, [0.3, 0.7]))
+        weights = (labels != 1).astype(float)
+        model.fit(X, labels, weights)
+        assert model.classes_.tolist() == [0, 2]
+        assert model.coef_.shape[0] == 1
+
+    @pytest.mark.parametrize(
+        "container",
+        [
+            list,
+            pd.Series,
+            lambda y: pd.Series(y).astype("category"),
+            lambda y: pd.Series(y, dtype="string"),
+            lambda y: np.asarray(y, dtype=object),
+        ],
+        ids=["list", "series", "category", "string", "object"],
+    )
+    def test_labels_in_any_container_are_equivalent(self, classification, model, container):
+        X, y = classification
+        expected = model.fit(X, y)
+        scores, classes = expected.decision_function(X), expected.classes_.tolist()
+        found = model.fit(X, container(y))
+        assert found.classes_.tolist() == classes
+        np.testing.assert_array_equal(found.decision_function(X), scores)
+
+    def test_column_of_labels_gives_one_warning(self, classification, model):
+        X, y = classification
+        with pytest.warns(UserWarning, match="A column-vector y was passed") as warnings:
+            model.fit(X, y[:, None])
+        assert len(warnings) == 1
+
+    def test_one_class_is_refused(self, regression, model):
+        X, _ = regression
+        with pytest.raises(
+            ValueError, match=f"{type(model).__name__} needs at least two classes; y has one class only, 'a'"
+        ):
+            model.fit(X, np.full(N_ROWS, "a"))
+        with pytest.raises(ValueError, match="y has one class only, 1"):
+            model.fit(X, np.arange(N_ROWS) % 2, np.arange(N_ROWS) % 2)
+
+    def test_numbers_are_not_classes(self, regression, model):
+        with pytest.raises(ValueError, match="Unknown label type: continuous"):
+            model.fit(*regression)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=["ridge", "classifier", "svm"], indirect=True)
+class TestErrors:
+    def test_targets_are_required(self, regression, model):
+        X, y = regression
+        with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
+            model.fit(X, None)
+        model.fit(X, y > 50)
+        with pytest.raises(ValueError, match="A score compares predictions with y, but y is None; give y"):
+            model.score(X, None)
+
+    def test_some_row_needs_a_positive_weight(self, regression, model):
+        X, y = regression
+        with pytest.raises(ValueError, match="Sample weights must contain at least one non-zero number"):
+            model.fit(X, y > 50, np.zeros(N_ROWS))
+        model.fit(X, y > 50)
+        with pytest.raises(ValueError, match="Sample weights must contain at least one non-zero number"):
+            model.score(X, y > 50, np.zeros(N_ROWS))
+
+    def test_negative_weights_are_refused(self, regression, model):
+        X, y = regression
+        with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
+            model.fit(X, y > 50, -np.ones(N_ROWS))
+
+    def test_unfitted_models_are_refused(self, regression, model):
+        X, y = regression
+        for method in (model.predict, lambda rows: model.score(rows, y > 50)):
+            with pytest.raises(NotFittedError):
+                method(X)
+
+    def test_magnitudes_that_lose_all_digits_are_refused(self, regression, model):
+        X, y = regression
+        model.fit(X, y > 50)
+        far = X.copy()
+        far[3, 1] = 1e20
+        for method in (model.predict, lambda rows: model.score(rows, y > 50)):
+            with pytest.raises(ValueError, match="Center or rescale the columns"):
+                method(far)
