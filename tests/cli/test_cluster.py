@@ -3,6 +3,7 @@
 
 import json
 import logging
+import shutil
 import subprocess
 import sys
 from contextlib import contextmanager, nullcontext
@@ -85,6 +86,23 @@ def test_invalid_cell_is_located(tmp_path):
 def test_files_without_rows_are_refused(tmp_path):
     folder = write_parts(tmp_path / "data", make_table()[:0])
     assert f"{folder} has no rows; its columns are 'a', 'b'" in error_message("fit", folder, *OPTIONS, "--dask")
+
+
+@pytest.mark.usefixtures("in_process")
+def test_file_that_a_worker_does_not_find_is_reported(tmp_path, monkeypatch):
+    folder = write_parts(tmp_path / "data", make_table())
+    partitions = ParquetFolder.partitions
+
+    def delete_files(table):
+        result = partitions(table)
+        shutil.rmtree(folder)
+        return result
+
+    monkeypatch.setattr(ParquetFolder, "partitions", delete_files)
+    message = error_message("fit", folder, *OPTIONS, "--output", tmp_path / "m.skops", "--dask")
+    assert f"{folder}: a worker does not find a file (" in message
+    assert "put the files where all workers see them" in message
+    assert not list(tmp_path.glob("*.skops*"))
 
 
 @pytest.mark.parametrize(
@@ -196,7 +214,7 @@ def test_local_cluster(table_file, table_folder, tmp_path):
     check_same(tmp_path / "one.skops", tmp_path / "several.skops")
 
 
-SLOW_WORKERS = """
+KILL_A_WORKER = """
 if __name__ == "__main__":
     import os, signal, threading, time
     from distributed import get_client
@@ -220,7 +238,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 def test_killed_worker_is_replaced(table_file, table_folder, tmp_path):
-    (tmp_path / "kill.py").write_text(SLOW_WORKERS)
+    (tmp_path / "kill.py").write_text(KILL_A_WORKER)
     command = [sys.executable, tmp_path / "kill.py", "fit", table_folder, *OPTIONS, "--dask"]
     done = subprocess.run(
         [*command, "--output", tmp_path / "several.skops"], capture_output=True, text=True, timeout=120

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import gzip
 import re
+import sys
 from decimal import Decimal
 from functools import partial
 
@@ -152,6 +153,12 @@ class TestTables:
             read_table(tmp_path / "t.csv")
         with pytest.raises(ValueError, match=r"none\.csv does not exist"):
             read_table(tmp_path / "none.csv")
+
+    def test_missing_pyarrow_is_reported(self, tmp_path, monkeypatch):
+        (tmp_path / "t.csv").write_text("a\n1\n")
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+        with pytest.raises(ValueError, match=re.escape("pip install 'bochner[table]'")):
+            read_table(tmp_path / "t.csv")
 
     def test_npz_file_without_a_table(self, tmp_path):
         np.savez(tmp_path / "t.npz", y=np.arange(5))

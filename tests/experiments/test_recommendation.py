@@ -98,7 +98,7 @@ def test_reports_another_choice_at_another_length_scale():
     )
     assert sentences(found)[1:] == [
         "At 0.5 times the median distance the choice is the same.",
-        "At 2 times the median distance the choice is Nystroem: 0.1 % in 1 s, compared with 0.2 % in 20 s.",
+        "At 2 times the median distance the choice is Nystroem: 0.1 % in 1 s, compared with 0.2 % in 20 s for matrix.",
     ]
 
 

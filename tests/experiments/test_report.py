@@ -65,6 +65,14 @@ class TestReproduction:
         assert r"\toprule" in latex
         assert "%" not in latex.replace(r"\%", "")
 
+    @pytest.mark.parametrize("name", ["index.html", "results.md"])
+    def test_protocol_is_described(self, folder, name):
+        text = (folder / name).read_text(encoding="utf-8")
+        assert text.count("Seeds 0 to 2. ") == len(paper.STUDIES)
+        assert "All training and test rows are used. The model is ridge regression" in text
+        assert "The kernel error is the relative Frobenius error on at most 2,000 test rows." in text
+        assert "The tuned length scale is the smallest of the powers of four from 0.25 to 4 at which" in text
+
     def test_same_rows_make_the_same_files(self, folder, small_report, tmp_path):
         small_report.write(tmp_path, paper.TITLE, paper.LEAD, paper.NOTES)
         for path in folder.iterdir():

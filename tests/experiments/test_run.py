@@ -9,6 +9,7 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import rbf_kernel
 
 from bochner import FourierFeatures
+from bochner.experiments import run
 from bochner.experiments.datasets import Split
 from bochner.experiments.methods import KMEANS_NYSTROEM, LIMIT, METHODS, NYSTROEM
 from bochner.experiments.paper import STUDIES
@@ -177,6 +178,18 @@ class TestComparison:
             found.values("test_error", "noise", "orthogonal + stein", 4, "median")[0], rel=1e-6
         )
         assert error < 0.5
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shortest"),
+    [([0.05, 0.04, 0.03], 0.03), ([0.03, 0.02, 0.025, 0.01, 0.02], 0.01), ([9.0, 8.0, 7.0], 7.0)],
+)
+def test_shortest_of_at_least_three_calls_counts(monkeypatch, seconds, shortest):
+    """Calls are repeated until they took 0.1 s in total."""
+    remaining = iter(seconds)
+    monkeypatch.setattr(run, "_timed", lambda *_: (None, next(remaining)))
+    assert run._shortest_seconds(None, None) == shortest
+    assert next(remaining, None) is None
 
 
 class TestCheckComparison:

@@ -261,7 +261,7 @@ def _draw_times(found: Findings, name: str, ax: "Axes") -> None:
     for method, x, y in zip(methods, seconds, errors, strict=True):
         ax.plot(x, y, label=method, markersize=6, **STYLE[method])
     n_train = min(len(split.X_train), found.study.n_train)
-    ax.set_xlabel(f"seconds to fit on {n_train:,} rows and transform {MANY_ROWS:,} rows\n(from the time per row)")
+    ax.set_xlabel(f"seconds to fit on {n_train:,} rows and transform\n{MANY_ROWS:,} rows (from the time per row)")
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     _percent_axis(ax.yaxis)
     ax.grid(alpha=0.3)

@@ -78,7 +78,8 @@ def _other_scales(found: Findings, name: str, chosen: str, size: int) -> list[st
         if method != chosen:
             this, that = (_error_and_time(found, name, m, size, scale.label) for m in (method, chosen))
             sentences.append(
-                f"At {scale.factor:g} times the median distance the choice is {method}: {this}, compared with {that}."
+                f"At {scale.factor:g} times the median distance the choice is {method}: {this}, compared with {that} "
+                f"for {chosen}."
             )
     return sentences
 

@@ -200,11 +200,8 @@ def _comparison_tables(found: Findings) -> list[Table]:
     tables = []
     for name in found.splits:
         sizes, scales = found.study.sizes(name), found.study.length_scales
-        groups = (
-            [[(size, scale) for scale in scales] for size in sizes]
-            if len(scales) > 1
-            else [[(size, scales[0]) for size in sizes]]
-        )
+        by_size = [[(size, scale) for scale in scales] for size in sizes]
+        groups = by_size if len(scales) > 1 else [[cell for cells in by_size for cell in cells]]
         tables += [_comparison_table(found, name, group) for group in groups]
     return tables
 
