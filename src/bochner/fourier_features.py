@@ -501,6 +501,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         y, weights = rows.collect_columns()
         if weights is not None and not weights.all():
             if not weights.any():
+                if rows is source:
+                    raise ValueError("No row has a positive `sample_weight`; give some rows a weight.")
                 raise ValueError("All sampled rows have a `sample_weight` of zero; shuffle the rows.")
             rows, y = rows.drop_zero_weights(weights), None if y is None else y[weights > 0.0]
             weights = weights[weights > 0.0]

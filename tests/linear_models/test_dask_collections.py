@@ -320,7 +320,7 @@ class TestErrors:
         rows, targets = rows_and_targets
         zeros = da.zeros(600, chunks=(250,))
         message = "No row has a positive `sample_weight`; give some rows a weight"
-        with pytest.raises(ValueError, match="`sample_weight` of zero"):
+        with pytest.raises(ValueError, match=message):
             FourierRidge(SMALL).fit(rows, targets, zeros)
         with pytest.raises(ValueError, match=message):
             FourierSVC(SMALL).fit(rows, targets > 5, zeros)

@@ -8,7 +8,7 @@ import pytest
 import skops.io
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
 from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.metrics import r2_score
 from sklearn.model_selection import (
@@ -121,10 +121,11 @@ def test_standard_deviations_equal_dense_formula(regression):
     np.testing.assert_allclose(predictions, ridge.predict(new), rtol=1e-10)
 
 
-@pytest.mark.parametrize("n_calls", [7, pytest.param(1000, marks=pytest.mark.slow)])
+# With 2 calls, the second one adds several spans of rows; with 7 calls, spans begin and end within calls.
+@pytest.mark.parametrize("n_calls", [2, 7, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("cv", [5, None])
 def test_partial_fit_does_not_depend_on_the_division_into_calls(rng, n_calls, cv):
-    n_rows = 2 * SPAN_ROWS + 1234
+    n_rows = 5 * SPAN_ROWS + 1234
     X = rng.normal(size=(n_rows, 3))
     y = np.sin(2 * X[:, 0]) + rng.normal(size=n_rows)
     weights = rng.uniform(size=n_rows)
@@ -344,6 +345,21 @@ def test_score_equals_scikit_learn(regression, rng):
     both = FourierRidge(features()).fit(X[:200], np.column_stack([y, X[:, 2]])[:200])
     expected = r2_score(np.column_stack([y, X[:, 2]]), both.predict(X))
     assert both.score(X, np.column_stack([y, X[:, 2]])) == pytest.approx(expected, rel=1e-10)
+
+
+def test_score_keeps_its_digits_far_from_the_intercept(rng):
+    X = rng.normal(size=(3000, 2))
+    y = X[:, 0] ** 2
+    model = FourierRidge(FourierFeatures(length_scale=100.0, n_frequencies=16, random_state=0)).fit(X, y)
+    rows = np.abs(X[:, 0]) < 0.02  # the intercept is a thousand times the targets of these rows
+    assert model.score(X[rows], y[rows]) == pytest.approx(r2_score(y[rows], model.predict(X[rows])), rel=1e-10)
+
+
+def test_score_of_one_row_is_not_defined(regression):
+    X, y = regression
+    model = FourierRidge(features()).fit(X, y)
+    with pytest.warns(UndefinedMetricWarning, match="not defined for a single row"):
+        assert np.isnan(model.score(X[:1], y[:1]))
 
 
 class TestErrors:

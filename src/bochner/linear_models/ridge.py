@@ -5,6 +5,7 @@ A fit accumulates second moments over rows, so that a model can be continued wit
 """
 
 import reprlib
+import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,10 +24,10 @@ from bochner.linear_models.candidates import feature_map_of
 from bochner.linear_models.folds import assign_folds, number_of_folds
 from bochner.linear_models.labels import check_labels, label_indicators
 from bochner.linear_models.linear_model import LinearModel, OneVsRestMixin, is_path
-from bochner.linear_models.ridge_moments import MomentAccumulator, RidgeChoice, moments_of_batch, r2_scores
+from bochner.linear_models.ridge_moments import MomentAccumulator, Residuals, RidgeChoice, moments_of_batch, r2_scores
 from bochner.linear_models.training_sets import TrainingSet
 from bochner.progress import show_progress
-from bochner.rows import Array, Batch, Floats, RowSource, open_rows
+from bochner.rows import Array, Floats, RowSource, open_rows
 from bochner.tables.reader import Table
 from bochner.tables.survey import Survey
 from bochner.validation import fit_context, positive_values
@@ -332,11 +334,12 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
             The coefficient of determination.
         """
         check_is_fitted(self)
-        origin = self._coefficients()[1]
-        weight, errors, totals, squares = self._accumulate_scores(X, y, sample_weight, partial(_r2_terms, origin))
-        mean = totals / weight
-        variances = squares / weight - np.square(mean)
-        return float(r2_scores((errors / weight)[None, None], variances[None], variances).mean())
+        total: Residuals = self._accumulate_scores(X, y, sample_weight, Residuals.of)
+        if total.n_rows < 2:
+            warnings.warn("R2 is not defined for a single row.", UndefinedMetricWarning, stacklevel=2)
+            return float("nan")
+        variances = total.deviations / total.weight
+        return float(r2_scores((total.errors / total.weight)[None, None], variances[None], variances).mean())
 
     @property
     def coef_(self) -> Floats:
@@ -501,14 +504,3 @@ def _predict_with_std(feature_map: FeatureMap, solution: RidgeSolution, X: Any) 
 
     columns = apply_to_features(feature_map, X, 2 * len(solution.intercept), both)
     return columns.astype(X.dtype, copy=False)
-
-
-def _r2_terms(origin: Floats, predictions: Floats, batch: Batch) -> Floats:
-    """Return weighted sums for R2, one column per target: weights, squared errors, targets, squared targets.
-
-    Targets are measured from `origin`, so that their squares keep their digits.
-    """
-    targets = batch.y - origin
-    squared_errors = np.square(batch.y - predictions)
-    terms = [np.ones_like(targets), squared_errors, targets, np.square(targets)]
-    return np.array([batch.counts @ term for term in terms])

@@ -22,7 +22,7 @@ from bochner.linear_models.candidates import feature_map_of
 from bochner.linear_models.folds import RoundRobin, check_fold_weights
 from bochner.rows import Batch, Floats, MemoryRows, RowSource, row_spans, stack_rows
 
-__all__ = ["MomentAccumulator", "RidgeChoice", "RidgeMoments", "moments_of_batch", "r2_scores"]
+__all__ = ["MomentAccumulator", "Residuals", "RidgeChoice", "RidgeMoments", "moments_of_batch", "r2_scores"]
 
 Encode = Callable[[Any], Floats]
 FitCandidates = Callable[[RowSource], list[Any]]
@@ -58,7 +58,9 @@ def _add_by_fold(left: dict[int, Floats], right: dict[int, Floats]) -> dict[int,
     return left | {fold: left[fold] + moments if fold in left else moments for fold, moments in right.items()}
 
 
-def moments_of_batch(maps: list[FeatureMap], encode: Encode, origin: Floats, batch: Batch) -> RidgeMoments:
+def moments_of_batch(
+    maps: list[FeatureMap], encode: Encode, origin: Floats, batch: Batch, before: RidgeMoments | None = None
+) -> RidgeMoments:
     """Compute the moments of a batch of rows.
 
     Parameters
@@ -71,15 +73,18 @@ def moments_of_batch(maps: list[FeatureMap], encode: Encode, origin: Floats, bat
         What is subtracted from the targets, so that their squares keep their digits.
     batch : Batch
         Rows with folds.
+    before : RidgeMoments, default=None
+        Moments of the rows before, to which those of the batch are added span by span; they are not changed.
     """
     targets = encode(batch.y) - origin
     all_totals = []
-    for feature_map in maps:
+    for number, feature_map in enumerate(maps):
         feature_map.check(batch.X)
-        totals: dict[int, Any] = defaultdict(float)
+        earlier = {} if before is None else before.totals[number]
+        totals: dict[int, Any] = defaultdict(float, {fold: moments.copy() for fold, moments in earlier.items()})
         add_moments(totals, feature_map, batch.X, targets, batch.weights, batch.folds)
         all_totals.append(dict(totals))
-    return RidgeMoments(len(targets), all_totals)
+    return RidgeMoments(len(targets) + (0 if before is None else before.n_rows), all_totals)
 
 
 @dataclass
@@ -129,8 +134,8 @@ class MomentAccumulator:
         start = 0 if self.moments is None else self.moments.n_rows
         batch = batch._replace(folds=RoundRobin(self.n_folds).folds(start, batch.y))
         maps = [feature_map_of(features, row=batch.X[:1]) for features in self.candidates]
-        moments = moments_of_batch(maps, encode, self.origin, batch)
-        self.moments = moments if self.moments is None else self.moments + moments
+        # Spans are added one by one, so that the division of rows into calls changes no bit.
+        self.moments = moments_of_batch(maps, encode, self.origin, batch, self.moments)
 
 
 @dataclass(frozen=True)
@@ -215,6 +220,46 @@ class _Outcome:
             variances = target_variances(total, n_targets)[None]
         scores = r2_scores(errors, variances, target_variances(total, n_targets)).mean(axis=(1, 2))
         return cls(float(scores.max()), float(alphas[scores.argmax()]), errors.mean(axis=2), total)
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """What R2 needs of some rows; sums are merged by the formula of Chan, Golub and LeVeque, which loses no digits.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows.
+    weight : float
+        Sum of the sample weights.
+    errors : ndarray of shape (n_targets,)
+        Weighted sums of squared errors.
+    mean : ndarray of shape (n_targets,)
+        Weighted means of the targets.
+    deviations : ndarray of shape (n_targets,)
+        Weighted sums of squared deviations from the mean.
+    """
+
+    n_rows: int
+    weight: float
+    errors: Floats
+    mean: Floats
+    deviations: Floats
+
+    @classmethod
+    def of(cls, predictions: Floats, batch: Batch) -> "Residuals":
+        """Return the sums of a batch of rows of positive weight."""
+        weights = batch.counts
+        mean = np.average(batch.y, axis=0, weights=weights)
+        errors, deviations = (weights @ np.square(batch.y - center) for center in (predictions, mean))
+        return cls(len(weights), float(weights.sum()), errors, mean, deviations)
+
+    def __add__(self, other: "Residuals") -> "Residuals":
+        weight = self.weight + other.weight
+        distance = other.mean - self.mean
+        deviations = self.deviations + other.deviations + self.weight * other.weight / weight * distance**2
+        mean = self.mean + other.weight / weight * distance
+        return Residuals(self.n_rows + other.n_rows, weight, self.errors + other.errors, mean, deviations)
 
 
 def r2_scores(errors: Floats, variances: Floats, overall: Floats) -> Floats:
