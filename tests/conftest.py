@@ -52,9 +52,9 @@ COMBINATIONS = [
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Put every test on the paper's data into the slow lane, before the lane is selected."""
+    """Put tests on the paper's data and the examples of the documentation into the slow lane, before it is selected."""
     for item in items:
-        if "paper_data" in getattr(item, "fixturenames", ()):
+        if "paper_data" in getattr(item, "fixturenames", ()) or item.path.parent.name == "docs":
             item.add_marker(pytest.mark.slow)
 
 
