@@ -129,7 +129,9 @@ def test_rotation_aligns_the_first_coordinate_with_the_first_principal_axis(rng)
 
 
 def test_orthogonal_rejects_product_kernels(rng):
-    with pytest.raises(ValueError, match=r"Laplacian is not compatible with sampler Orthogonal.*`radii`.*'gaussian'"):
+    with pytest.raises(
+        ValueError, match=r"Laplacian is not compatible with sampler Orthogonal.*not isotropic.*'gaussian'"
+    ):
         Orthogonal().sample(Laplacian(), 4, np.zeros((1, 2)), rng)
 
 

@@ -59,32 +59,32 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     Parameters
     ----------
     kernel : str or Kernel, default="gaussian"
-        The kernel's shape: "gaussian", "laplacian", "cauchy", "exponential", "matern", "rational_quadratic", or a
-        part such as ``Matern(nu=2.5)``.
+        The kernel's shape: "gaussian", "laplacian", "cauchy", "exponential", "matern", "rational_quadratic", or an
+        instance such as ``Matern(nu=2.5)``.
     length_scale : float, array-like of shape (n_features,), str or LearnedLengthScales, default="median"
-        The unit of distance: a number; one number per column; "median", the median distance of sampled pairs of rows;
-        "scale", ``sqrt(n_features * X.var() / 2)``, which is scikit-learn's ``gamma="scale"``; or "learn", one length
-        scale per column learned from y, as by the part ``LearnedLengthScales()``.
+        Length scale of the kernel: a number; one number per column; "median", the median distance of sampled pairs of
+        rows; "scale", ``sqrt(n_features * X.var() / 2)``, which is scikit-learn's ``gamma="scale"``; or "learn", one
+        length scale per column learned from y, with the default parameters of `LearnedLengthScales`.
     n_frequencies : int or "auto", default=256
         Number of frequencies; each gives two columns, unless `n_components` is set. "auto" uses as many as `suggest`
         finds necessary for `tolerance`, before a compression to the given `n_components`.
     sampler : str or Sampler, default="orthogonal"
-        How frequencies are drawn: "mc", "halton", "sobol", "lattice", "orthogonal", "sorf", or a part such as
+        How frequencies are drawn: "mc", "halton", "sobol", "lattice", "orthogonal", "sorf", or an instance such as
         ``Sobol(rotate=True)``.
     weighting : str or Weighting, default="stein"
-        How frequencies are weighted: "uniform", "shrinkage", "quadrature", "stein", "matrix", or a part such as
+        How frequencies are weighted: "uniform", "shrinkage", "quadrature", "stein", "matrix", or an instance such as
         ``Stein(sketch="pairs")``. "matrix" replaces weights by the best matrix on a pool of frequencies, compressed to
-        `n_components` columns: the lowest error for a number of columns, and a slower map.
+        `n_components` columns. It has the lowest error for a given number of columns, but `transform` is slower.
     n_components : int, default=None
-        Number of columns; None means ``2 * n_frequencies``. A smaller number compresses the columns: by the best matrix
-        with ``weighting="matrix"``, for which twelve frequencies per column are a good pool (and what "auto" uses), by
-        principal components with the other weightings.
+        Number of columns; None means ``2 * n_frequencies``. A smaller number compresses the columns. With
+        ``weighting="matrix"``, the best matrix compresses them; twelve frequencies per column are a good choice, and
+        are what "auto" uses. With the other weightings, the columns are replaced by their principal components.
     refine : int, default=0
-        Number of iterations that move frequencies and weights together to lower the error; 60 give most of the gain.
-        They end earlier when the error on held-out rows stops falling. The map costs the same afterwards, except that
-        of "sorf", whose structure is lost.
+        Maximum number of iterations that optimize frequencies and weights together; 60 give most of the gain. They stop
+        early when the error on held-out rows stops decreasing. `transform` is as fast as without refinement, except
+        with "sorf", whose frequencies lose their structure.
     tolerance : float, default=0.02
-        The kernel error to stay below, for ``n_frequencies="auto"`` and `suggest`.
+        Upper bound on the kernel error, for ``n_frequencies="auto"`` and `suggest`.
     random_state : int, RandomState instance or None, default=None
         Seed of the frequencies and of the samples of rows. They use separate streams, so that changing the weighting
         never changes the frequencies.
@@ -98,7 +98,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     weights_ : ndarray of shape (n_frequencies,)
         Non-negative weights of the frequencies; plain Fourier features have ``1 / n_frequencies``.
     matrix_ : ndarray of shape (2 * n_frequencies, n_components) or None
-        What the weighted cosines and sines are multiplied by; None unless ``weighting="matrix"`` or `n_components`
+        Matrix that multiplies the weighted cosines and sines; None unless ``weighting="matrix"`` or `n_components`
         is given.
     kernel_ : Kernel
         The kernel's shape, at unit length scale.
@@ -108,8 +108,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         The share of each column in distances: one over its length scale, normalized to sum to 1. Standardize columns
         in different units before comparing their shares.
     learning_gain_ : float
-        The share by which learned length scales lowered the squared error of ridge regression on held-out rows, 0 where
-        the initial ones were kept; only with a `length_scale` that learns.
+        Relative reduction of the squared error of ridge regression on held-out rows by learning the length scales; 0 if
+        the initial ones were kept. Only exists if `length_scale` is "learn" or a `LearnedLengthScales`.
     n_features_in_ : int
         Number of columns seen during `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -298,8 +298,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def suggest(self, X: Any, tolerance: float | None = None, *, y: Any = None, confidence: float = 0.95) -> Suggestion:
         """Suggest how many features these settings need for a kernel error below a tolerance.
 
-        Sizes are tried on up to 4,000 rows, some to fit and the others to validate; no kernel matrix is larger than
-        that of 2,000 rows. With ``weighting="matrix"`` the suggestion is a number of columns, with twelve frequencies
+        Candidate sizes are fitted and validated on up to 4,000 rows. No kernel matrix is larger than that of 2,000
+        rows. With ``weighting="matrix"`` the suggestion is a number of columns, with twelve frequencies
         per column.
 
         Parameters
@@ -307,9 +307,9 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
             Training rows.
         tolerance : float, default=None
-            The largest relative Frobenius error of the kernel matrix of 2,000 rows that were not used in `fit`, or of
-            all rows when there are fewer; for more rows the diagonal counts less, and the error is smaller. None means
-            the `tolerance` of the estimator.
+            Largest accepted relative Frobenius error of the kernel matrix of 2,000 held-out rows, or of all rows if
+            there are fewer. On more rows, the error is smaller, because the diagonal is a smaller part of the matrix.
+            None means the `tolerance` of the estimator.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             Targets to learn length scales from, as in `fit`.
         confidence : float, default=0.95
@@ -318,7 +318,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Returns
         -------
         Suggestion
-            ``(n_frequencies, n_components, error)``, the last one the expected error. `n_components` is None unless
+            ``(n_frequencies, n_components, error)``, where `error` is the expected error. `n_components` is None unless
             ``weighting="matrix"``.
 
         Examples
@@ -493,7 +493,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if learns and not source.has_targets:
             raise ValueError(
                 f"`length_scale`={self.length_scale!r} requires y to be passed, but the target y is None; give y, or a "
-                f"length scale that needs none, such as 'median'."
+                f"length scale that does not need it, such as 'median'."
             )
         source = source if learns else source.with_targets(None)
         source = source.validate(self, accept_sparse="csr", dtype=[np.float64, np.float32], multi_output=True)
@@ -655,14 +655,14 @@ def _given_length_scale(given: Any, n_features: int) -> float | Floats:
     try:
         scales = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"`length_scale` must hold numbers only. Got {given!r} instead.") from None
+        raise ValueError(f"`length_scale` must contain numbers only. Got {given!r} instead.") from None
     if scales.shape != (n_features,):
         raise ValueError(
             f"`length_scale` has shape {scales.shape} and X has {n_features} columns; give one number, one number per "
             f"column, 'median', 'scale' or 'learn'."
         )
     if not np.isfinite(scales).all() or scales.min() <= 0.0:
-        raise ValueError(f"`length_scale` must hold positive numbers only. Got {scales.tolist()} instead.")
+        raise ValueError(f"`length_scale` must contain positive numbers only. Got {scales.tolist()} instead.")
     return scales
 
 
@@ -701,7 +701,7 @@ def _suggest_size(
 
 def _check_fraction(name: str, value: Any) -> None:
     if not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
-        raise ValueError(f"`{name}` must lie between 0 and 1. Got {value!r} instead.")
+        raise ValueError(f"`{name}` must be between 0 and 1. Got {value!r} instead.")
 
 
 def _refuse_lazy_kernel() -> str:

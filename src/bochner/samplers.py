@@ -321,7 +321,7 @@ def _stratified_radii(
     if not isinstance(kernel, IsotropicKernel):
         raise ValueError(
             f"{type(kernel).__name__} is not compatible with sampler {type(sampler).__name__}, because it is not "
-            f"isotropic and has no `radii`; use sampler='mc', 'halton', 'sobol' or 'lattice', or an isotropic kernel "
+            f"isotropic; use sampler='mc', 'halton', 'sobol' or 'lattice', or an isotropic kernel "
             f"({_isotropic_names()})."
         )
     uniforms = qmc.LatinHypercube(kernel.radial_dim, rng=rng).random(n_frequencies)

@@ -311,7 +311,7 @@ class Stein(Weighting):
         \Big)^2 + \frac{\alpha}{4M} |\beta|^2
 
     The penalty `alpha` is the candidate with the smallest error on held-out pairs. The weights are then shrunk towards
-    1/M by the factor that minimizes the held-out error. So on few rows they stay close to uniform weights.
+    1/M by the factor that minimizes the held-out error. With few rows, they therefore stay close to uniform weights.
 
     Parameters
     ----------

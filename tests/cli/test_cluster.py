@@ -116,7 +116,7 @@ def test_file_that_a_worker_does_not_find_is_reported(tmp_path, monkeypatch):
         (["data", "--dask", "--drop", "nix"], "data/part-1.parquet has no column 'nix'"),
         (["data"], "data is a folder; give a single file, or add --dask to read several Parquet files as one table."),
         (["data/*.parquet"], "data/*.parquet is a pattern; give a single file, or add --dask"),
-        (["data/part-1.parquet", "data/part-2.parquet"], "Expected one table but got 2, the first being data/part-1.p"),
+        (["data/part-1.parquet", "data/part-2.parquet"], "Expected one table but got 2, starting with data/part-1.p"),
         (["data", "--scheduler", "tcp://127.0.0.1:1"], "--scheduler tcp://127.0.0.1:1 cannot be reached: "),
         (["data", "--scheduler", "nowhere"], "--scheduler nowhere cannot be reached: "),
         (["data", "--scheduler", "tcp:/nowhere:1"], "--scheduler tcp:/nowhere:1 cannot be reached: "),

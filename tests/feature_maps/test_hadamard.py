@@ -103,5 +103,5 @@ def test_stored_features_are_bit_equal(rng):
 
 
 def test_product_kernel_is_rejected(rng):
-    with pytest.raises(ValueError, match=r"Laplacian is not compatible with sampler Sorf.*`radii`"):
+    with pytest.raises(ValueError, match=r"Laplacian is not compatible with sampler Sorf.*not isotropic"):
         Sorf().sample(Laplacian(), 4, np.zeros((1, 200)), rng)

@@ -178,11 +178,11 @@ def test_targets_in_any_container_are_equivalent(rng):
 def test_invalid_targets_are_rejected(rng):
     X = rng.normal(size=(30, 2))
     for y in (np.arange(30).astype("datetime64[D]"), np.full((30, 2), "a")):
-        with pytest.raises(ValueError, match=r"y must hold numbers or, in one column, class labels"):
+        with pytest.raises(ValueError, match=r"y must contain numbers or, in one column, class labels"):
             learned().fit(X, y)
     with pytest.raises(ValueError, match="NaN"):
         FourierRidgeClassifier(learned()).fit_features(X, np.where(X[:, 0] > 0, np.nan, 1.0))
-    with pytest.raises(ValueError, match=r"y must hold numbers for a regression"):
+    with pytest.raises(ValueError, match=r"y must contain numbers for a regression"):
         FourierRidge(learned()).fit_features(X, np.full(30, "a"))
 
 

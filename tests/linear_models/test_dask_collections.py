@@ -289,7 +289,7 @@ class TestErrors:
         return to_dask(*make_data(n_rows=600), chunks=(250, 350))
 
     def test_splitters_need_rows_in_memory(self, rows_and_targets):
-        with pytest.raises(ValueError, match="`cv` must be a number of folds or None where rows are not all in memory"):
+        with pytest.raises(ValueError, match="`cv` must be a number of folds or None for rows that are not in memory"):
             FourierRidge(SMALL, cv=KFold(3)).fit(*rows_and_targets)
 
     def test_labels_are_checked(self, rows_and_targets):

@@ -150,7 +150,7 @@ class TestAssignment:
         memory, partitioned = self.sources(rng.normal(size=30))
         groups = list(GroupKFold(3).split(np.zeros((30, 1)), groups=np.arange(30) % 3))
         assert assign_folds(groups, memory)[0].n_folds == 3
-        with pytest.raises(ValueError, match="`cv` must be a number of folds or None where rows are not all in memory"):
+        with pytest.raises(ValueError, match="`cv` must be a number of folds or None for rows that are not in memory"):
             assign_folds(groups, partitioned)
 
 

@@ -267,10 +267,10 @@ class TestClassifiers:
     def test_one_class_is_refused(self, regression, model):
         X, _ = regression
         with pytest.raises(
-            ValueError, match=f"{type(model).__name__} needs at least two classes; y has one class only, 'a'"
+            ValueError, match=f"{type(model).__name__} needs at least two classes; y has only one class, 'a'"
         ):
             model.fit(X, np.full(N_ROWS, "a"))
-        with pytest.raises(ValueError, match="y has one class only, 1"):
+        with pytest.raises(ValueError, match="y has only one class, 1"):
             model.fit(X, np.arange(N_ROWS) % 2, np.arange(N_ROWS) % 2)
 
     def test_numbers_are_not_classes(self, regression, model):

@@ -378,7 +378,7 @@ class TestErrors:
     @pytest.mark.parametrize("factor", [1e200, 1e-200])
     def test_targets_whose_squares_overflow_or_underflow(self, regression, factor):
         X, y = regression
-        with pytest.raises(ValueError, match=r"y holds values of up to .* overflow or underflow; rescale it"):
+        with pytest.raises(ValueError, match=r"y contains values up to .* overflow or underflow; rescale it"):
             FourierRidge(features()).fit(X, factor * y)
 
     def test_generalized_cross_validation_without_degrees_of_freedom(self, regression):
@@ -396,7 +396,7 @@ class TestErrors:
 
     def test_text_is_not_a_regression(self, regression):
         X, _ = regression
-        with pytest.raises(ValueError, match="y must hold numbers for a regression"):
+        with pytest.raises(ValueError, match="y must contain numbers for a regression"):
             FourierRidge(features()).fit(X, np.array(["a", "b"])[np.arange(300) % 2])
 
     def test_number_of_targets_stays_the_same(self, regression):

@@ -208,7 +208,7 @@ class TestErrors:
 
     def test_candidates_need_folds(self, classes):
         for candidates in ({"Cs": [1.0, 2.0]}, {"Cs": [1.0], "length_scales": [1.0, 2.0]}):
-            with pytest.raises(ValueError, match="`cv`=None cannot choose among candidates; give folds, or a single C"):
+            with pytest.raises(ValueError, match="`cv`=None cannot choose among candidates; give a number of folds"):
                 FourierSVC(features(), cv=None, **candidates).fit(*classes)
 
     @pytest.mark.parametrize("Cs", [[], [0.0], [1.0, np.nan], "much"])

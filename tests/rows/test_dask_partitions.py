@@ -188,7 +188,7 @@ MISTAKES = {
     "infinity": (lambda X, y: (with_value(X, np.inf), y), "X contains infinity"),
     "large values": (lambda X, y: (with_value(X, 1e20), y), "Center or rescale the columns"),
     "NaN in y": (lambda X, y: (X, da.where(y > 5, np.nan, 1.0)), "y contains NaN"),
-    "text in y": (lambda X, y: (X, da.where(y > 5, "high", "low")), "y must hold numbers for a regression"),
+    "text in y": (lambda X, y: (X, da.where(y > 5, "high", "low")), "y must contain numbers for a regression"),
     "X in memory": (lambda X, y: (X.compute(), y), "y or `sample_weight` is a Dask collection and X is not; give X"),
     "no y": (lambda X, y: (X, None), "requires y to be passed"),
     "a vector": (lambda X, y: (y, y), "Expected a Dask array with two axes, rows and columns. Got 1 instead"),
@@ -215,7 +215,7 @@ class TestErrors:
 
     def test_mistakes_in_data_frames_are_named(self):
         table = dd.from_pandas(pd.DataFrame({"a": [1.0, 2.0] * 5, "b": list("pq") * 5, "y": range(10)}), npartitions=2)
-        with pytest.raises(ValueError, match=r"Column 'b' holds .*; encode it as numbers, or drop it"):
+        with pytest.raises(ValueError, match=r"Column 'b' has type .*; encode it as numbers, or drop it"):
             FourierRidge(SMALL).fit(table[["a", "b"]], table["y"])
         with pytest.raises(ValueError, match=r"y is text, 'y'; give the column of that name, as by `table\['y'\]`"):
             FourierRidge(SMALL).fit(table[["a"]], "y")

@@ -137,7 +137,7 @@ class TestClasses:
 
     def test_fractions_are_refused(self, tmp_path):
         with pytest.raises(
-            ValueError, match="column 'y' contains fractional numbers, which cannot be classes; use reg"
+            ValueError, match="column 'y' contains fractional numbers, which cannot be classes; fit a reg"
         ):
             self.classes(tmp_path, [0.5, 1.0])
 

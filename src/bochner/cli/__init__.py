@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command line: `experiment_commands` compares kernel approximations, `table_commands` trains models of tables.
+"""The command line: `experiment_commands` compares kernel approximations, `table_commands` fits models to tables.
 
-Each command checks its options before any work, calls the library, and prints what came of it; no command computes
-anything itself. `console` has what they share, `cluster` starts or connects to a Dask cluster.
+Each command checks its options before any work, calls the library, and prints the result; all computations are in the
+library. `console` has what the commands share, `cluster` starts or connects to a Dask cluster.
 """
 
 from bochner.cli import experiment_commands as experiment_commands

@@ -49,7 +49,9 @@ def compare(
     data: Annotated[
         str, typer.Argument(help=f"A table (.csv, .parquet, .npz), or one of {', '.join(datasets.NAMES)}.")
     ],
-    target: Annotated[str | None, typer.Option(help="A column of the table to predict as well.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="A column of the table to predict; prediction errors are then compared too.")
+    ] = None,
     folder: DataFolder = None,
     widths: Annotated[
         list[str] | None,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The commands `bochner fit`, `predict` and `error`, which fit, apply and evaluate models of tables."""
+"""The commands `bochner fit`, `predict` and `error`, which fit, apply and evaluate models for tables."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -160,7 +160,7 @@ def _single(data: list[Path]) -> Path:
     """Return the only path; several mean that the shell has expanded a pattern."""
     if len(data) > 1:
         raise ValueError(
-            f"Expected one table but got {len(data)}, the first being {data[0]} and {data[1]}; to read several Parquet "
+            f"Expected one table but got {len(data)}, starting with {data[0]} and {data[1]}; to read several Parquet "
             f"files, quote a pattern, as in 'data/*.parquet', and add --dask."
         )
     return data[0]

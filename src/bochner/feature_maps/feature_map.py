@@ -176,7 +176,7 @@ def map_rows(feature_map: FeatureMap, X: Any, out: Array | None = None) -> Array
     elif out.shape != shape or out.dtype != feature_map.dtype or not out.flags.c_contiguous or not out.flags.writeable:
         raise ValueError(
             f"`out` must be a writeable C-contiguous array of shape {shape} and dtype {feature_map.dtype}. Got shape "
-            f"{out.shape} and dtype {out.dtype} instead."
+            f"{out.shape}, dtype {out.dtype}, C-contiguous {out.flags.c_contiguous}, writeable {out.flags.writeable}."
         )
     for_each_span(lambda span: feature_map.write(X[span], out[span]), X.shape[0], feature_map.block_rows)
     return out

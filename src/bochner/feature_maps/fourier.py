@@ -141,7 +141,7 @@ def check_resolution(X: Any, length_scale: float | Floats) -> None:
         reach = float((magnitudes / length_scale).max())
     if reach > limit:
         raise ValueError(
-            f"X holds values of up to {magnitudes.max():.3g}, which is {reach:.2g} times the length scale; beyond "
+            f"X contains values up to {magnitudes.max():.3g}, which is {reach:.2g} times the length scale; beyond "
             f"{limit:.2g} {X.dtype} cannot resolve the distances between rows. Center or rescale the columns of X, or "
             f"give a larger `length_scale`."
         )

@@ -2,7 +2,7 @@
 r"""Second moments of features and targets, accumulated over blocks of rows.
 
 A row has the vector :math:`a = [z, 1, y]` of its features, a one and its targets. The second moments
-:math:`\sum_i w_i a_i a_i^T` hold everything that least squares needs.
+:math:`\sum_i w_i a_i a_i^T` are all that least squares needs.
 """
 
 from collections.abc import MutableMapping

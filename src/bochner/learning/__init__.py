@@ -4,8 +4,8 @@
 `length_scales` learns one length scale per column from targets. It minimizes an objective (`objectives`), a function of
 the features' second moments. `refinement` moves frequencies to lower the kernel error. Three modules are building
 blocks: `ridge` solves ridge regression for every penalty from second moments, also for the linear models;
-`nonnegative_ridge` solves it with non-negative coefficients, and `pair_statistics` has the regression of a kernel on
-cosines over pairs of rows, both for the weightings.
+`nonnegative_ridge` solves it with non-negative coefficients, and `pair_statistics` accumulates the regression of a
+kernel on cosines over pairs of rows; both are for the weightings.
 """
 
 from bochner.learning.length_scales import LearnedLengthScales as LearnedLengthScales

@@ -170,7 +170,7 @@ def regression_targets(y: Any) -> Floats:
         y = np.array(y.tolist())  # finds the dtype of numbers that are stored as objects
     if y.dtype.kind not in "biufUS" or (y.ndim > 1 and y.dtype.kind in "US"):
         raise ValueError(
-            f"y must hold numbers or, in one column, class labels to learn length scales. Got "
+            f"y must contain numbers or, in one column, class labels to learn length scales. Got "
             f"{reprlib.repr(y.tolist())} instead."
         )
     if y.ndim == 1:
@@ -354,13 +354,13 @@ class LearnedLengthScales(BaseEstimator):
     Parameters
     ----------
     n_rows : int, default=8000
-        Largest number of rows to learn from.
+        Maximum number of rows to learn from.
     n_iterations : int, default=40
-        Largest number of iterations.
+        Maximum number of iterations.
     folds : int, default=3
         Number of folds of the validation loss.
     penalty : float, default=10.0
-        Strength of a normal prior that pulls the length scales towards the proportions of the start. Their logarithms
+        Strength of a normal prior that pulls the length scales towards their initial proportions. Their logarithms
         have the standard deviation :math:`1 / \sqrt{\mathrm{penalty}}`; 0 means no prior.
     objective : {"validation", "likelihood"} or Objective, default="validation"
         Objective to minimize: "validation" is the cross-validated mean squared error of ridge regression, "likelihood"

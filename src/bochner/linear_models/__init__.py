@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Linear models on features, which choose their penalty by cross-validation and never hold all features of large data.
+"""Linear models on features: cross-validated penalties, without storing the features of all rows.
 
-`FourierRidge` and `FourierRidgeClassifier` (`ridge`) solve every penalty and fold from second moments that one pass
-over the rows accumulates; `FourierSVC` (`svm`) minimizes the squared hinge loss in a few passes. Folds (`folds`) are
-assigned to rows in memory, in files and in partitions alike, and all are read through `training_sets`.
+`FourierRidge` and `FourierRidgeClassifier` (`ridge`) solve for every penalty and fold from second moments that are
+accumulated in one pass over the rows; `FourierSVC` (`svm`) minimizes the squared hinge loss in a few passes.
+Folds (`folds`) are assigned in the same way to rows in memory, in files and in partitions. All are read through
+`training_sets`.
 """
 
 from bochner.linear_models.ridge import FourierRidge as FourierRidge

@@ -17,7 +17,7 @@ from bochner.validation import positive_values
 
 __all__ = ["feature_map_of", "fit_candidates", "seed_of"]
 
-MOST_COLLECTED = 1 << 15  # rows elsewhere that a transformer without partitions of its own is fitted on
+MOST_COLLECTED = 1 << 15  # sample of remote rows that a transformer without support of partitions is fitted on
 
 
 def seed_of(features: Any, random_state: Any) -> int | None:
@@ -72,7 +72,7 @@ def fit_candidates(
 
 
 def _fit_transformer(features: Any, rows: RowSource, seed: int | None) -> Any:
-    """Fit any scikit-learn transformer on rows in memory, or on a sample of rows elsewhere."""
+    """Fit any scikit-learn transformer on rows in memory, or on a sample of remote rows."""
     if rows.location == "memory":
         sample = rows
     elif rows.shape[0] > MOST_COLLECTED:

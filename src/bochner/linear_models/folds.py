@@ -9,7 +9,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import KFold, check_cv
 
 from bochner.linear_models.labels import ClassCounts
 from bochner.rows import Array, Floats, Indices, RowSource
@@ -47,6 +46,8 @@ class GivenFolds(FoldAssignment):
         fold_of, n_folds = np.full(X.shape[0], -1), 0
         if cv is None:
             return cls(fold_of, n_folds)
+        from sklearn.model_selection import check_cv  # a slow import, which `import bochner` does without
+
         for fold, (train, test) in enumerate(check_cv(cv, y, classifier=classifier).split(X, y)):
             trained = np.zeros(len(fold_of), dtype=bool)
             trained[train] = True
@@ -174,12 +175,16 @@ def assign_folds(
 
 
 def number_of_folds(cv: Any) -> int:
-    """Return the number of folds where rows are not all in memory; 0 means none."""
+    """Return the number of folds for rows that are not in memory; 0 means none."""
     if cv is not None and not isinstance(cv, Integral):
         raise ValueError(
-            f"`cv` must be a number of folds or None where rows are not all in memory. Got {reprlib.repr(cv)} instead."
+            f"`cv` must be a number of folds or None for rows that are not in memory. Got {reprlib.repr(cv)} instead."
         )
-    return 0 if cv is None else int(KFold(cv).n_splits)
+    if cv is None:
+        return 0
+    from sklearn.model_selection import KFold  # as above
+
+    return int(KFold(cv).n_splits)
 
 
 def check_fold_weights(cv: Any, fold_weights: Floats, weight: float) -> None:

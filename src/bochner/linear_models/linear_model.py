@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -18,15 +18,15 @@ from bochner.feature_maps.feature_map import accepts_nan
 from bochner.linear_models.candidates import feature_map_of, fit_candidates, seed_of
 from bochner.linear_models.folds import RoundRobin, assign_folds, number_of_folds
 from bochner.linear_models.labels import ClassCounts, check_labels, count_classes, label_indicators
-from bochner.linear_models.table_training import TableTraining
 from bochner.linear_models.training_sets import TrainingSet
 from bochner.progress import show_progress
 from bochner.rows import Array, Batch, Floats, MemoryRows, RowSource, apply_to_rows, open_rows, validate_rows
-from bochner.tables.encoding import Encoding
-from bochner.tables.file_table import FileTable
-from bochner.tables.reader import Table
-from bochner.tables.survey import Survey
 from bochner.validation import HasMethods, fit_context
+
+if TYPE_CHECKING:
+    from bochner.tables.encoding import Encoding
+    from bochner.tables.reader import Table
+    from bochner.tables.survey import Survey
 
 __all__ = ["LinearModel", "OneVsRestMixin", "is_path"]
 
@@ -55,7 +55,7 @@ class LinearModel(BaseEstimator):
     verbose: int
     cv: Any
     features_: Any
-    encoding_: Encoding
+    encoding_: "Encoding"
     _dtype: str
 
     @fit_context
@@ -140,13 +140,16 @@ class LinearModel(BaseEstimator):
             raise ValueError("`sample_weight` needs arrays; the rows of a file have weight 1.")
         if not isinstance(target, str):
             raise ValueError(f"`y` must be the name of the column of {path} to predict. Got {target!r:.100} instead.")
+        from bochner.linear_models.table_training import TableTraining  # most fits need no tables
+        from bochner.tables.file_table import FileTable
+
         self._reset()
         self._seed = seed_of(self.features, self.random_state)
         table = FileTable(path, target)
         TableTraining.begin(table, self._seed or 0).run(table, lambda survey: self)
         return self
 
-    def fit_table_features(self, table: Table, survey: Survey) -> list[Any]:
+    def fit_table_features(self, table: "Table", survey: "Survey") -> list[Any]:
         """Fit the features on the sampled rows of a table, the first step of training on one.
 
         Parameters
@@ -196,7 +199,7 @@ class LinearModel(BaseEstimator):
         """Return rows whose targets are checked block by block."""
 
     @abstractmethod
-    def _check_table(self, table: Table, survey: Survey) -> None:
+    def _check_table(self, table: "Table", survey: "Survey") -> None:
         """Take the classes of a table from its survey, or refuse its target."""
 
     def _validate_rows(self, X: Any) -> Any:
@@ -247,7 +250,7 @@ class LinearModel(BaseEstimator):
 
 @dataclass(frozen=True)
 class _Scorer:
-    """Scores of validated rows; it travels to where they are."""
+    """Scores of validated rows; it is sent to the workers that have them."""
 
     feature_map: FeatureMap
     coef: Floats
@@ -341,7 +344,7 @@ class OneVsRestMixin(ClassifierMixin):
     def _set_classes(self, classes: Array) -> None:
         if len(classes) < 2:
             raise ValueError(
-                f"{type(self).__name__} needs at least two classes; y has one class only, {classes.tolist()[0]!r}."
+                f"{type(self).__name__} needs at least two classes; y has only one class, {classes.tolist()[0]!r}."
             )
         self.classes_ = classes
 
@@ -352,7 +355,7 @@ class OneVsRestMixin(ClassifierMixin):
         column_or_1d(rows.target_template, warn=True)  # here and not for every block, to warn once
         return rows.with_targets(check_labels)
 
-    def _check_table(self, table: Table, survey: Survey) -> None:
+    def _check_table(self, table: "Table", survey: "Survey") -> None:
         self._set_classes(np.array(survey.classes(table)))
 
     def _training_set(self, rows: RowSource) -> TrainingSet:

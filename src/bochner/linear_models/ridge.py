@@ -9,7 +9,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
@@ -28,9 +28,11 @@ from bochner.linear_models.ridge_moments import MomentAccumulator, Residuals, Ri
 from bochner.linear_models.training_sets import TrainingSet
 from bochner.progress import show_progress
 from bochner.rows import Array, Floats, RowSource, open_rows
-from bochner.tables.reader import Table
-from bochner.tables.survey import Survey
 from bochner.validation import fit_context, positive_values
+
+if TYPE_CHECKING:
+    from bochner.tables.reader import Table
+    from bochner.tables.survey import Survey
 
 __all__ = ["FourierRidge", "FourierRidgeClassifier"]
 
@@ -193,8 +195,8 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
     r"""Ridge regression on features: one pass over the rows for all penalties and folds.
 
     Minimizes :math:`\sum_i w_i (y_i - c \cdot z(x_i) - b)^2 + \alpha n |c|^2`, where n is the sum of the weights.
-    `alpha` and the length scale have the best mean R2 over the folds. The result equals scikit-learn's ``Ridge(alpha *
-    n)`` on the features in a grid search with the same folds.
+    `alpha` and the length scale are those with the best mean R2 over the folds. The result equals
+    scikit-learn's ``Ridge(alpha * n)`` on the features in a grid search with the same folds.
 
     Parameters
     ----------
@@ -204,12 +206,12 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
     alphas : sequence of float, default=numpy.logspace(-8, 4, 25)
         Candidate penalties, relative to the number of rows.
     cv : int, splitter, iterable or None, default=5
-        Cross-validation folds, as in scikit-learn; every row is tested at most once and trained on otherwise. None
-        means generalized cross-validation.
+        Cross-validation folds, as in scikit-learn. Each row must be in at most one test set, and in the training set of
+        every other fold. None means generalized cross-validation.
     length_scales : sequence of float, default=(1.0,)
         Candidate length scales, as multiples of the length scale of the features.
     random_state : int, RandomState instance or None, default=None
-        Seed of the features; None means their own.
+        Seed of the features; None keeps the `random_state` of `features`.
     verbose : int, default=0
         Show a progress bar when `verbose` > 0 and the output is a terminal.
 
@@ -370,7 +372,7 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
         rows = self._check_targets(rows)
         return TrainingSet(rows, *assign_folds(self.cv, rows))
 
-    def _check_table(self, table: Table, survey: Survey) -> None:
+    def _check_table(self, table: "Table", survey: "Survey") -> None:
         if table.target_is_text:
             raise ValueError(
                 f"{table.path}: column {table.target!r} contains text, which cannot be the target of a regression; use "
@@ -392,12 +394,12 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
     alphas : sequence of float, default=numpy.logspace(-8, 4, 25)
         Candidate penalties, relative to the number of rows.
     cv : int, splitter, iterable or None, default=5
-        Cross-validation folds, as in scikit-learn; every row is tested at most once and trained on otherwise. None
-        means generalized cross-validation.
+        Cross-validation folds, as in scikit-learn. Each row must be in at most one test set, and in the training set of
+        every other fold. None means generalized cross-validation.
     length_scales : sequence of float, default=(1.0,)
         Candidate length scales, as multiples of the length scale of the features.
     random_state : int, RandomState instance or None, default=None
-        Seed of the features; None means their own.
+        Seed of the features; None keeps the `random_state` of `features`.
     verbose : int, default=0
         Show a progress bar when `verbose` > 0 and the output is a terminal.
 
@@ -484,11 +486,11 @@ def target_columns(y: Any) -> Floats:
     try:
         targets = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"y must hold numbers for a regression. Got {reprlib.repr(y)} instead.") from None
+        raise ValueError(f"y must contain numbers for a regression. Got {reprlib.repr(y)} instead.") from None
     assert_all_finite(targets, input_name="y")
     largest = float(np.abs(targets).max(initial=0.0))
     if largest > LARGEST or 0.0 < largest < 1.0 / LARGEST:
-        raise ValueError(f"y holds values of up to {largest:.3g}, whose squares overflow or underflow; rescale it.")
+        raise ValueError(f"y contains values up to {largest:.3g}, whose squares overflow or underflow; rescale it.")
     return targets if targets.ndim == 2 else targets[:, None]
 
 

@@ -5,7 +5,7 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -21,9 +21,11 @@ from bochner.linear_models.linear_model import LinearModel, OneVsRestMixin
 from bochner.linear_models.squared_hinge import HESSIAN_BYTES, FeatureBatch, solve_one, walk
 from bochner.linear_models.training_sets import TrainingSet
 from bochner.rows import Array, Batch, Floats, RowSource, Statistic, row_spans
-from bochner.tables.reader import Table
-from bochner.tables.survey import Survey
 from bochner.validation import StrOptions, positive_values
+
+if TYPE_CHECKING:
+    from bochner.tables.reader import Table
+    from bochner.tables.survey import Survey
 
 __all__ = ["FourierSVC"]
 
@@ -36,7 +38,7 @@ class FourierSVC(OneVsRestMixin, LinearModel):
     r"""L2-loss support vector machine on features, the paper's classifier; C is chosen by cross-validation.
 
     Minimizes liblinear's :math:`\tfrac12 (|c|^2 + b^2) + C \sum_i w_i \max(0, 1 - y_i (c \cdot z(x_i) + b))^2`, one
-    class against the rest, for all folds and classes at a time by Newton's method.
+    class against the rest, for all folds and classes at once by Newton's method.
 
     Parameters
     ----------
@@ -46,8 +48,8 @@ class FourierSVC(OneVsRestMixin, LinearModel):
     Cs : sequence of float, default=numpy.logspace(-3, 5, 9)
         Candidates for C.
     cv : int, splitter, iterable or None, default=5
-        Cross-validation folds, as in scikit-learn; every row is tested at most once and trained on otherwise. None
-        skips cross-validation and needs a single candidate.
+        Cross-validation folds, as in scikit-learn. Each row must be in at most one test set, and in the training set of
+        every other fold. None skips cross-validation and needs a single candidate.
     length_scales : sequence of float, default=(1.0,)
         Candidate length scales, as multiples of the length scale of the features.
     class_weight : dict, "balanced" or None, default=None
@@ -55,7 +57,7 @@ class FourierSVC(OneVsRestMixin, LinearModel):
     probability : bool, default=False
         Whether to calibrate `predict_proba` with scikit-learn's `CalibratedClassifierCV`: one extra fit per fold.
     random_state : int, RandomState instance or None, default=None
-        Seed of the features; None means their own.
+        Seed of the features; None keeps the `random_state` of `features`.
     verbose : int, default=0
         Show a progress bar when `verbose` > 0 and the output is a terminal.
 
@@ -142,7 +144,7 @@ class FourierSVC(OneVsRestMixin, LinearModel):
         """
         check_is_fitted(self)
         if not hasattr(self, "_calibrated"):
-            raise ValueError("`probability` was False when the model was fitted; fit it again.")
+            raise ValueError("`probability` was False when the model was fitted; fit it again with `probability`=True.")
         probabilities = partial(_probabilities, self._calibrated, len(self.classes_))
         return self._apply(probabilities, X)
 
@@ -151,7 +153,7 @@ class FourierSVC(OneVsRestMixin, LinearModel):
             raise ValueError("`probability`=True needs rows in memory; use False for a Dask collection.")
         return super()._training_set(rows)
 
-    def _check_table(self, table: Table, survey: Survey) -> None:
+    def _check_table(self, table: "Table", survey: "Survey") -> None:
         if self.probability or self.class_weight is not None:
             raise ValueError("A file needs `probability`=False and `class_weight`=None; read it into memory otherwise.")
         super()._check_table(table, survey)
@@ -174,7 +176,9 @@ class FourierSVC(OneVsRestMixin, LinearModel):
             self.length_scale_scores_ = scores.max(axis=1)
             self.best_score_ = float(scores.max())
         elif len(candidates) * len(Cs) > 1:
-            raise ValueError("`cv`=None cannot choose among candidates; give folds, or a single C and length scale.")
+            raise ValueError(
+                "`cv`=None cannot choose among candidates; give a number of folds, or a single C and length scale."
+            )
         else:
             paths, best, position = [], 0, 0
         self.features_, self.C_ = candidates[best], float(Cs[position])

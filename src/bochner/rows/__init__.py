@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rows of data: everything reads data through this package.
+"""Rows of data: all data are read through this package.
 
-A `RowSource` (`sources`) is rows with targets and sample weights: in memory, in a memory map, in partitions elsewhere
-(`partitions`, and `dask_partitions` for Dask collections) or in a file (`bochner.tables`). `open_rows` (`opening`)
-turns what a user passes into one; no other package tells arrays from collections. `sampling` draws rows and pairs of
-rows, `threads` spreads work on blocks of rows over threads, `arrays` names the array types.
+A `RowSource` (`sources`) is rows with targets and sample weights: in memory, in a memory map, in partitions on a
+cluster (`partitions`, and `dask_partitions` for Dask collections) or in a file (`bochner.tables`). `open_rows`
+(`opening`) turns user input into one; no other package distinguishes arrays from collections. `sampling` draws rows and
+pairs of rows, `threads` runs work on blocks of rows in threads, `arrays` names the array types.
 """
 
 from bochner.rows.arrays import Array as Array

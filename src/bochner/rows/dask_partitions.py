@@ -98,7 +98,7 @@ class DaskPartitions(Partitions):
         # One flat graph in Dask's documented form (a task is a tuple of a function and keys): a layer for each of many
         # thousand tasks would take longer than the tasks.
         token = uuid4().hex
-        shared = f"part-{token}"  # a key of its own, so that a large function travels to each worker once
+        shared = f"part-{token}"  # a key of its own, so that a large function is sent to each worker once
         graph = dict(self._graph) | {shared: part}
         parts = []
         for number, argument in arguments.items():
@@ -231,7 +231,7 @@ def map_blocks(function: Callable[[Any], Any], X: Any, empty: Any) -> Any:
 
     rows = _as_array(X)
     shape: Any = {"drop_axis": 1} if empty.ndim == 1 else {"chunks": (rows.chunks[0], (empty.shape[1],))}
-    # A node of its own, so that a large function travels to each worker once.
+    # A node of its own, so that a large function is sent to each worker once.
     node = delayed(function, pure=True, traverse=False)
     return rows.map_blocks(_call_on, function=node, dtype=empty.dtype, meta=empty, **shape)
 
@@ -279,7 +279,7 @@ def _frame_array(frame: Any) -> Any:
     types = dict(frame.dtypes.items()) if frame.ndim == 2 else {None: frame.dtype}
     text = [name for name, kind in types.items() if frame.ndim == 2 and str(kind) in ("string", "str", "category")]
     if text:
-        raise ValueError(f"Column {text[0]!r} holds {types[text[0]]}; encode it as numbers, or drop it.")
+        raise ValueError(f"Column {text[0]!r} has type {types[text[0]]}; encode it as numbers, or drop it.")
     extended = {name: np.float64 for name, kind in types.items() if _is_nullable_number(kind)}
     if extended:
         frame = frame.astype(extended if frame.ndim == 2 else np.float64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From what a user passes to a row source: the only place that tells arrays from Dask collections."""
+"""Turn user input into a row source: the only module that distinguishes arrays from Dask collections."""
 
 from collections.abc import Callable
 from functools import partial

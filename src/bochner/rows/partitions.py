@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rows in partitions elsewhere: the one method that an engine needs, and the row source on top of it.
+"""Rows in partitions on a cluster: the one method that an engine needs, and the row source on top of it.
 
-All that is asked of an engine is `Partitions.reduce`: call a function on every partition where it is, and combine the
-results pairwise. Only the function and its results travel, never the rows. `bochner.rows.dask_partitions` has the
-engine for Dask collections.
+An engine implements `Partitions.reduce`: call a function on every partition where it is, and combine the results
+pairwise. Only the function and its results are sent over the network, never the rows. `bochner.rows.dask_partitions`
+has the engine for Dask collections.
 """
 
 from abc import ABC, abstractmethod
@@ -97,7 +97,7 @@ def concatenate(left: list[Any], right: list[Any]) -> list[Any]:
 
 
 class _Blocks(NamedTuple):
-    """How the blocks of a partition become a batch; it travels to where the partition is."""
+    """Conversion of the blocks of a partition to a batch; it is sent to the worker that has the partition."""
 
     names: tuple[str, ...]
     dtype: Any
@@ -129,7 +129,7 @@ class _Blocks(NamedTuple):
 
 @dataclass(frozen=True)
 class PartitionedRows(RowSource):
-    """Rows in partitions elsewhere: selected rows are collected, and all others stay where they are.
+    """Rows in partitions on a cluster: selected rows are collected, and all others stay on the workers.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class PartitionedRows(RowSource):
     kept : ndarray of int, default=None
         The numbers of the rows that are left after those of weight zero were dropped; None means all rows.
     allow_nan : bool, default=False
-        Whether rows may hold NaN.
+        Whether rows may contain NaN.
     """
 
     partitions: Partitions

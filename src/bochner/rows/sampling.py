@@ -37,7 +37,7 @@ def sample_rows(X: Rows, size: int, rng: np.random.Generator) -> tuple[Any, Floa
 
 
 def row_weights(X: Rows) -> Floats | None:
-    """Return the sample weights that rows carry; None means 1 for every row."""
+    """Return the sample weights of rows; None means 1 for every row."""
     return getattr(X, "weights", None)
 
 
@@ -177,7 +177,7 @@ def pair_blocks(
     """Yield blocks of the first and of the second rows of pairs, with the slice of the pairs that they belong to.
 
     `width` is the number of columns that the caller computes from a row; they must fit into a block too. A block has at
-    least `least` rows. Rows of a source elsewhere are collected many at a time.
+    least `least` rows. Rows that are not in memory are collected many at a time.
     """
     fetch_rows = getattr(X, "fetch_rows", None)
     for group in row_spans(len(first), fetch_rows or len(first)):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Row sources: rows with targets and sample weights, read in one way wherever they are.
+"""Row sources: rows with targets and sample weights, read in the same way from memory, files and clusters.
 
 A source collects selected rows into memory (`select`) and accumulates statistics over batches of all rows
-(`accumulate`); that is all that fitting needs. `MemoryRows` holds arrays, memory maps and CSR matrices;
-`bochner.rows.partitions` has rows in partitions elsewhere and `bochner.tables` has rows of files.
+(`accumulate`); that is all that fitting needs. `MemoryRows` is for arrays, memory maps and CSR matrices,
+`bochner.rows.partitions` for rows in partitions on a cluster, and `bochner.tables` for rows of files.
 """
 
 from abc import ABC, abstractmethod
@@ -91,7 +91,7 @@ class RowSource(ABC):
     location : {"memory", "file", "cluster"}
         Where the rows are.
     fetch_rows : int or None
-        How many rows to collect at a time when many are needed; None where reading costs nothing.
+        Number of rows to collect at a time when many are needed; None if reading costs nothing.
     """
 
     location: Literal["memory", "file", "cluster"]
@@ -140,7 +140,7 @@ class RowSource(ABC):
     def validate(self, estimator: Any, **options: Any) -> Self:
         """Return the rows validated as the training data of an estimator.
 
-        What can be checked without reading the rows is checked now; rows elsewhere are checked as they are read.
+        What can be checked without reading the rows is checked now; other rows are checked as they are read.
 
         Parameters
         ----------
@@ -152,7 +152,7 @@ class RowSource(ABC):
 
     @abstractmethod
     def select(self, rows: Any, with_rows: bool = True) -> Batch:
-        """Collect rows, by slice or by index, with their targets and weights; or only the latter two."""
+        """Collect rows, by slice or by index, with their targets and weights, or only their targets and weights."""
 
     @abstractmethod
     def drop_zero_weights(self, weights: Floats) -> "RowSource":
@@ -408,7 +408,7 @@ def add_pair(left: Any, right: Any) -> Any:
 def sum_over_rows(part: Callable[[Any, Floats | None], float], X: Any, weights: Floats | None = None) -> float:
     """Sum a function of rows and weights over the partitions of a source, or evaluate it on an array.
 
-    `weights` are those of rows in memory; a source elsewhere has its own.
+    `weights` are those of rows in memory; other sources have their own.
     """
     source = as_source(X, weights)
     if isinstance(source, MemoryRows):
@@ -439,7 +439,7 @@ def norm(X: Any) -> float:
 
 
 def check_finite(X: Any, estimator_name: str) -> None:
-    """Refuse NaN and infinity among rows in memory; rows elsewhere are checked as they are read."""
+    """Raise an error for NaN and infinity in rows in memory; other rows are checked as they are read."""
     source = as_source(X)
     if isinstance(source, MemoryRows):
         assert_all_finite(source.X, estimator_name=estimator_name, input_name="X")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Models of tables: what `bochner fit`, `predict` and `error` do.
+"""Models for tables, as in `bochner fit`, `predict` and `error`.
 
 `training` turns the options of a fit and a table into a fitted `TableModel`, and can resume an interrupted training.
 `model_files` saves and loads models; reading a model file executes nothing in it. `predictions` applies a model to

@@ -238,12 +238,12 @@ class Survey:
         target = f"{table.path}: column {table.target!r}"
         if self.target_values is None:
             raise ValueError(
-                f"{target} has more than {MAX_CLASSES} distinct values, too many for classification; use regression."
+                f"{target} has more than {MAX_CLASSES} distinct values, too many for classification; fit a regression."
             )
         if not isinstance(self.target_values[0], float):
             return self.target_values
         if not all(value.is_integer() for value in self.target_values):
-            raise ValueError(f"{target} contains fractional numbers, which cannot be classes; use regression.")
+            raise ValueError(f"{target} contains fractional numbers, which cannot be classes; fit a regression.")
         return [int(value) for value in self.target_values]  # whole numbers of a CSV file are read as floats
 
     def encoding(self) -> Encoding:
