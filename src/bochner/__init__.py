@@ -12,6 +12,7 @@ from bochner.display import RelevanceDisplay as RelevanceDisplay
 from bochner.display import WeightsDisplay as WeightsDisplay
 from bochner.fourier_features import FourierFeatures as FourierFeatures
 from bochner.kernel_error import KernelError as KernelError
+from bochner.landmark_features import LandmarkFeatures as LandmarkFeatures
 from bochner.linear_models import FourierRidge as FourierRidge
 from bochner.linear_models import FourierRidgeClassifier as FourierRidgeClassifier
 from bochner.linear_models import FourierSVC as FourierSVC

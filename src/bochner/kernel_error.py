@@ -2,13 +2,12 @@
 """Relative Frobenius error of an approximate kernel matrix, estimated from pairs of rows."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
-from bochner.kernels import Kernel
-from bochner.rows import Floats, Indices, Rows, pair_blocks, sample_pairs, to_dense
+from bochner.rows import Floats, Indices, Rows, pair_blocks, sample_pairs
 
 __all__ = ["KernelError", "estimate_kernel_error", "sampled_error"]
 
@@ -43,7 +42,7 @@ class KernelError(NamedTuple):
 
 def estimate_kernel_error(
     similarity: Callable[[Floats, Floats], Floats],
-    kernel: Kernel,
+    exact: Callable[[Any, Any], Floats],
     X: Rows,
     n_pairs: int,
     confidence: float,
@@ -53,9 +52,9 @@ def estimate_kernel_error(
     r"""Estimate :math:`|K - \hat K|_F / |K|_F` over all pairs of the n rows of X from a sample of pairs.
 
     Let a and b be the means of the squared error and of the squared kernel over independent pairs of distinct rows, and
-    c the mean squared error on the diagonal, where :math:`k = 1`. The squared relative error is estimated by
+    c and d the same means on the diagonal. The squared relative error is estimated by
 
-    .. math:: \theta = \frac{(n - 1) a + c}{(n - 1) b + 1}.
+    .. math:: \theta = \frac{(n - 1) a + c}{(n - 1) b + d}.
 
     Its standard error follows from a linearization of the ratio, and the interval is symmetric for
     :math:`\log\theta`. The interval is too narrow if a few of the sampled pairs dominate the error or the kernel, as
@@ -64,9 +63,9 @@ def estimate_kernel_error(
     Parameters
     ----------
     similarity : callable
-        Approximate kernel values of pairs. It takes two arrays of shape (n, n_features) and returns shape (n,).
-    kernel : Kernel
-        A kernel at unit length scale.
+        Approximate kernel values of pairs. It takes two sets of n rows and returns shape (n,).
+    exact : callable
+        Exact kernel values of pairs, likewise.
     X : Rows of shape (n_samples, n_features)
         The data divided by the length scale.
     n_pairs : int
@@ -85,18 +84,17 @@ def estimate_kernel_error(
     """
     n_rows = X.shape[0]
     first, second = sample_pairs(n_rows, n_pairs, rng) if n_rows > 1 else (np.zeros(1, dtype=np.intp),) * 2
-    exact, approximate = np.empty((2, len(first)))
-    for pairs, *both in pair_blocks(X, first, second, width):
-        x, y = map(to_dense, both)
-        exact[pairs] = kernel.at(x - y)
-        approximate[pairs] = similarity(x, y)
-    squared_errors, squared_values = np.square(exact - approximate), np.square(exact)
+    squared_errors, squared_values = np.empty((2, len(first)))
+    for pairs, x, y in pair_blocks(X, first, second, width):
+        values = exact(x, y)
+        squared_errors[pairs] = np.square(values - similarity(x, y))
+        squared_values[pairs] = np.square(values)
     others = n_rows - 1
     is_exact = len(first) >= others * n_rows // 2
     diagonal_rows = np.arange(n_rows) if is_exact or n_rows <= DIAGONAL_ROWS else first[:DIAGONAL_ROWS]
-    diagonal = _diagonal_error(similarity, X, diagonal_rows, width)
-    norm = others * squared_values.mean() + 1.0
-    ratio = (others * squared_errors.mean() + diagonal) / norm
+    diagonal_errors, diagonal_values = _diagonal_means(similarity, exact, X, diagonal_rows, width)
+    norm = others * squared_values.mean() + diagonal_values
+    ratio = (others * squared_errors.mean() + diagonal_errors) / norm
     error = float(np.sqrt(ratio))
     if ratio == 0.0 or is_exact:
         return KernelError(error, error, error)
@@ -106,13 +104,20 @@ def estimate_kernel_error(
     return KernelError(error, error / spread, error * spread)
 
 
-def _diagonal_error(similarity: Callable[[Floats, Floats], Floats], X: Rows, rows: Indices, width: int) -> float:
-    """Return the mean squared error of the approximate kernel of a row with itself, where the exact value is 1."""
-    total = 0.0
-    for _, block, _ in pair_blocks(X, rows, rows, width):
-        x = to_dense(block)
-        total += float(np.square(1.0 - similarity(x, x)).sum())
-    return total / len(rows)
+def _diagonal_means(
+    similarity: Callable[[Any, Any], Floats],
+    exact: Callable[[Any, Any], Floats],
+    X: Rows,
+    rows: Indices,
+    width: int,
+) -> tuple[float, float]:
+    """Return the mean squared error and the mean squared value of the kernel of a row with itself."""
+    totals = np.zeros(2)
+    for _, x, _ in pair_blocks(X, rows, rows, width):
+        values = exact(x, x)
+        totals += np.square(values - similarity(x, x)).sum(), np.square(values).sum()
+    errors, values = (totals / len(rows)).tolist()
+    return errors, values
 
 
 def sampled_error(exact: Floats, approximate: Floats, weights: Floats, n_rows: int) -> float:

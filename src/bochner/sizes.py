@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from bochner.kernel_error import sampled_error
 from bochner.rows import Floats
 
-__all__ = ["OutOfReachError", "SizeTrials", "Suggestion", "smallest_size"]
+__all__ = ["LandmarkSuggestion", "OutOfReachError", "SizeTrials", "Suggestion", "smallest_size"]
 
 TRIAL_ROWS = 2000  # rows to fit on, and others to validate on
 FIRST_SIZE = 16
@@ -45,6 +45,30 @@ class Suggestion(NamedTuple):
     """
 
     n_frequencies: int
+    n_components: int | None
+    error: float
+
+
+class LandmarkSuggestion(NamedTuple):
+    """Number of landmarks that reaches a tolerance.
+
+    Parameters
+    ----------
+    n_landmarks : int
+        Number of landmarks.
+    n_components : int or None
+        Number of columns; None for one per landmark.
+    error : float
+        Expected kernel error.
+
+    Examples
+    --------
+    >>> from bochner.sizes import LandmarkSuggestion
+    >>> LandmarkSuggestion(90, None, 0.0187).n_landmarks
+    90
+    """
+
+    n_landmarks: int
     n_components: int | None
     error: float
 

@@ -16,7 +16,7 @@ from sklearn.utils import assert_all_finite, check_array, get_tags
 
 from bochner.rows import Array, Floats, for_each_span, is_sparse, row_spans, to_dense
 
-__all__ = ["FeatureMap", "TransformerMap", "accepts_nan", "apply_to_features", "map_rows"]
+__all__ = ["FeatureMap", "ProductMap", "TransformerMap", "accepts_nan", "apply_to_features", "map_rows"]
 
 GRAM_ROWS = 1024  # rows per matrix product of a sum: enough for its speed, and little memory
 BLOCK_BYTES = 1 << 20
@@ -56,6 +56,13 @@ class FeatureMap(ABC):
     def write(self, X: Any, out: Array) -> None:
         """Write the features of the rows of X into `out`, of shape (n_rows, width), in the calling thread."""
 
+    def factors(self) -> "tuple[FeatureMap, Array | None]":
+        """Return the map before a final matrix product, and the matrix; itself and None where there is no product.
+
+        A linear function of the features is a linear function of the columns before the product, which costs less.
+        """
+        return self, None
+
     def check(self, X: Any) -> None:  # noqa: B027
         """Raise a ValueError for rows that the map cannot represent; any rows are accepted by default."""
 
@@ -89,6 +96,39 @@ class FeatureMap(ABC):
             setattr(self._local, name, np.empty((n_rows or self.block_rows, width), dtype=dtype or self.dtype))
         buffer: Array = getattr(self._local, name)
         return buffer
+
+
+class ProductMap(FeatureMap):
+    """The features of another map times a matrix.
+
+    Parameters
+    ----------
+    inner : FeatureMap
+        The other map.
+    matrix : ndarray of shape (inner.width, width)
+        The matrix, of the dtype of the map.
+    """
+
+    def __init__(self, inner: FeatureMap, matrix: Array) -> None:
+        super().__init__()
+        self.inner = inner
+        self.matrix = matrix
+        self.width = matrix.shape[1]
+        self.dtype = inner.dtype
+        self.block_rows = inner.block_rows
+
+    def factors(self) -> tuple[FeatureMap, Array]:
+        return self.inner, self.matrix
+
+    def check(self, X: Any) -> None:
+        self.inner.check(X)
+
+    def write(self, X: Any, out: Array) -> None:
+        for rows in row_spans(X.shape[0], self.block_rows):
+            block = X[rows]
+            columns = self._buffer("columns", self.inner.width)[: block.shape[0]]
+            self.inner.write(block, columns)
+            np.matmul(columns, self.matrix, out=out[rows])
 
 
 class TransformerMap(FeatureMap):

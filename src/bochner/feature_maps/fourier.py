@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bochner.feature_maps.feature_map import FeatureMap, map_rows
-from bochner.rows import Array, Floats, check_finite, is_sparse, max_abs, norm
+from bochner.rows import Array, Floats, check_finite, is_sparse, max_abs, norm, row_spans
 
 if TYPE_CHECKING:
     from bochner.feature_maps.hadamard import HadamardFrequencies
@@ -20,7 +20,7 @@ class FourierMap(FeatureMap):
     r"""The map to :math:`\sqrt{\beta_m} \cos(w_m \cdot x)`, then :math:`\sqrt{\beta_m} \sin(w_m \cdot x)`.
 
     One matrix product gives the phases of a block of rows, in quarter turns; one compiled pass writes their cosines and
-    sines where they belong. With a `matrix`, one more product turns these columns into fewer.
+    sines where they belong.
 
     Parameters
     ----------
@@ -28,8 +28,6 @@ class FourierMap(FeatureMap):
         One frequency per row.
     weights : ndarray of shape (n_frequencies,)
         Non-negative weights.
-    matrix : ndarray of shape (2 * n_frequencies, width), default=None
-        What the cosines and sines are multiplied by; None leaves them as they are.
     length_scale : float or ndarray of shape (n_features,), default=None
         The length scale that `check` compares rows with; None skips that check.
     """
@@ -38,7 +36,6 @@ class FourierMap(FeatureMap):
         self,
         frequencies: "Array | HadamardFrequencies",
         weights: Array,
-        matrix: Array | None = None,
         length_scale: float | Floats | None = None,
     ) -> None:
         super().__init__()
@@ -50,10 +47,9 @@ class FourierMap(FeatureMap):
         turns = np.asarray(frequencies, dtype=np.float64) * self._quarter_turns
         self._turns = np.ascontiguousarray(turns.T, dtype=frequencies.dtype)
         self._amplitudes = np.sqrt(weights)
-        self._matrix = matrix
         self._length_scale = length_scale
         self.dtype = self._turns.dtype
-        self.width = 2 * self._turns.shape[1] if matrix is None else matrix.shape[1]
+        self.width = 2 * self._turns.shape[1]
         self.block_rows = max(16, PHASE_BYTES // self._turns[:1].nbytes)
 
     def check(self, X: Any) -> None:
@@ -62,17 +58,10 @@ class FourierMap(FeatureMap):
             check_resolution(X, self._length_scale)
 
     def write(self, X: Any, out: Array) -> None:
-        for start in range(0, X.shape[0], self.block_rows):
-            block, target = X[start : start + self.block_rows], out[start : start + self.block_rows]
-            if self._matrix is None:
-                self._write_pool(block, target)
-            else:
-                pool = self._buffer("pool", 2 * self._turns.shape[1])[: block.shape[0]]
-                self._write_pool(block, pool)
-                np.matmul(pool, self._matrix, out=target)
+        for rows in row_spans(X.shape[0], self.block_rows):
+            self._write_block(X[rows], out[rows])
 
-    def _write_pool(self, block: Any, out: Array) -> None:
-        """Write the cosines and sines of a block of rows."""
+    def _write_block(self, block: Any, out: Array) -> None:
         turns = self._buffer("phases", self._turns.shape[1])[: block.shape[0]]
         if is_sparse(block):
             turns[...] = block @ self._turns
@@ -88,7 +77,6 @@ def fourier_map(
     frequencies: "Array | HadamardFrequencies",
     weights: Array,
     out: Array | None = None,
-    matrix: Array | None = None,
 ) -> Array:
     r"""Map rows to Fourier features whose inner products are :math:`\sum_m \beta_m \cos(w_m \cdot (x - y))`.
 
@@ -100,14 +88,12 @@ def fourier_map(
         One frequency per row.
     weights : ndarray of shape (n_frequencies,)
         Non-negative weights.
-    out : ndarray of shape (n_samples, width), default=None
+    out : ndarray of shape (n_samples, 2 * n_frequencies), default=None
         Where to write; see `map_rows`.
-    matrix : ndarray of shape (2 * n_frequencies, width), default=None
-        What the columns are multiplied by; None leaves the 2 * n_frequencies columns as they are.
 
     Returns
     -------
-    ndarray of shape (n_samples, width)
+    ndarray of shape (n_samples, 2 * n_frequencies)
         The features, in the frequencies' dtype.
 
     Examples
@@ -117,7 +103,7 @@ def fourier_map(
     >>> fourier_map(np.array([[np.pi]]), np.array([[1.0]]), np.array([4.0])).round(6) + 0.0
     array([[-2.,  0.]])
     """
-    return map_rows(FourierMap(frequencies, weights, matrix), X, out)
+    return map_rows(FourierMap(frequencies, weights), X, out)
 
 
 def check_resolution(X: Any, length_scale: float | Floats) -> None:

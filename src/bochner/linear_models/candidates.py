@@ -12,6 +12,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from bochner.feature_maps import FeatureMap, TransformerMap
 from bochner.fourier_features import FourierFeatures
+from bochner.kernel_features import KernelFeatures
 from bochner.rows import Floats, MemoryRows, RowSource, sample_source
 from bochner.validation import positive_values
 
@@ -26,7 +27,7 @@ def seed_of(features: Any, random_state: Any) -> int | None:
     None means that a transformer of another library keeps its own random states.
     """
     own = getattr(features, "random_state", None)
-    if random_state is None and not (features is None or isinstance(features, FourierFeatures)):
+    if random_state is None and not (features is None or isinstance(features, KernelFeatures)):
         return None
     state = own if random_state is None else random_state
     return int(state) if isinstance(state, Integral) else int(check_random_state(state).randint(2**31 - 1))

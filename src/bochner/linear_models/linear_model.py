@@ -224,7 +224,9 @@ class LinearModel(BaseEstimator):
         return self._apply(self._scorer(finish), X)
 
     def _scorer(self, finish: Callable[[Floats], Any] | None = None) -> "_Scorer":
-        return _Scorer(self._feature_map, *self._coefficients(), finish)
+        feature_map, matrix = self._feature_map.factors()
+        coef, intercept = self._coefficients()
+        return _Scorer(feature_map, coef if matrix is None else matrix.astype(np.float64) @ coef, intercept, finish)
 
     def _open_table(self, path: Any) -> Any:
         if not hasattr(self, "encoding_"):

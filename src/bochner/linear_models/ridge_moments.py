@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy import linalg
 
 from bochner.feature_maps import FeatureMap, add_moments
 from bochner.feature_maps.moments import SPAN_ROWS
@@ -23,6 +24,9 @@ from bochner.linear_models.folds import RoundRobin, check_fold_weights
 from bochner.rows import Batch, Floats, MemoryRows, RowSource, row_spans, stack_rows
 
 __all__ = ["MomentAccumulator", "Residuals", "RidgeChoice", "RidgeMoments", "moments_of_batch", "r2_scores"]
+
+MOST_EXTRA_COLUMNS = 1.5  # columns before a matrix product per feature, up to which their moments cost less
+LARGEST_ROUNDING = 1e-10  # of accumulated moments, relative to the number of rows: a hundredth of the smallest penalty
 
 Encode = Callable[[Any], Floats]
 FitCandidates = Callable[[RowSource], list[Any]]
@@ -58,10 +62,15 @@ def _add_by_fold(left: dict[int, Floats], right: dict[int, Floats]) -> dict[int,
     return left | {fold: left[fold] + moments if fold in left else moments for fold, moments in right.items()}
 
 
+<<<<<<< HEAD
 def moments_of_batch(
     maps: list[FeatureMap], encode: Encode, origin: Floats, batch: Batch, before: RidgeMoments | None = None
 ) -> RidgeMoments:
     """Compute the moments of a batch of rows.
+=======
+def moments_of_batch(maps: list[FeatureMap], encode: Encode, origin: Floats, batch: Batch) -> RidgeMoments:
+    """Compute the moments of a batch of rows, of the columns before a matrix product where `moment_map` says so.
+>>>>>>> 4ce76f6 (LandmarkFeatures: kernel columns at landmarks with a fitted whitening)
 
     Parameters
     ----------
@@ -80,11 +89,44 @@ def moments_of_batch(
     all_totals = []
     for number, feature_map in enumerate(maps):
         feature_map.check(batch.X)
+<<<<<<< HEAD
         earlier = {} if before is None else before.totals[number]
         totals: dict[int, Any] = defaultdict(float, {fold: moments.copy() for fold, moments in earlier.items()})
         add_moments(totals, feature_map, batch.X, targets, batch.weights, batch.folds)
+=======
+        totals: dict[int, Any] = defaultdict(float)
+        add_moments(totals, moment_map(feature_map)[0], batch.X, targets, batch.weights, batch.folds)
+>>>>>>> 4ce76f6 (LandmarkFeatures: kernel columns at landmarks with a fitted whitening)
         all_totals.append(dict(totals))
     return RidgeMoments(len(targets) + (0 if before is None else before.n_rows), all_totals)
+
+
+def moment_map(feature_map: FeatureMap) -> tuple[FeatureMap, Floats | None]:
+    r"""Return the map whose moments are accumulated, and the matrix that turns these into moments of the features.
+
+    Features that are a matrix product :math:`z = T^T k` have the moments :math:`T^T (\sum k k^T) T`. The product is
+    then computed once instead of for every row. Rounding errors of the sum grow by :math:`|T|^2`: where they could
+    exceed a hundredth of the smallest default penalty, or where there are many more columns than features, rows are
+    multiplied one by one.
+    """
+    inner, matrix = feature_map.factors()
+    if matrix is None or inner.width > MOST_EXTRA_COLUMNS * feature_map.width:
+        return feature_map, None
+    matrix = matrix.astype(np.float64)
+    rounding = np.finfo(np.float64).eps * np.sqrt(inner.width) * np.linalg.norm(matrix, 2) ** 2
+    return (inner, matrix) if rounding <= LARGEST_ROUNDING else (feature_map, None)
+
+
+def _moments_of_features(features: Any, moments: Floats) -> Floats:
+    """Return the moments of fitted features, of shape (n_folds + 1, size, size), from accumulated ones."""
+    prepared: FeatureMap | None = getattr(features, "feature_map_", None)
+    matrix = None if prepared is None else moment_map(prepared)[1]
+    if matrix is None:
+        return moments
+    width = len(matrix)
+    factor = linalg.block_diag(matrix, np.eye(moments.shape[1] - width))
+    products = factor.T @ moments @ factor
+    return np.asarray(0.5 * (products + products.transpose(0, 2, 1)))
 
 
 @dataclass
@@ -185,7 +227,8 @@ class RidgeChoice:
         """
         n_targets = len(origin)
         outcomes = [
-            _Outcome.of(moments.stacked(number, n_folds), n_targets, alphas, cv) for number in range(len(candidates))
+            _Outcome.of(_moments_of_features(features, moments.stacked(number, n_folds)), n_targets, alphas, cv)
+            for number, features in enumerate(candidates)
         ]
         best = int(np.argmax([outcome.score for outcome in outcomes]))
         chosen = outcomes[best]

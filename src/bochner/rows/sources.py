@@ -225,7 +225,7 @@ class MemoryRows(RowSource):
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.X.shape[0], self.X.shape[1]
+        return self.X.shape[0], self.X.shape[1] if self.X.ndim == 2 else 1  # rows of any kind may have one axis
 
     @property
     def dtype(self) -> Any:
@@ -353,8 +353,8 @@ class ScaledRows:
     ----------
     source : rows of shape (n_samples, n_features)
         An array, a CSR matrix or a row source.
-    scale : float or ndarray of shape (n_features,)
-        One divisor for all columns, or one per column.
+    scale : float or ndarray of shape (n_features,) or None
+        One divisor for all columns, or one per column; None leaves rows as they are, of any kind.
     weights : ndarray of shape (n_samples,), default=None
         Sample weights; None means 1 for every row.
     distinct : bool, default=False
@@ -362,19 +362,21 @@ class ScaledRows:
     """
 
     source: Rows
-    scale: float | Floats
+    scale: float | Floats | None
     weights: Floats | None = None
     distinct: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.source.shape
+        return self.source.shape if len(self.source.shape) == 2 else (self.source.shape[0], 1)
 
     @property
     def fetch_rows(self) -> int | None:
         return getattr(self.source, "fetch_rows", None)
 
     def __getitem__(self, rows: slice | Indices) -> Any:
+        if self.scale is None:
+            return self.source[rows]
         block = self.source[rows].astype(np.float64)
         if is_sparse(block):
             scaled = sparse.csr_array(block.multiply(1.0 / np.asarray(self.scale)))

@@ -5,7 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from bochner.fourier_features import LEARNERS, FourierFeatures
+from bochner.fourier_features import FourierFeatures
+from bochner.kernel_features import LEARNERS
 from bochner.kernels import KERNELS
 from bochner.learning.objectives import OBJECTIVES
 from bochner.learning.ridge import RidgeSolution

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Maps from rows to kernel values at landmarks: one column per landmark."""
+
+from typing import Any
+
+import numpy as np
+
+from bochner.feature_maps.feature_map import FeatureMap
+from bochner.feature_maps.fourier import check_resolution
+from bochner.kernels import Gaussian, IsotropicKernel
+from bochner.rows import Array, Floats, is_sparse, row_spans, to_dense
+
+__all__ = ["DistanceColumns", "FunctionColumns", "GaussianColumns", "KernelColumns", "kernel_columns"]
+
+BLOCK_BYTES = 1 << 19  # the columns of a block stay in the second-level cache
+WIDEST_FLOAT32 = 40.0  # length scales from the center: beyond, squared distances lose too many digits of float32
+
+
+def kernel_columns(
+    kernel: Any, landmarks: Any, length_scale: float | Floats | None = None, dtype: Any = np.float64
+) -> FeatureMap:
+    """Return the fastest map to the kernel values k((x - l) / length_scale).
+
+    Parameters
+    ----------
+    kernel : Kernel or callable
+        A kernel at unit length scale, or any function of two sets of rows.
+    landmarks : array-like of shape (n_landmarks, n_features)
+        The landmarks l.
+    length_scale : float or ndarray of shape (n_features,), default=None
+        The length scale; None for a function of two sets of rows.
+    dtype : dtype, default=float64
+        The dtype of rows and columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.feature_maps import kernel_columns
+    >>> from bochner.kernels import Gaussian
+    >>> kernel_columns(Gaussian(), np.array([[0.0], [2.0]]), 2.0).features(np.array([[0.0]])).round(4)
+    array([[1.    , 0.6065]])
+    """
+    if length_scale is None:
+        return FunctionColumns(kernel, landmarks)
+    kind = KernelColumns
+    if isinstance(kernel, IsotropicKernel):
+        kind = GaussianColumns if isinstance(kernel, Gaussian) else DistanceColumns
+    return kind(kernel, to_dense(landmarks), length_scale, np.dtype(dtype))
+
+
+class KernelColumns(FeatureMap):
+    """Kernel values at landmarks, through the kernel's own matrix of two sets of rows.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A kernel at unit length scale.
+    landmarks : ndarray of shape (n_landmarks, n_features)
+        The landmarks.
+    length_scale : float or ndarray of shape (n_features,)
+        The length scale.
+    dtype : dtype
+        The dtype of rows and columns.
+    """
+
+    def __init__(self, kernel: Any, landmarks: Floats, length_scale: float | Floats, dtype: Any) -> None:
+        super().__init__()
+        self.width = len(landmarks)
+        self.dtype = dtype
+        self.block_rows = max(16, BLOCK_BYTES // (dtype.itemsize * self.width))
+        self._kernel = kernel
+        self._length_scale = length_scale
+        self._center = landmarks.mean(axis=0)
+        self._landmarks: Any = (landmarks - self._center) / length_scale
+
+    def check(self, X: Any) -> None:
+        """Raise a ValueError for NaN, infinity, and values too large for the length scale and the dtype."""
+        check_resolution(X, self._length_scale)
+
+    def write(self, X: Any, out: Array) -> None:
+        for rows in row_spans(X.shape[0], self.block_rows):
+            self._write_block(X[rows], out[rows])
+
+    def _write_block(self, block: Any, out: Array) -> None:
+        out[...] = self._kernel(self._scaled(block), self._landmarks)
+
+    def _scaled(self, block: Any, dtype: Any = np.float64) -> Array:
+        """Return dense rows relative to the center, as multiples of the length scale."""
+        block = block.toarray() if is_sparse(block) else block
+        scaled = self._buffer("scaled", block.shape[1], dtype=dtype)[: len(block)]
+        np.subtract(block, self._center, out=scaled, casting="same_kind")
+        scaled /= self._length_scale
+        return scaled
+
+
+class DistanceColumns(KernelColumns):
+    """Kernel values at landmarks, from squared distances by one matrix product."""
+
+    def __init__(self, kernel: Any, landmarks: Floats, length_scale: float | Floats, dtype: Any) -> None:
+        super().__init__(kernel, landmarks, length_scale, dtype)
+        squares = np.einsum("ij,ij->i", self._landmarks, self._landmarks)
+        is_wide = np.sqrt(squares.max()) > WIDEST_FLOAT32
+        self._work_dtype = np.dtype(np.float64) if is_wide else dtype
+        self._squares = squares.astype(self._work_dtype)
+        self._transposed = np.ascontiguousarray(self._landmarks.T, dtype=self._work_dtype)
+
+    def _write_block(self, block: Any, out: Array) -> None:
+        products, squares = self._products(block)
+        products *= -2.0
+        products += squares[:, None]
+        products += self._squares
+        out[...] = self._kernel.profile(np.maximum(products, 0.0, out=products))
+
+    def _products(self, block: Any) -> tuple[Array, Array]:
+        """Return inner products of scaled rows with the landmarks, and the squared norms of the rows."""
+        products = self._buffer("products", self.width, dtype=self._work_dtype)[: block.shape[0]]
+        if is_sparse(block):
+            # (x - c) . l = x . l - c . l, so that sparse rows stay sparse.
+            rows = block.multiply(1.0 / np.asarray(self._length_scale)).tocsr()
+            center = self._center / self._length_scale
+            products[...] = rows @ self._transposed - center @ self._transposed
+            squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel() - 2.0 * (rows @ center) + center @ center
+            return products, squares.astype(self._work_dtype)
+        scaled = self._scaled(block, self._work_dtype)
+        np.matmul(scaled, self._transposed, out=products)
+        return products, np.einsum("ij,ij->i", scaled, scaled)
+
+
+class GaussianColumns(DistanceColumns):
+    """Values of the Gaussian kernel at landmarks, by one matrix product and one compiled pass."""
+
+    def __init__(self, kernel: Any, landmarks: Floats, length_scale: float | Floats, dtype: Any) -> None:
+        super().__init__(kernel, landmarks, length_scale, dtype)
+        from bochner.feature_maps import exponential  # imports numba, which takes longer than all of bochner
+
+        self._exponential_rows = exponential.exponential_rows
+        self._log2_e = self._work_dtype.type(exponential.LOG2_E)
+        self._transposed *= self._log2_e
+        self._squares *= 0.5 * self._log2_e
+
+    def _write_block(self, block: Any, out: Array) -> None:
+        products, squares = self._products(block)
+        squares *= 0.5 * self._log2_e
+        values = out if out.dtype == self._work_dtype else products
+        self._exponential_rows(products, squares, self._squares, values)
+        if values is not out:
+            out[...] = values
+
+
+class FunctionColumns(FeatureMap):
+    """Values of any function of two sets of rows at landmarks, in float64.
+
+    Parameters
+    ----------
+    function : callable
+        Returns the kernel matrix of two sets of rows.
+    landmarks : array-like of shape (n_landmarks, ...)
+        The landmarks.
+    """
+
+    def __init__(self, function: Any, landmarks: Any) -> None:
+        super().__init__()
+        self.width = landmarks.shape[0]
+        self.dtype = np.dtype(np.float64)
+        self.block_rows = max(16, BLOCK_BYTES // (8 * self.width))
+        self._function = function
+        self._landmarks = landmarks
+
+    def write(self, X: Any, out: Array) -> None:
+        for rows in row_spans(X.shape[0], self.block_rows):
+            out[rows] = self._function(X[rows], self._landmarks)

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`LandmarkFeatures`, the scikit-learn transformer: select landmarks, fit the whitening, map rows."""
+
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from bochner.feature_maps import ProductMap, kernel_columns, map_rows
+from bochner.feature_maps.compression import best_matrix
+from bochner.kernel_features import KernelFeatures, Streams, TrainingRows
+from bochner.kernels import KERNELS, FunctionKernel, IsotropicKernel, Kernel, PrecomputedKernel, kernel_matrix
+from bochner.landmarks import LANDMARKS, LandmarkSelection, inverse_root
+from bochner.learning.length_scales import LearnedLengthScales
+from bochner.rows import Array, Floats, RowSource, ScaledRows, serial_blas, shuffled_sample, to_dense
+from bochner.samplers import SAMPLERS, Sampler
+from bochner.sizes import LandmarkSuggestion, SizeTrials
+from bochner.validation import HasMethods, Interval, StrOptions, make_part
+from bochner.weightings import MATRIX_GRID
+
+__all__ = ["LandmarkFeatures"]
+
+N_POINTS = 2000  # rows that the whitening is fitted on
+POOL = 3  # landmarks per column of a pool
+LARGEST_SIZE = 4096  # landmarks that `suggest` tries at most
+TO_LEARN_WITH = 256  # frequencies
+
+
+class LandmarkFeatures(KernelFeatures):
+    r"""Kernel values at landmarks, whitened so that inner products approximate the kernel (Nystroem's method).
+
+    Maps rows x to columns :math:`z(x) = W^T k(L, x)`, where L are landmarks and W is the whitening. Plain Nystroem
+    features have :math:`W W^T = k(L, L)^{-1}`. Here W minimizes the kernel error on sampled rows, shrunk towards the
+    plain one.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="gaussian"
+        The kernel: a name or a part as in `FourierFeatures`; a function of two sets of rows that returns their kernel
+        matrix, such as ``sklearn.metrics.pairwise.chi2_kernel``, for rows of any kind; or "precomputed", where X is the
+        kernel matrix of the training rows, in `transform` that of new rows and training rows.
+    length_scale : float, array-like of shape (n_features,), str or LearnedLengthScales, default="median"
+        The unit of distance, as in `FourierFeatures`; not used by a function or a precomputed kernel.
+    n_landmarks : int or "auto", default=256
+        Number of landmarks; at most the number of distinct rows. "auto" uses as many as `suggest` finds necessary for
+        `tolerance`.
+    landmarks : str or LandmarkSelection, default="kmeans"
+        How landmarks are selected: "uniform" (random rows), "pivoted" (randomly pivoted Cholesky), "kmeans", or a part
+        such as ``KMeans(n_iterations=10)``. Functions and precomputed kernels use "pivoted" in place of "kmeans", whose
+        centers are not rows.
+    n_components : int, default=None
+        Number of columns; None means one per landmark. Fewer columns than landmarks are the best part of that rank on
+        sampled rows: two to four landmarks per column lower the error of a number of columns.
+    tolerance : float, default=0.02
+        The kernel error to stay below, for ``n_landmarks="auto"`` and `suggest`.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the samples of rows and of the landmarks.
+
+    Attributes
+    ----------
+    length_scale_ : float or ndarray of shape (n_features,)
+        The length scale in use; None for a function or a precomputed kernel.
+    landmarks_ : ndarray of shape (n_landmarks, n_features)
+        The landmarks, in the units of the data; numbers of training rows for a precomputed kernel.
+    whitening_ : ndarray of shape (n_landmarks, n_features_out)
+        The matrix W.
+    kernel_ : Kernel or callable
+        The kernel, at unit length scale.
+    feature_map_ : FeatureMap
+        The prepared map, through which linear models write features block by block.
+    relevance_ : ndarray of shape (n_features,)
+        The share of each column in distances: one over its length scale, normalized to sum to 1.
+    learning_gain_ : float
+        The share by which learned length scales lowered the squared error of ridge regression on held-out rows; only
+        with a `length_scale` that learns.
+    n_features_in_ : int
+        Number of columns seen during `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns seen during `fit`, if they were all strings.
+
+    See Also
+    --------
+    FourierFeatures : Cosines and sines of random frequencies, which contain no rows of the data.
+    sklearn.kernel_approximation.Nystroem : Landmarks at random rows, plain whitening.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import RidgeClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from bochner import LandmarkFeatures
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = make_pipeline(LandmarkFeatures(random_state=0), RidgeClassifier(alpha=0.01))
+    >>> round(model.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]), 2)
+    0.96
+
+    Any function of two sets of rows can be the kernel:
+
+    >>> from sklearn.metrics.pairwise import chi2_kernel
+    >>> features = LandmarkFeatures(chi2_kernel, n_landmarks=50, random_state=0)
+    >>> features.fit_transform(X[:200]).shape
+    (200, 50)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **KernelFeatures._parameter_constraints,
+        "kernel": [StrOptions({*KERNELS, "precomputed"}), callable],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "landmarks": [StrOptions(set(LANDMARKS)), HasMethods(["select"])],
+    }
+
+    def __init__(
+        self,
+        kernel: str | Kernel | Callable[[Any, Any], Array] = "gaussian",
+        *,
+        length_scale: float | ArrayLike | str | LearnedLengthScales = "median",
+        n_landmarks: int | str = 256,
+        landmarks: str | LandmarkSelection = "kmeans",
+        n_components: int | None = None,
+        tolerance: float = 0.02,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.length_scale = length_scale
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
+        self.n_components = n_components
+        self.tolerance = tolerance
+        self.random_state = random_state
+
+    def suggest(
+        self, X: Any, tolerance: float | None = None, *, y: Any = None, confidence: float = 0.95
+    ) -> LandmarkSuggestion:
+        """Suggest how many landmarks these settings need for a kernel error below a tolerance.
+
+        Sizes are tried on up to 4,000 rows, some to fit and the others to validate. With `n_components`, the ratio of
+        landmarks to columns is kept, or is three with ``n_landmarks="auto"``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
+            Training rows.
+        tolerance : float, default=None
+            The largest relative Frobenius error of the kernel matrix of 2,000 rows that were not used in `fit`, or of
+            all rows when there are fewer. None means the `tolerance` of the estimator.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+            Targets to learn length scales from, as in `fit`.
+        confidence : float, default=0.95
+            Probability that the error with another `random_state` is below the tolerance.
+
+        Returns
+        -------
+        LandmarkSuggestion
+            ``(n_landmarks, n_components, error)``, the last one the expected error. `n_components` is None where there
+            is one column per landmark.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import LandmarkFeatures
+        >>> X = np.random.default_rng(0).normal(size=(1000, 3))
+        >>> n_landmarks, n_components, error = LandmarkFeatures(random_state=0).suggest(X, tolerance=0.05)
+        >>> features = LandmarkFeatures(n_landmarks=n_landmarks, random_state=1).fit(X)
+        >>> bool(features.kernel_error(X, random_state=0).error < 0.05)
+        True
+        """
+        suggestion: LandmarkSuggestion = self._suggest(X, tolerance, y, confidence)
+        return suggestion
+
+    def _fit_parts(self, training: TrainingRows, length_scale: float | Floats | None, streams: Streams) -> None:
+        """Select the landmarks and fit the whitening."""
+        n_landmarks, n_components = self._resolve_size(training, length_scale, streams.sizing)
+        kernel, rows = self._make_kernel(), training.scaled(length_scale)
+        selection = self._make_selection(kernel)
+        landmarks = selection.select(kernel, n_landmarks, rows, streams.drawing)
+        if length_scale is None:
+            self.landmarks_, dtype = landmarks, np.dtype(np.float64)
+        else:
+            dtype = training.rows.dtype
+            self.landmarks_ = (to_dense(landmarks) * length_scale).astype(dtype)
+            landmarks = self.landmarks_.astype(np.float64) / length_scale  # as they are stored
+        points, counts = shuffled_sample(rows, N_POINTS, streams.weighting)
+        n_columns = min(n_components or landmarks.shape[0], landmarks.shape[0])
+        self.whitening_ = _fit_whitening(kernel, landmarks, points, counts, n_columns, dtype)
+        # New rows of a precomputed kernel are kernel values at all training rows.
+        self.kernel_ = FunctionKernel(_select_columns) if self.kernel == "precomputed" else kernel
+        self.length_scale_ = length_scale
+
+    def _make_kernel(self) -> Any:
+        """Return the kernel as a function of two sets of rows."""
+        if self._has_length_scale():
+            return make_part(self.kernel, KERNELS)
+        return self.kernel_ if self.kernel == "precomputed" else FunctionKernel(self.kernel)
+
+    def _make_selection(self, kernel: Any) -> LandmarkSelection:
+        selection: LandmarkSelection = make_part(self.landmarks, LANDMARKS)
+        if not selection.needs_numbers or self._has_length_scale():
+            return selection
+        if self.landmarks == "kmeans":  # the default
+            return LANDMARKS["pivoted"]()
+        raise ValueError(
+            f"`landmarks`={self.landmarks!r} computes landmarks from numeric rows, and {type(kernel).__name__} needs "
+            f"rows of the data; use 'uniform' or 'pivoted'."
+        )
+
+    def _prepare_map(self) -> None:
+        inner = kernel_columns(self.kernel_, self.landmarks_, self.length_scale_, self.whitening_.dtype)
+        self.feature_map_ = ProductMap(inner, self.whitening_)
+        self._n_features_out = self.feature_map_.width
+
+    def _similarity(self) -> Callable[[Any, Any], Floats]:
+        landmarks, scale = self.landmarks_, None
+        if self.length_scale_ is not None:
+            landmarks, scale = landmarks.astype(np.float64) / self.length_scale_, 1.0
+        feature_map = ProductMap(kernel_columns(self.kernel_, landmarks, scale), self.whitening_.astype(np.float64))
+        return lambda x, y: np.einsum("ij,ij->i", feature_map.features(x), feature_map.features(y))
+
+    def _resolve_size(
+        self, training: TrainingRows, length_scale: float | Floats | None, rng: np.random.Generator
+    ) -> tuple[int, int | None]:
+        """Return the numbers of landmarks and of columns, the latter None for one column per landmark."""
+        n_landmarks, n_components = self.n_landmarks, self.n_components
+        if isinstance(n_landmarks, str):
+            if n_components is not None:
+                return POOL * n_components, n_components
+            n_landmarks = self._suggest_size(training, length_scale, self.tolerance, 0.95, rng).n_landmarks
+        if n_components is not None and n_components > n_landmarks:
+            raise ValueError(
+                f"`n_components`={n_components} is more than n_landmarks={n_landmarks}; give fewer components or more "
+                f"landmarks."
+            )
+        return n_landmarks, n_components
+
+    def _suggest_size(
+        self,
+        training: TrainingRows,
+        length_scale: float | Floats | None,
+        tolerance: float,
+        confidence: float,
+        rng: np.random.Generator,
+    ) -> LandmarkSuggestion:
+        if self.kernel == "precomputed":
+            raise ValueError("The number of landmarks of a precomputed kernel cannot be found; give `n_landmarks`.")
+        trials = SizeTrials(training.rows, training.weights, int(rng.integers(2**31)))
+        ratio = POOL if isinstance(self.n_landmarks, str) else self.n_landmarks / (self.n_components or 1)
+
+        def plain(size: int) -> Any:
+            return self._resized(length_scale, n_landmarks=size, n_components=None)
+
+        def pooled(size: int) -> Any:
+            return self._resized(length_scale, n_landmarks=round(ratio * size), n_components=size)
+
+        if self.n_components is None:
+            largest = min(LARGEST_SIZE, trials.n_fit)
+            size, error = trials.smallest(plain, tolerance, largest, confidence, "landmarks")
+            return LandmarkSuggestion(size, None, error)
+        largest = min(LARGEST_SIZE, int(trials.n_fit / ratio))
+        size, error = trials.smallest(pooled, tolerance, max(1, largest), confidence, "columns")
+        return LandmarkSuggestion(round(ratio * size), size, error)
+
+    def _resized(self, length_scale: float | Floats | None, **size: Any) -> Any:
+        """Return unfitted features of another size, at a length scale that was found already."""
+        features = clone(self).set_params(**size)
+        return features if length_scale is None else features.set_params(length_scale=length_scale)
+
+    def _fitted_size(self) -> dict[str, Any]:
+        return {"n_landmarks": self.landmarks_.shape[0], "n_components": self.n_components}
+
+    @property
+    def _is_automatic(self) -> bool:
+        return self.n_landmarks == "auto"
+
+    def _learning_frequencies(self) -> tuple[Sampler, int]:
+        is_isotropic = isinstance(make_part(self.kernel, KERNELS), IsotropicKernel)
+        return SAMPLERS["orthogonal" if is_isotropic else "halton"](), TO_LEARN_WITH
+
+    def _has_length_scale(self) -> bool:
+        """Return whether the kernel is one of a length scale, and not a function or a matrix."""
+        return self.kernel in KERNELS if isinstance(self.kernel, str) else hasattr(self.kernel, "at")
+
+    def _learns(self) -> bool:
+        return self._has_length_scale() and super()._learns()
+
+    def _row_options(self) -> dict[str, Any]:
+        if self._has_length_scale():
+            return super()._row_options()
+        if self.kernel == "precomputed":
+            return {"dtype": np.float64}
+        return {"accept_sparse": "csr", "dtype": None, "ensure_2d": False}  # rows of any kind
+
+    def _training_rows(self, source: RowSource, streams: Streams) -> TrainingRows:
+        if self._has_length_scale():
+            return super()._training_rows(source, streams)
+        if source.location != "memory":
+            raise ValueError("A function or a precomputed kernel needs rows in memory; compute the collection first.")
+        source = source.with_targets(None).validate(self, **self._row_options())
+        rows, (_, weights) = source.data, source.collect_columns()
+        if self.kernel == "precomputed":
+            if rows.shape[0] != rows.shape[1]:
+                raise ValueError(f"A precomputed kernel must be a square matrix. Got shape {rows.shape} instead.")
+            self.kernel_ = PrecomputedKernel(rows)
+            rows = np.arange(rows.shape[0])
+        if weights is not None:
+            rows, weights = rows[weights > 0.0], weights[weights > 0.0]
+        return TrainingRows(rows, weights, True, None, source)
+
+    def _resolve_length_scale(self, training: TrainingRows, streams: Streams) -> Any:
+        return super()._resolve_length_scale(training, streams) if self._has_length_scale() else None
+
+    def exact_kernel(self, X: Any, Y: Any = None) -> Array:
+        """Compute the kernel matrix that the features approximate.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples_X, n_features)
+            Rows.
+        Y : {array-like, sparse matrix} of shape (n_samples_Y, n_features), default=None
+            Other rows; None means `X`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples_X, n_samples_Y)
+            Kernel values.
+        """
+        if self.kernel == "precomputed":
+            raise ValueError(
+                "The values of a precomputed kernel between new rows are not known; compute them yourself."
+            )
+        return super().exact_kernel(X, Y)
+
+    def _pair_functions(self, X: Any) -> Any:
+        if self.kernel != "precomputed":
+            return super()._pair_functions(X)
+        matrix = self._validate(X)
+        if matrix.shape[0] != matrix.shape[1]:
+            raise ValueError(
+                f"The error of a precomputed kernel needs the kernel matrix of the training rows, of shape "
+                f"{(self.n_features_in_,) * 2}. Got {matrix.shape} instead."
+            )
+        features = map_rows(self.feature_map_, matrix)
+        rows = ScaledRows(np.arange(matrix.shape[0]), None)
+        return rows, PrecomputedKernel(matrix).pairs, lambda i, j: np.einsum("ij,ij->i", features[i], features[j])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+
+def _select_columns(X: Any, columns: Any) -> Any:
+    return X[:, columns]
+
+
+def _fit_whitening(kernel: Any, landmarks: Any, points: Any, counts: Floats, n_columns: int, dtype: Any) -> Array:
+    """Return the matrix W (n_landmarks, n_columns) with the smallest kernel error on some rows.
+
+    Directions in which the landmarks are dependent to rounding are dropped; columns beyond the rank are zero.
+    """
+    exact = kernel_matrix(kernel, points)
+    with serial_blas():  # no bit of the matrix depends on the number of threads
+        plain = inverse_root(kernel(landmarks, landmarks), max(1e-10, float(np.finfo(dtype).eps)))
+        features = kernel(points, landmarks) @ plain
+    rank = plain.shape[1]
+    fitted = plain @ best_matrix(features, exact, counts, min(n_columns, rank), np.array(MATRIX_GRID))
+    return np.pad(fitted, ((0, 0), (0, n_columns - fitted.shape[1]))).astype(dtype)

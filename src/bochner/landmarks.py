@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Landmarks: the points at which `LandmarkFeatures` evaluates its kernel.
+
+Each part has one method, `select`. A new part is one class and one line in `LANDMARKS`.
+"""
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import linalg
+from sklearn import cluster
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+
+from bochner.rows import Floats, Indices, Rows, in_threads, row_spans, shuffled_sample, to_dense
+from bochner.validation import Interval
+
+__all__ = ["LANDMARKS", "KMeans", "LandmarkSelection", "Pivoted", "Uniform", "inverse_root", "pivots"]
+
+KernelFunction = Callable[[Any, Any], Floats]
+SMALLEST_RESIDUAL = 1e-10  # smaller residuals, relative to the largest value of the kernel, are rounding errors
+N_POINTS = 2000
+POINTS_PER_CENTER = 40
+MOST_POINTS = 10_000
+VALIDATION_POINTS = 1000
+
+
+class LandmarkSelection(BaseEstimator, ABC):
+    """Base class of ways to select landmarks.
+
+    Attributes
+    ----------
+    needs_numbers : bool
+        Whether landmarks are computed from numeric rows; else they are rows of the data, of any kind.
+
+    Notes
+    -----
+    **Subclassing**
+
+    Write `select`. Rows are divided by the length scale before they reach it, and so are the landmarks that it returns.
+    Parameters follow scikit-learn's conventions: `__init__` stores them unchanged.
+
+    Examples
+    --------
+    The first rows of a sample in random order:
+
+    >>> import numpy as np
+    >>> from bochner import LandmarkFeatures
+    >>> from bochner.landmarks import LandmarkSelection
+    >>> from bochner.rows import shuffled_sample
+    >>> class First(LandmarkSelection):
+    ...     def select(self, kernel, n_landmarks, X, rng):
+    ...         points, _ = shuffled_sample(X, n_landmarks, rng)
+    ...         return points[:n_landmarks]
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> features = LandmarkFeatures(landmarks=First(), n_landmarks=64, random_state=0).fit(X)
+    >>> bool(features.kernel_error(X, random_state=0).error < 0.05)
+    True
+    """
+
+    needs_numbers: ClassVar[bool] = False
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+
+    @abstractmethod
+    def select(self, kernel: KernelFunction, n_landmarks: int, X: Rows, rng: np.random.Generator) -> Any:
+        """Select landmarks.
+
+        Parameters
+        ----------
+        kernel : callable
+            Returns the kernel matrix of two sets of rows.
+        n_landmarks : int
+            Number of landmarks.
+        X : Rows of shape (n_samples, n_features)
+            Rows, with sample weights if they have any.
+        rng : numpy.random.Generator
+            Random numbers.
+
+        Returns
+        -------
+        {ndarray, CSR matrix} of shape (at most n_landmarks, n_features)
+            The landmarks; fewer where there are fewer distinct rows.
+        """
+
+
+class Uniform(LandmarkSelection):
+    """Rows drawn at random, as in scikit-learn's `Nystroem`; with sample weights, in proportion to them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.landmarks import Uniform
+    >>> Uniform().select(None, 2, np.arange(6.0).reshape(3, 2), np.random.default_rng(0)).shape
+    (2, 2)
+    """
+
+    def select(self, kernel: KernelFunction, n_landmarks: int, X: Rows, rng: np.random.Generator) -> Any:
+        points, counts = shuffled_sample(X, max(N_POINTS, n_landmarks), rng)
+        return points[_draw(counts, n_landmarks, rng)]
+
+
+class Pivoted(LandmarkSelection):
+    r"""Pivots of a randomly pivoted Cholesky factorization of the kernel matrix of sampled rows.
+
+    A row is drawn with a probability in proportion to its residual :math:`k(x, x) - \hat k(x, x)` after the rows drawn
+    before, so that landmarks are spread over the data.
+
+    Parameters
+    ----------
+    n_points : int, default=2000
+        Number of sampled rows.
+
+    References
+    ----------
+    Chen, Epperly, Tropp and Webber, "Randomly pivoted Cholesky", Communications on Pure and Applied Mathematics 2025.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.kernels import Gaussian
+    >>> from bochner.landmarks import Pivoted
+    >>> X = np.array([[0.0], [0.1], [9.0]])
+    >>> sorted(Pivoted().select(Gaussian(), 2, X, np.random.default_rng(0)).round().ravel().tolist())
+    [0.0, 9.0]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"n_points": [Interval(Integral, 1, None, closed="left")]}
+
+    def __init__(self, n_points: int = N_POINTS) -> None:
+        self.n_points = n_points
+
+    def select(self, kernel: KernelFunction, n_landmarks: int, X: Rows, rng: np.random.Generator) -> Any:
+        points, counts = shuffled_sample(X, max(self.n_points, n_landmarks), rng)
+        return points[pivots(kernel, points, counts, n_landmarks, rng)]
+
+
+class KMeans(LandmarkSelection):
+    """Centers of a few steps of k-means on sampled rows.
+
+    The steps start once from random rows, which suit kernels that many landmarks cannot resolve, and once from
+    k-means++, which covers the tails. The centers with the smaller kernel error on sampled rows are kept. A few steps
+    are enough: k-means at convergence has no lower kernel error.
+
+    Parameters
+    ----------
+    n_points : int, default=None
+        Number of sampled rows; None means 40 per landmark, at least 2,000 and at most 10,000.
+    n_iterations : int, default=4
+        Number of steps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.kernels import Gaussian
+    >>> from bochner.landmarks import KMeans
+    >>> X = np.array([[0.0], [0.2], [9.0], [9.2]])
+    >>> sorted(KMeans().select(Gaussian(), 2, X, np.random.default_rng(0)).round(6).ravel().tolist())
+    [0.1, 9.1]
+    """
+
+    needs_numbers = True
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_points": [Interval(Integral, 1, None, closed="left"), None],
+        "n_iterations": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(self, n_points: int | None = None, n_iterations: int = 4) -> None:
+        self.n_points = n_points
+        self.n_iterations = n_iterations
+
+    def select(self, kernel: KernelFunction, n_landmarks: int, X: Rows, rng: np.random.Generator) -> Any:
+        n_points = self.n_points or int(np.clip(POINTS_PER_CENTER * n_landmarks, N_POINTS, MOST_POINTS))
+        points, counts = shuffled_sample(X, max(n_points, n_landmarks), rng)
+        if points.shape[0] <= n_landmarks:
+            return points
+        start = points[_draw(counts, n_landmarks, rng)]
+        seed = int(rng.integers(2**31))
+        options: Any = {"sample_weight": counts, "random_state": seed, "n_local_trials": 1}
+
+        def spread() -> Any:
+            return cluster.kmeans_plusplus(points, n_landmarks, **options)[0]
+
+        def centers(start: Callable[[], Any]) -> Floats:
+            return self._centers(start(), points, counts)
+
+        candidates = list(in_threads(centers, [lambda: start, spread]))
+        return min(candidates, key=lambda landmarks: _error(kernel, landmarks, points[:VALIDATION_POINTS], counts))
+
+    def _centers(self, start: Any, points: Any, counts: Floats) -> Floats:
+        means = cluster.KMeans(start.shape[0], init=to_dense(start), n_init=1, max_iter=self.n_iterations, tol=0.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # it is meant to stop early, also with equal centers
+            centers: Floats = means.fit(points, sample_weight=counts).cluster_centers_
+        return centers
+
+
+def pivots(kernel: KernelFunction, points: Any, counts: Floats, n_pivots: int, rng: np.random.Generator) -> Indices:
+    r"""Draw the pivots of a randomly pivoted Cholesky factorization.
+
+    Several pivots are proposed at a time, in proportion to residuals :math:`d_i`; a proposal whose residual has become
+    :math:`h_i` by the accepted ones before it is accepted with probability :math:`h_i / d_i`. The pivots have the same
+    distribution as if they were drawn one by one.
+
+    Parameters
+    ----------
+    kernel : callable
+        Returns the kernel matrix of two sets of rows.
+    points : {ndarray, CSR matrix} of shape (n_points, n_features)
+        Rows.
+    counts : ndarray of shape (n_points,)
+        Sample weights, which multiply the residuals.
+    n_pivots : int
+        Number of pivots.
+    rng : numpy.random.Generator
+        Random numbers.
+
+    Returns
+    -------
+    ndarray of shape (at most n_pivots,)
+        Numbers of the rows; fewer where the kernel matrix has a lower rank.
+    """
+    n_points = points.shape[0]
+    residuals = _diagonal(kernel, points)
+    smallest = SMALLEST_RESIDUAL * residuals.max()
+    factor = np.zeros((n_points, 0))
+    chosen: list[int] = []
+    while len(chosen) < n_pivots and (residuals > smallest).any():
+        probabilities = np.where(residuals > smallest, residuals, 0.0) * counts
+        n_proposals = min(n_pivots - len(chosen), max(8, n_pivots // 8))
+        proposals = np.unique(rng.choice(n_points, n_proposals, p=probabilities / probabilities.sum()))
+        rng.shuffle(proposals)
+        columns = kernel(points[proposals], points) - factor[proposals] @ factor.T
+        accepted, triangle = _accept(columns[:, proposals], residuals[proposals], smallest, rng)
+        new = linalg.solve_triangular(triangle, columns[accepted], lower=True).T
+        factor = np.hstack([factor, new])
+        chosen += proposals[accepted].tolist()
+        residuals = np.maximum(residuals - np.square(new).sum(axis=1), 0.0)
+        residuals[chosen] = 0.0
+    return np.array(chosen[:n_pivots], dtype=np.intp)
+
+
+def _accept(block: Floats, proposed: Floats, smallest: float, rng: np.random.Generator) -> tuple[list[int], Floats]:
+    """Accept proposals one by one; return their positions and the Cholesky factor of their block."""
+    accepted: list[int] = []
+    columns = np.zeros((len(block), 0))
+    residuals = np.diagonal(block).copy()
+    for i, uniform in enumerate(rng.random(len(block)).tolist()):
+        if residuals[i] > smallest and uniform * proposed[i] < residuals[i]:
+            column = (block[:, i] - columns @ columns[i]) / np.sqrt(residuals[i])
+            columns = np.column_stack([columns, column])
+            residuals = residuals - np.square(column)
+            accepted.append(i)
+    return accepted, columns[accepted]
+
+
+def _diagonal(kernel: KernelFunction, points: Any) -> Floats:
+    """Return k(x, x) of every row, from small blocks of the kernel matrix."""
+    blocks = [points[rows] for rows in row_spans(points.shape[0], 16)]
+    return np.concatenate([np.diagonal(kernel(block, block)) for block in blocks]).astype(np.float64)
+
+
+def _draw(counts: Floats, size: int, rng: np.random.Generator) -> Indices:
+    """Draw rows without replacement, in proportion to their sample weights."""
+    size = min(size, len(counts))
+    return np.sort(rng.choice(len(counts), size, replace=False, p=counts / counts.sum()))
+
+
+def _error(kernel: KernelFunction, landmarks: Any, points: Any, counts: Floats) -> float:
+    """Return the squared error of the kernel that landmarks give on some rows."""
+    roots = np.sqrt(counts[: points.shape[0]])[:, None]
+    features = roots * (kernel(points, landmarks) @ inverse_root(kernel(landmarks, landmarks)))
+    exact = roots * kernel(points, points) * roots.T
+    return float(np.square(exact - features @ features.T).sum())
+
+
+def inverse_root(matrix: Floats, tolerance: float = 1e-10) -> Floats:
+    r"""Return a matrix T for which :math:`T T^T` is the pseudo-inverse of a positive semidefinite matrix.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, n)
+        The matrix.
+    tolerance : float, default=1e-10
+        Smaller eigenvalues, relative to the largest one, are dropped.
+
+    Returns
+    -------
+    ndarray of shape (n, rank)
+        Eigenvectors divided by the roots of their eigenvalues, the largest first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.landmarks import inverse_root
+    >>> np.abs(inverse_root(np.diag([4.0, 0.0])))
+    array([[0.5],
+           [0. ]])
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    kept = values > tolerance * values[-1]
+    return np.asarray((vectors[:, kept] / np.sqrt(values[kept]))[:, ::-1])
+
+
+LANDMARKS: dict[str, type[LandmarkSelection]] = {"uniform": Uniform, "pivoted": Pivoted, "kmeans": KMeans}
