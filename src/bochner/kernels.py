@@ -719,12 +719,12 @@ def _squared_distances(X: Any, Y: Any) -> Floats:
     return np.asarray(euclidean_distances(X, Y, squared=True))
 
 
-def kernel_matrix(kernel: Callable[[Any, Any], Floats], points: Any) -> Floats:
+def kernel_matrix(kernel: Kernel, points: Any) -> Floats:
     """Return the exact kernel matrix of a small set of points, computed in threads.
 
     Parameters
     ----------
-    kernel : Kernel or callable
+    kernel : Kernel
         The kernel.
     points : {ndarray, CSR matrix} of shape (n_points, n_features)
         Rows divided by the length scale.

@@ -11,13 +11,14 @@ from sklearn.base import clone
 
 from bochner.feature_maps import ProductMap, kernel_columns, map_rows
 from bochner.feature_maps.compression import best_matrix
+from bochner.feature_maps.kernel_columns import kernel_function
 from bochner.kernel_features import KernelFeatures, Streams, TrainingRows
-from bochner.kernels import KERNELS, FunctionKernel, IsotropicKernel, Kernel, PrecomputedKernel, kernel_matrix
+from bochner.kernels import KERNELS, FunctionKernel, IsotropicKernel, Kernel, PrecomputedKernel
 from bochner.landmarks import LANDMARKS, LandmarkSelection, inverse_root
 from bochner.learning.length_scales import LearnedLengthScales
 from bochner.rows import Array, Floats, RowSource, ScaledRows, serial_blas, shuffled_sample, to_dense
 from bochner.samplers import SAMPLERS, Sampler
-from bochner.sizes import LandmarkSuggestion, SizeTrials
+from bochner.sizes import LandmarkSuggestion, OutOfReachError, SizeTrials
 from bochner.validation import HasMethods, Interval, StrOptions, make_part
 from bochner.weightings import MATRIX_GRID
 
@@ -175,7 +176,8 @@ class LandmarkFeatures(KernelFeatures):
         n_landmarks, n_components = self._resolve_size(training, length_scale, streams.sizing)
         kernel, rows = self._make_kernel(), training.scaled(length_scale)
         selection = self._make_selection(kernel)
-        landmarks = selection.select(kernel, n_landmarks, rows, streams.drawing)
+        function = kernel_function(kernel)
+        landmarks = selection.select(function, n_landmarks, rows, streams.drawing)
         if length_scale is None:
             self.landmarks_, dtype = landmarks, np.dtype(np.float64)
         else:
@@ -184,7 +186,7 @@ class LandmarkFeatures(KernelFeatures):
             landmarks = self.landmarks_.astype(np.float64) / length_scale  # as they are stored
         points, counts = shuffled_sample(rows, N_POINTS, streams.weighting)
         n_columns = min(n_components or landmarks.shape[0], landmarks.shape[0])
-        self.whitening_ = _fit_whitening(kernel, landmarks, points, counts, n_columns, dtype)
+        self.whitening_ = _fit_whitening(function, landmarks, points, counts, n_columns, dtype)
         # New rows of a precomputed kernel are kernel values at all training rows.
         self.kernel_ = FunctionKernel(_select_columns) if self.kernel == "precomputed" else kernel
         self.length_scale_ = length_scale
@@ -226,7 +228,12 @@ class LandmarkFeatures(KernelFeatures):
         if isinstance(n_landmarks, str):
             if n_components is not None:
                 return POOL * n_components, n_components
-            n_landmarks = self._suggest_size(training, length_scale, self.tolerance, 0.95, rng).n_landmarks
+            try:
+                n_landmarks = self._suggest_size(training, length_scale, self.tolerance, 0.95, rng).n_landmarks
+            except OutOfReachError:
+                if training.rows.shape[0] >= LARGEST_SIZE:
+                    raise
+                n_landmarks = training.rows.shape[0]  # all rows are as good as features of few rows can be
         if n_components is not None and n_components > n_landmarks:
             raise ValueError(
                 f"`n_components`={n_components} is more than n_landmarks={n_landmarks}; give fewer components or more "
@@ -355,15 +362,17 @@ def _select_columns(X: Any, columns: Any) -> Any:
     return X[:, columns]
 
 
-def _fit_whitening(kernel: Any, landmarks: Any, points: Any, counts: Floats, n_columns: int, dtype: Any) -> Array:
+def _fit_whitening(
+    kernel: Callable[[Any, Any], Floats], landmarks: Any, points: Any, counts: Floats, n_columns: int, dtype: Any
+) -> Array:
     """Return the matrix W (n_landmarks, n_columns) with the smallest kernel error on some rows.
 
     Directions in which the landmarks are dependent to rounding are dropped; columns beyond the rank are zero.
     """
-    exact = kernel_matrix(kernel, points)
+    exact, columns, inner = kernel(points, points), kernel(points, landmarks), kernel(landmarks, landmarks)
     with serial_blas():  # no bit of the matrix depends on the number of threads
-        plain = inverse_root(kernel(landmarks, landmarks), max(1e-10, float(np.finfo(dtype).eps)))
-        features = kernel(points, landmarks) @ plain
+        plain = inverse_root(inner, max(1e-10, float(np.finfo(dtype).eps)))
+        features = columns @ plain
     rank = plain.shape[1]
     fitted = plain @ best_matrix(features, exact, counts, min(n_columns, rank), np.array(MATRIX_GRID))
     return np.pad(fitted, ((0, 0), (0, n_columns - fitted.shape[1]))).astype(dtype)

@@ -16,7 +16,7 @@ from sklearn import cluster
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from bochner.rows import Floats, Indices, Rows, in_threads, row_spans, shuffled_sample, to_dense
+from bochner.rows import Floats, Indices, Rows, in_threads, row_spans, serial_blas, shuffled_sample, to_dense
 from bochner.validation import Interval
 
 __all__ = ["LANDMARKS", "KMeans", "LandmarkSelection", "Pivoted", "Uniform", "inverse_root", "pivots"]
@@ -188,7 +188,8 @@ class KMeans(LandmarkSelection):
             return self._centers(start(), points, counts)
 
         candidates = list(in_threads(centers, [lambda: start, spread]))
-        return min(candidates, key=lambda landmarks: _error(kernel, landmarks, points[:VALIDATION_POINTS], counts))
+        errors = _errors(kernel, candidates, points[:VALIDATION_POINTS], counts[:VALIDATION_POINTS])
+        return candidates[int(np.argmin(errors))]
 
     def _centers(self, start: Any, points: Any, counts: Floats) -> Floats:
         means = cluster.KMeans(start.shape[0], init=to_dense(start), n_init=1, max_iter=self.n_iterations, tol=0.0)
@@ -269,12 +270,17 @@ def _draw(counts: Floats, size: int, rng: np.random.Generator) -> Indices:
     return np.sort(rng.choice(len(counts), size, replace=False, p=counts / counts.sum()))
 
 
-def _error(kernel: KernelFunction, landmarks: Any, points: Any, counts: Floats) -> float:
-    """Return the squared error of the kernel that landmarks give on some rows."""
-    roots = np.sqrt(counts[: points.shape[0]])[:, None]
-    features = roots * (kernel(points, landmarks) @ inverse_root(kernel(landmarks, landmarks)))
-    exact = roots * kernel(points, points) * roots.T
-    return float(np.square(exact - features @ features.T).sum())
+def _errors(kernel: KernelFunction, candidates: list[Floats], points: Any, counts: Floats) -> list[float]:
+    """Return the squared errors of the kernels that sets of landmarks give on some rows."""
+    exact = kernel(points, points)
+    errors = []
+    for landmarks in candidates:
+        columns, inner = kernel(points, landmarks), kernel(landmarks, landmarks)
+        inner.flat[:: len(inner) + 1] += 1e-10 * len(inner)  # equal centers make it singular
+        with serial_blas():
+            solution = linalg.solve(inner, columns.T, assume_a="pos")
+            errors.append(float(counts @ np.square(exact - columns @ solution) @ counts))
+    return errors
 
 
 def inverse_root(matrix: Floats, tolerance: float = 1e-10) -> Floats:

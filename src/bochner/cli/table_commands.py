@@ -55,8 +55,17 @@ def fit(
         Literal["auto", "regression", "classification"],
         typer.Option(help="Whether to predict a number or a class; auto decides by the values of the target."),
     ] = "auto",
+    features: Annotated[
+        Literal["fourier", "landmarks"],
+        typer.Option(
+            help="The features: fourier (cosines and sines of random frequencies) or landmarks (kernel values at "
+            "points of the data, Nystroem's method)."
+        ),
+    ] = "fourier",
     kernel: Annotated[str, typer.Option(help=f"The kernel to approximate: {', '.join(KERNELS)}.")] = "gaussian",
-    n_frequencies: Annotated[int, typer.Option(min=1, help="Number of frequencies; each gives two features.")] = 256,
+    n_frequencies: Annotated[
+        int, typer.Option(min=1, help="Number of frequencies; each gives two features (two landmarks).")
+    ] = 256,
     length_scale: Annotated[
         list[float] | None,
         typer.Option(
@@ -87,8 +96,8 @@ def fit(
 ) -> None:
     """Fit a model that predicts one column of a table from the others, and write it to a file.
 
-    The model is a linear model on random Fourier features. Numeric columns are standardized and text columns are
-    one-hot encoded. The regularization is chosen by cross-validation.
+    The model is a linear model on random Fourier features or on kernel values at landmarks. Numeric columns are
+    standardized and text columns are one-hot encoded. The regularization is chosen by cross-validation.
     """
     report = _reporter(as_json)
     with error_messages():
@@ -105,7 +114,7 @@ def fit(
             raise ValueError(f"--kernel {kernel} is not one of {', '.join(KERNELS)}.")
         dropped = comma_separated(drop)
         scales = positive_values("--length-scale", length_scale or [1.0]).tolist()
-        settings = Settings(head, task, kernel, n_frequencies, scales, seed, learn)
+        settings = Settings(head, task, kernel, n_frequencies, scales, seed, learn, features)
         start = monotonic()
         if dask or scheduler is not None:
             folder = _open_folder(path, target, dropped, resume)

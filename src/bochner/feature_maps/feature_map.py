@@ -9,6 +9,7 @@ write the features of a block of rows. `FeatureMap` is that interface. Our own t
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,11 @@ class ProductMap(FeatureMap):
 
     def factors(self) -> tuple[FeatureMap, Array]:
         return self.inner, self.matrix
+
+    @cached_property
+    def matrix_norm(self) -> float:
+        """The largest singular value of the matrix, by which rounding errors of the columns grow at most."""
+        return float(np.linalg.norm(self.matrix.astype(np.float64), 2))
 
     def check(self, X: Any) -> None:
         self.inner.check(X)

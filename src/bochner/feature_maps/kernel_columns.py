@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Maps from rows to kernel values at landmarks: one column per landmark."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from bochner.feature_maps.feature_map import FeatureMap
+from bochner.feature_maps.feature_map import FeatureMap, map_rows
 from bochner.feature_maps.fourier import check_resolution
-from bochner.kernels import Gaussian, IsotropicKernel
+from bochner.kernels import Gaussian, IsotropicKernel, Kernel
 from bochner.rows import Array, Floats, is_sparse, row_spans, to_dense
 
-__all__ = ["DistanceColumns", "FunctionColumns", "GaussianColumns", "KernelColumns", "kernel_columns"]
+__all__ = [
+    "DistanceColumns",
+    "FunctionColumns",
+    "GaussianColumns",
+    "KernelColumns",
+    "kernel_columns",
+    "kernel_function",
+]
 
 BLOCK_BYTES = 1 << 19  # the columns of a block stay in the second-level cache
 WIDEST_FLOAT32 = 40.0  # length scales from the center: beyond, squared distances lose too many digits of float32
@@ -46,6 +54,31 @@ def kernel_columns(
     if isinstance(kernel, IsotropicKernel):
         kind = GaussianColumns if isinstance(kernel, Gaussian) else DistanceColumns
     return kind(kernel, to_dense(landmarks), length_scale, np.dtype(dtype))
+
+
+def kernel_function(kernel: Any) -> Callable[[Any, Any], Floats]:
+    """Return a kernel at unit length scale as a function of two sets of rows that uses the fastest map, in threads.
+
+    Parameters
+    ----------
+    kernel : Kernel or callable
+        A kernel at unit length scale, or any function of two sets of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.feature_maps.kernel_columns import kernel_function
+    >>> from bochner.kernels import Gaussian
+    >>> kernel_function(Gaussian())(np.array([[0.0]]), np.array([[0.0], [1.0]])).round(4)
+    array([[1.    , 0.6065]])
+    """
+
+    def matrix(X: Any, Y: Any) -> Floats:
+        if isinstance(kernel, Kernel) and not is_sparse(X) and not is_sparse(Y):
+            return map_rows(kernel_columns(kernel, Y, 1.0), X)
+        return np.asarray(kernel(X, Y))
+
+    return matrix
 
 
 class KernelColumns(FeatureMap):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from bochner.feature_maps import FeatureMap, add_moments
+from bochner.feature_maps import FeatureMap, ProductMap, add_moments
 from bochner.feature_maps.moments import SPAN_ROWS
 from bochner.learning.ridge import (
     RidgeSolution,
@@ -62,15 +62,10 @@ def _add_by_fold(left: dict[int, Floats], right: dict[int, Floats]) -> dict[int,
     return left | {fold: left[fold] + moments if fold in left else moments for fold, moments in right.items()}
 
 
-<<<<<<< HEAD
 def moments_of_batch(
     maps: list[FeatureMap], encode: Encode, origin: Floats, batch: Batch, before: RidgeMoments | None = None
 ) -> RidgeMoments:
-    """Compute the moments of a batch of rows.
-=======
-def moments_of_batch(maps: list[FeatureMap], encode: Encode, origin: Floats, batch: Batch) -> RidgeMoments:
     """Compute the moments of a batch of rows, of the columns before a matrix product where `moment_map` says so.
->>>>>>> 4ce76f6 (LandmarkFeatures: kernel columns at landmarks with a fitted whitening)
 
     Parameters
     ----------
@@ -89,14 +84,9 @@ def moments_of_batch(maps: list[FeatureMap], encode: Encode, origin: Floats, bat
     all_totals = []
     for number, feature_map in enumerate(maps):
         feature_map.check(batch.X)
-<<<<<<< HEAD
         earlier = {} if before is None else before.totals[number]
         totals: dict[int, Any] = defaultdict(float, {fold: moments.copy() for fold, moments in earlier.items()})
-        add_moments(totals, feature_map, batch.X, targets, batch.weights, batch.folds)
-=======
-        totals: dict[int, Any] = defaultdict(float)
         add_moments(totals, moment_map(feature_map)[0], batch.X, targets, batch.weights, batch.folds)
->>>>>>> 4ce76f6 (LandmarkFeatures: kernel columns at landmarks with a fitted whitening)
         all_totals.append(dict(totals))
     return RidgeMoments(len(targets) + (0 if before is None else before.n_rows), all_totals)
 
@@ -109,12 +99,12 @@ def moment_map(feature_map: FeatureMap) -> tuple[FeatureMap, Floats | None]:
     exceed a hundredth of the smallest default penalty, or where there are many more columns than features, rows are
     multiplied one by one.
     """
-    inner, matrix = feature_map.factors()
-    if matrix is None or inner.width > MOST_EXTRA_COLUMNS * feature_map.width:
+    if not isinstance(feature_map, ProductMap) or feature_map.inner.width > MOST_EXTRA_COLUMNS * feature_map.width:
         return feature_map, None
-    matrix = matrix.astype(np.float64)
-    rounding = np.finfo(np.float64).eps * np.sqrt(inner.width) * np.linalg.norm(matrix, 2) ** 2
-    return (inner, matrix) if rounding <= LARGEST_ROUNDING else (feature_map, None)
+    rounding = np.finfo(np.float64).eps * np.sqrt(feature_map.inner.width) * feature_map.matrix_norm**2
+    if rounding > LARGEST_ROUNDING:
+        return feature_map, None
+    return feature_map.inner, feature_map.matrix.astype(np.float64)
 
 
 def _moments_of_features(features: Any, moments: Floats) -> Floats:

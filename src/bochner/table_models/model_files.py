@@ -8,6 +8,8 @@ from typing import Any
 from bochner.fourier_features import FourierFeatures
 from bochner.kernel_features import LEARNERS
 from bochner.kernels import KERNELS
+from bochner.landmark_features import LandmarkFeatures
+from bochner.landmarks import LANDMARKS
 from bochner.learning.objectives import OBJECTIVES
 from bochner.learning.ridge import RidgeSolution
 from bochner.linear_models import FourierRidge, FourierRidgeClassifier, FourierSVC
@@ -69,6 +71,16 @@ def _type_names(*kinds: type) -> set[str]:
 # What a model file may contain beside numbers, text and scikit-learn's own estimators.
 TRUSTED = _type_names(
     *(TableModel, StoredTraining, TableTraining, Settings, Survey, Sample, ColumnMoments, Encoding),
-    *(FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC, RidgeMoments, RidgeChoice, RidgeSolution),
+    *(
+        FourierFeatures,
+        LandmarkFeatures,
+        FourierRidge,
+        FourierRidgeClassifier,
+        FourierSVC,
+        RidgeMoments,
+        RidgeChoice,
+        RidgeSolution,
+    ),
     *(*KERNELS.values(), *SAMPLERS.values(), *WEIGHTINGS.values(), *LEARNERS.values(), *OBJECTIVES.values()),
+    *LANDMARKS.values(),
 ) | {"bochner.feature_maps.hadamard.HadamardFrequencies"}  # not imported here, because it imports numba

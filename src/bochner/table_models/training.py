@@ -9,6 +9,7 @@ from sklearn.base import is_classifier
 
 from bochner.fourier_features import FourierFeatures
 from bochner.kernels import KERNELS, IsotropicKernel
+from bochner.landmark_features import LandmarkFeatures
 from bochner.linear_models import FourierRidge, FourierRidgeClassifier, FourierSVC
 from bochner.linear_models.table_training import TableTraining
 from bochner.rows import Array
@@ -45,6 +46,8 @@ class Settings:
         Seed of the frequencies and of the sample of rows.
     learn : bool
         Whether to learn one length scale per column.
+    features : {"fourier", "landmarks"}
+        Cosines and sines of random frequencies, or kernel values at landmarks.
     """
 
     head: Literal["ridge", "svm"]
@@ -54,19 +57,23 @@ class Settings:
     length_scales: list[float]
     seed: int
     learn: bool = False
+    features: Literal["fourier", "landmarks"] = "fourier"
 
     def new_estimator(self, task: str) -> Estimator:
         """Return the unfitted estimator for a task."""
         if task == "regression" and self.head == "svm":
             raise ValueError("A support vector machine cannot do regression; use --head ridge.")
-        features = FourierFeatures(
-            self.kernel,
-            length_scale="learn" if self.learn else "median",
-            n_frequencies=self.n_frequencies,
-            sampler="orthogonal" if issubclass(KERNELS[self.kernel], IsotropicKernel) else "halton",
-        )
         kind = FourierRidge if task == "regression" else FourierSVC if self.head == "svm" else FourierRidgeClassifier
-        return kind(features, cv=N_FOLDS, length_scales=self.length_scales, random_state=self.seed)
+        return kind(self._new_features(), cv=N_FOLDS, length_scales=self.length_scales, random_state=self.seed)
+
+    def _new_features(self) -> FourierFeatures | LandmarkFeatures:
+        length_scale = "learn" if self.learn else "median"
+        if self.features == "landmarks":  # as many columns as Fourier features have
+            return LandmarkFeatures(self.kernel, length_scale=length_scale, n_landmarks=2 * self.n_frequencies)
+        sampler = "orthogonal" if issubclass(KERNELS[self.kernel], IsotropicKernel) else "halton"
+        return FourierFeatures(
+            self.kernel, length_scale=length_scale, n_frequencies=self.n_frequencies, sampler=sampler
+        )
 
 
 @dataclass
