@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import linalg
-from sklearn import cluster
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
@@ -173,6 +172,8 @@ class KMeans(LandmarkSelection):
         self.n_iterations = n_iterations
 
     def select(self, kernel: KernelFunction, n_landmarks: int, X: Rows, rng: np.random.Generator) -> Any:
+        from sklearn.cluster import kmeans_plusplus  # a slow import, which `import bochner` does without
+
         n_points = self.n_points or int(np.clip(POINTS_PER_CENTER * n_landmarks, N_POINTS, MOST_POINTS))
         points, counts = shuffled_sample(X, max(n_points, n_landmarks), rng)
         if points.shape[0] <= n_landmarks:
@@ -182,7 +183,7 @@ class KMeans(LandmarkSelection):
         options: Any = {"sample_weight": counts, "random_state": seed, "n_local_trials": 1}
 
         def spread() -> Any:
-            return cluster.kmeans_plusplus(points, n_landmarks, **options)[0]
+            return kmeans_plusplus(points, n_landmarks, **options)[0]
 
         def centers(start: Callable[[], Any]) -> Floats:
             return self._centers(start(), points, counts)
@@ -192,6 +193,8 @@ class KMeans(LandmarkSelection):
         return candidates[int(np.argmin(errors))]
 
     def _centers(self, start: Any, points: Any, counts: Floats) -> Floats:
+        from sklearn import cluster  # as above
+
         means = cluster.KMeans(start.shape[0], init=to_dense(start), n_init=1, max_iter=self.n_iterations, tol=0.0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # it is meant to stop early, also with equal centers
