@@ -38,8 +38,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from bochner import FourierFeatures, FourierRidge, FourierSVC
+from bochner import FourierFeatures, FourierRidge, FourierSVC, LandmarkFeatures
 from bochner.feature_maps import FourierMap, add_moments, fourier_map
+from bochner.feature_maps.exponential import exponential_rows
 from bochner.feature_maps.trigonometry import sincos_rows
 from bochner.kernels import Gaussian
 from bochner.learning.nonnegative_ridge import nonnegative_ridge
@@ -111,6 +112,59 @@ def transform(repeats: int) -> list[Row]:
                 }
             )
     return rows
+
+
+def landmark_transform(repeats: int) -> list[Row]:
+    """Compare `LandmarkFeatures.transform` with Nystroem at equal width, and with the time at peak rates.
+
+    The peak is the time of both matrix products at the rate of a large one, of the exponentials in cache and of writing
+    the output.
+    """
+    rows = []
+    for dtype in (np.float64, np.float32):
+        for d, w in ((54, 128), (123, 152), (784, 512)):
+            n = OUTPUT_BYTES // (2 * w * np.dtype(dtype).itemsize)
+            X = np.random.default_rng(0).standard_normal((n, d), dtype=dtype)
+            ours = LandmarkFeatures(n_landmarks=w, landmarks="uniform", random_state=0).fit(X[:2000])
+            theirs = Nystroem(gamma=0.5 / d, n_components=w, random_state=0).fit(X[:2000])
+            out = ours.transform(X)
+            square = np.random.default_rng(0).standard_normal((1536, 1536), dtype=dtype)
+            halves = [out[: n // 2], out[n // 2 :]]
+            seconds = interleave(
+                {
+                    "Nystroem": lambda theirs=theirs, X=X: theirs.transform(X),
+                    "ours": lambda ours=ours, X=X: ours.transform(X),
+                    "out": lambda ours=ours, X=X, out=out: ours.transform(X, out=out),
+                    "gemm": lambda square=square, product=np.empty_like(square): np.matmul(square, square, out=product),
+                    "exponentials": lambda n=n, w=w, dtype=dtype: _exponentials(n, w, dtype),
+                    "write": lambda halves=halves: list(in_threads(lambda half: half.fill(0.0), halves)),
+                },
+                repeats,
+            )
+            peak = seconds["gemm"] * (n * (d + w) * w) / 1536**3 + seconds["exponentials"] + seconds["write"]
+            rows.append(
+                {
+                    "dtype": np.dtype(dtype).name,
+                    "d": d,
+                    "columns": w,
+                    "rows": n,
+                    "x Nystroem": seconds["Nystroem"] / seconds["ours"],
+                    "out=: x Nystroem": seconds["Nystroem"] / seconds["out"],
+                    "out=: share of the peak": peak / seconds["out"],
+                }
+            )
+    return rows
+
+
+def _exponentials(n: int, w: int, dtype: Any) -> None:
+    """Compute n * w exponentials in blocks that stay in cache, in two threads."""
+
+    def work(block: Any) -> None:
+        zeros = np.zeros(len(block), dtype=dtype), np.zeros(w, dtype=dtype)
+        for _ in range(n // 256):
+            exponential_rows(block, *zeros, block)
+
+    list(in_threads(work, [np.zeros((128, w), dtype=dtype) for _ in range(2)]))
 
 
 def roofline(repeats: int) -> list[Row]:
@@ -217,6 +271,12 @@ class Contest:
             "bochner, matrix": lambda w, seed: FourierFeatures(
                 n_frequencies=4 * w, n_components=w, weighting=Matrix(n_points=1000), random_state=seed
             ),
+            "bochner, landmarks": lambda w, seed: LandmarkFeatures(
+                length_scale=reference.length_scale_, n_landmarks=w, random_state=seed
+            ),
+            "bochner, pooled landmarks": lambda w, seed: LandmarkFeatures(
+                length_scale=reference.length_scale_, n_landmarks=3 * w, n_components=w, random_state=seed
+            ),
             "Nystroem": lambda w, seed: Nystroem(gamma=gamma, n_components=w, random_state=seed),
         }
         # Fitting weights for more than 4,096 columns takes too long. Nystroem has at most one landmark per row.
@@ -235,10 +295,12 @@ class Contest:
         """Return the smallest width with at most the target error, or None if there is none."""
         return _smallest(lambda width: self.error(method, width) <= target, self.max_widths.get(method, 4096))
 
-    def run(self, method: str, width: int, n_rows: int) -> None:
-        """Fit and transform the first rows."""
+    def run(self, method: str, width: int, n_rows: int, n_blocks: int = 1) -> None:
+        """Fit on the first rows, and transform them as often as there are blocks of so many rows."""
         rows = self.X[:n_rows]
-        self.methods[method](width, 0).fit(rows).transform(rows)
+        features = self.methods[method](width, 0).fit(rows)
+        for _ in range(n_blocks):
+            features.transform(rows)
 
 
 def time_to_error(folder: Path | None, repeats: int) -> list[Row]:
@@ -269,18 +331,30 @@ def time_to_error(folder: Path | None, repeats: int) -> list[Row]:
 
 
 def beside_nystroem(folder: Path | None, repeats: int) -> list[Row]:
-    """Time fit and transform of 100,000 (repeated) rows at 2 % error, for the matrix and for Nystroem."""
+    """Time fit and transform of 100,000 (repeated) rows, and of ten times as many, at 2 % error, beside Nystroem."""
+    methods = ("bochner, matrix", "bochner, landmarks", "bochner, pooled landmarks", "Nystroem")
     rows = []
     for name, (X, test) in data_sets(folder).items():
         contest = Contest(X, test)
-        widths = {method: contest.smallest_width(method, 0.02) for method in ("bochner, matrix", "Nystroem")}
+        widths = {method: contest.smallest_width(method, 0.02) for method in methods}
         reached = {method: width for method, width in widths.items() if width is not None}
         contest.X = np.resize(X, (100_000, X.shape[1]))
-        actions = {method: partial(contest.run, method, width, 100_000) for method, width in reached.items()}
-        rows += [
-            {"data": name, "method": method, "columns": reached[method], "seconds": seconds}
-            for method, seconds in interleave(actions, repeats).items()
-        ]
+        for n_blocks, n_repeats in ((1, repeats), (10, 1)):
+            actions = {
+                method: partial(contest.run, method, width, 100_000, n_blocks) for method, width in reached.items()
+            }
+            seconds = interleave(actions, n_repeats)
+            rows += [
+                {
+                    "data": name,
+                    "rows": n_blocks * 100_000,
+                    "method": method,
+                    "columns": reached[method],
+                    "seconds": seconds[method],
+                    "x Nystroem": seconds["Nystroem"] / seconds[method],
+                }
+                for method in reached
+            ]
     return rows
 
 
@@ -529,6 +603,7 @@ def main(
     """Measure and print all sections."""
     sections: dict[str, tuple[str, Callable[[], list[Row]]]] = {
         "transform": ("transform: speed ratios at equal width", lambda: transform(repeats)),
+        "landmarks": ("transform of landmark features: speed ratios", lambda: landmark_transform(repeats)),
         "roofline": ("fraction of the roofline (GEMM + sines + write)", lambda: roofline(repeats)),
         "growth": ("growth: log-log slope of the time of transform", lambda: growth(repeats)),
         "start-up": ("start-up of a new process", start_up),
@@ -537,7 +612,7 @@ def main(
         "learning": ("learned length scales against one ridge fit", lambda: learning(data)),
         "memory": ("memory beyond input and output", lambda: memory(output)),
         "beside Nystroem": (
-            "100,000 rows at 2 % kernel error: seconds of fit + transform",
+            "100,000 and 1,000,000 rows at 2 % kernel error: seconds of fit + transform",
             lambda: beside_nystroem(data, min(repeats, 3)),
         ),
         "time to error": (

@@ -24,7 +24,8 @@ from bochner.weightings import MATRIX_GRID
 
 __all__ = ["LandmarkFeatures"]
 
-N_POINTS = 2000  # rows that the whitening is fitted on
+POINTS_PER_LANDMARK = 16  # rows that the whitening is fitted on
+FEWEST_POINTS, MOST_POINTS = 1000, 2000
 POOL = 3  # landmarks per column of a pool
 LARGEST_SIZE = 4096  # landmarks that `suggest` tries at most
 TO_LEARN_WITH = 256  # frequencies
@@ -184,7 +185,8 @@ class LandmarkFeatures(KernelFeatures):
             dtype = training.rows.dtype
             self.landmarks_ = (to_dense(landmarks) * length_scale).astype(dtype)
             landmarks = self.landmarks_.astype(np.float64) / length_scale  # as they are stored
-        points, counts = shuffled_sample(rows, N_POINTS, streams.weighting)
+        n_points = int(np.clip(POINTS_PER_LANDMARK * landmarks.shape[0], FEWEST_POINTS, MOST_POINTS))
+        points, counts = shuffled_sample(rows, n_points, streams.weighting)
         n_columns = min(n_components or landmarks.shape[0], landmarks.shape[0])
         self.whitening_ = _fit_whitening(function, landmarks, points, counts, n_columns, dtype)
         # New rows of a precomputed kernel are kernel values at all training rows.

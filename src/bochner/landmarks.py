@@ -14,6 +14,7 @@ import numpy as np
 from scipy import linalg
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from bochner.rows import Floats, Indices, Rows, in_threads, row_spans, serial_blas, shuffled_sample, to_dense
 from bochner.validation import Interval
@@ -188,7 +189,9 @@ class KMeans(LandmarkSelection):
         def centers(start: Callable[[], Any]) -> Floats:
             return self._centers(start(), points, counts)
 
-        candidates = list(in_threads(centers, [lambda: start, spread]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # it is meant to stop early, also with equal centers
+            candidates = list(in_threads(centers, [lambda: start, spread]))
         errors = _errors(kernel, candidates, points[:VALIDATION_POINTS], counts[:VALIDATION_POINTS])
         return candidates[int(np.argmin(errors))]
 
@@ -196,8 +199,7 @@ class KMeans(LandmarkSelection):
         from sklearn import cluster  # as above
 
         means = cluster.KMeans(start.shape[0], init=to_dense(start), n_init=1, max_iter=self.n_iterations, tol=0.0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # it is meant to stop early, also with equal centers
+        with threadpool_limits(1, user_api="openmp"):  # several threads add up in any order
             centers: Floats = means.fit(points, sample_weight=counts).cluster_centers_
         return centers
 
