@@ -129,13 +129,13 @@ def landmark_transform(repeats: int) -> list[Row]:
             theirs = Nystroem(gamma=0.5 / d, n_components=w, random_state=0).fit(X[:2000])
             out = ours.transform(X)
             square = np.random.default_rng(0).standard_normal((1536, 1536), dtype=dtype)
-            halves = [out[: n // 2], out[n // 2 :]]
+            product, halves = np.empty_like(square), [out[: n // 2], out[n // 2 :]]
             seconds = interleave(
                 {
                     "Nystroem": lambda theirs=theirs, X=X: theirs.transform(X),
                     "ours": lambda ours=ours, X=X: ours.transform(X),
                     "out": lambda ours=ours, X=X, out=out: ours.transform(X, out=out),
-                    "gemm": lambda square=square, product=np.empty_like(square): np.matmul(square, square, out=product),
+                    "gemm": lambda square=square, product=product: np.matmul(square, square, out=product),
                     "exponentials": lambda n=n, w=w, dtype=dtype: _exponentials(n, w, dtype),
                     "write": lambda halves=halves: list(in_threads(lambda half: half.fill(0.0), halves)),
                 },
