@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.fourier_features import FourierFeatures
+from bochner.kernel_features import KernelFeatures
 from bochner.rows import Floats
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class KernelErrorDisplay:
     @classmethod
     def from_estimators(
         cls,
-        estimators: Mapping[str, FourierFeatures],
+        estimators: Mapping[str, KernelFeatures],
         X: Any,
         X_test: Any = None,
         *,
@@ -77,9 +78,12 @@ class KernelErrorDisplay:
     ) -> Self:
         """Fit every estimator at every size, estimate its kernel error, and plot the errors.
 
+        All estimators have two columns per frequency. `LandmarkFeatures` get as many landmarks, or pools of as many
+        landmarks per column as they have.
+
         Parameters
         ----------
-        estimators : mapping from str to FourierFeatures
+        estimators : mapping from str to FourierFeatures or LandmarkFeatures
             Estimators to compare, with their names in the legend.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows to fit on.
@@ -102,8 +106,8 @@ class KernelErrorDisplay:
         seeds = [int(seed) for seed in check_random_state(random_state).randint(2**31 - 1, size=n_repeats)]
         X_test = X if X_test is None else X_test
 
-        def error(estimator: FourierFeatures, size: int, seed: int) -> float:
-            fitted = clone(estimator).set_params(n_frequencies=size, random_state=seed).fit(X)
+        def error(estimator: KernelFeatures, size: int, seed: int) -> float:
+            fitted = clone(estimator).set_params(random_state=seed, **estimator.size_parameters(2 * size)).fit(X)
             return float(fitted.kernel_error(X_test, random_state=seed).error)
 
         errors = {

@@ -295,6 +295,12 @@ class FourierFeatures(KernelFeatures):
         n_components = None if self.matrix_ is None else self.matrix_.shape[1]
         return {"n_frequencies": len(self.weights_), "n_components": n_components}
 
+    def size_parameters(self, n_columns: int) -> dict[str, Any]:
+        if self.n_components is None:
+            return {"n_frequencies": n_columns // 2}
+        pool = POOL if isinstance(self.n_frequencies, str) else self.n_frequencies / self.n_components
+        return {"n_frequencies": round(pool * n_columns), "n_components": n_columns}
+
     def _learning_frequencies(self) -> tuple[Sampler, int]:
         # The frequencies that are used later, or the first of them.
         n_frequencies = DEFAULT_TO_LEARN_WITH if isinstance(self.n_frequencies, str) else self.n_frequencies

@@ -122,6 +122,21 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _learning_frequencies(self) -> tuple[Sampler, int]:
         """Return the sampler and the number of the frequencies to learn length scales with."""
 
+    @abstractmethod
+    def size_parameters(self, n_columns: int) -> dict[str, Any]:
+        """Return the parameters that give these features a number of columns.
+
+        Parameters
+        ----------
+        n_columns : int
+            Number of columns, even for Fourier features.
+
+        Returns
+        -------
+        dict of str to int
+            Parameters for `set_params`.
+        """
+
     @property
     @abstractmethod
     def _is_automatic(self) -> bool:

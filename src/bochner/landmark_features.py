@@ -254,7 +254,7 @@ class LandmarkFeatures(KernelFeatures):
         if self.kernel == "precomputed":
             raise ValueError("The number of landmarks of a precomputed kernel cannot be found; give `n_landmarks`.")
         trials = SizeTrials(training.rows, training.weights, int(rng.integers(2**31)))
-        ratio = POOL if isinstance(self.n_landmarks, str) else self.n_landmarks / (self.n_components or 1)
+        ratio = self._pool()
 
         def plain(size: int) -> Any:
             return self._resized(length_scale, n_landmarks=size, n_components=None)
@@ -277,6 +277,15 @@ class LandmarkFeatures(KernelFeatures):
 
     def _fitted_size(self) -> dict[str, Any]:
         return {"n_landmarks": self.landmarks_.shape[0], "n_components": self.n_components}
+
+    def size_parameters(self, n_columns: int) -> dict[str, Any]:
+        if self.n_components is None:
+            return {"n_landmarks": n_columns}
+        return {"n_landmarks": round(self._pool() * n_columns), "n_components": n_columns}
+
+    def _pool(self) -> float:
+        """Return the number of landmarks per column."""
+        return POOL if isinstance(self.n_landmarks, str) else self.n_landmarks / (self.n_components or self.n_landmarks)
 
     @property
     def _is_automatic(self) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 
 from bochner.display import STYLES, KernelErrorDisplay
 from bochner.experiments.findings import MANY_ROWS, Findings, standard_error
-from bochner.experiments.methods import DEFAULT, KMEANS_NYSTROEM, LIMIT, NYSTROEM
+from bochner.experiments.methods import DEFAULT, KMEANS_NYSTROEM, LANDMARKS, LIMIT, NYSTROEM, POOLED_LANDMARKS
 from bochner.experiments.recommendation import candidates
 from bochner.experiments.studies import MEDIAN
 from bochner.rows import Floats
@@ -40,6 +40,8 @@ STYLE: dict[str, dict[str, Any]] = dict(zip(("MC", "QMC", "BQ", "SES", DEFAULT, 
     "refined stein": {"color": "#5c3317", "marker": "P", "linestyle": "--"},
     "matrix": {"color": "#b5446e", "marker": "*", "linestyle": "-"},
     "refined matrix": STYLES[3] | {"linestyle": "-."},
+    LANDMARKS: {"color": "#1b1b1b", "marker": "h", "linestyle": "-"},
+    POOLED_LANDMARKS: {"color": "#1b1b1b", "marker": "H", "linestyle": "--", "markerfacecolor": "white"},
     KMEANS_NYSTROEM: {"color": "#5f5f5f", "marker": "+", "linestyle": "--"},
 }
 HISTOGRAM_SIZES = (32, 128, 512)

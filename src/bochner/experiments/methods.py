@@ -15,11 +15,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 
 from bochner.fourier_features import FourierFeatures
+from bochner.landmark_features import LandmarkFeatures
 from bochner.rows import Floats
 from bochner.weightings import Quadrature, Stein, Weighting
 
-__all__ = ["DEFAULT", "KMEANS_NYSTROEM", "LIMIT", "METHODS", "NYSTROEM", "FourierMethod", "KMeansNystroem"]
+__all__ = [
+    *("DEFAULT", "KMEANS_NYSTROEM", "LANDMARKS", "LIMIT", "METHODS", "NYSTROEM", "POOLED_LANDMARKS"),
+    *("FourierMethod", "KMeansNystroem", "LandmarkMethod", "NystroemMethod"),
+]
 
+LANDMARKS = "landmarks"
+POOLED_LANDMARKS = "pooled landmarks"
 NYSTROEM = "Nystroem"
 KMEANS_NYSTROEM = "k-means Nystroem"
 LIMIT = "SVD limit"  # not a method: the lowest error of any matrix of that rank
@@ -112,6 +118,45 @@ class FourierMethod:
         return parameters | compression | ({"refine": self.refine} if self.refine else {})
 
 
+@dataclass(frozen=True)
+class LandmarkMethod:
+    """Landmark features.
+
+    Attributes
+    ----------
+    pool : int
+        Landmarks per output column; more than one are compressed.
+    """
+
+    pool: int = 1
+    uses_pairs = False
+
+    def estimator(self, size: int, length_scale: float, seed: int, X: Floats, n_pairs: int = 0) -> LandmarkFeatures:
+        """Return unfitted features with 2 * size columns."""
+        return LandmarkFeatures(length_scale=length_scale, random_state=seed, **self._parameters(size))
+
+    def description(self, size: int = 0) -> str:
+        """Return the call that creates the features; 0 stands for any M.
+
+        Examples
+        --------
+        >>> from bochner.experiments.methods import METHODS
+        >>> METHODS["pooled landmarks"].description(32)
+        'LandmarkFeatures(n_landmarks=192, n_components=64)'
+        """
+        if size:
+            return f"LandmarkFeatures({', '.join(f'{name}={value}' for name, value in self._parameters(size).items())})"
+        return f"LandmarkFeatures with {2 * self.pool} M landmarks and 2 M columns"
+
+    def settings(self) -> tuple[Any, ...]:
+        """Return the kind of features and the pool."""
+        return "landmarks", self.pool
+
+    def _parameters(self, size: int) -> dict[str, Any]:
+        compression = {"n_components": 2 * size} if self.pool > 1 else {}
+        return {"n_landmarks": self.pool * 2 * size, **compression}
+
+
 class KMeansNystroem(Nystroem):
     """Nystroem with the centers of clusters as landmarks instead of sampled rows.
 
@@ -173,7 +218,7 @@ class NystroemMethod:
 
 PLAIN = "all weights equal to 1/M"
 SAME = "the same sequence with non-negative weights"
-METHODS: dict[str, FourierMethod | NystroemMethod] = {
+METHODS: dict[str, FourierMethod | LandmarkMethod | NystroemMethod] = {
     **{
         f"{sampler} + {weighting}": FourierMethod(sampler, weighting)
         for sampler in ("mc", "halton", "sobol", "orthogonal")
@@ -182,6 +227,8 @@ METHODS: dict[str, FourierMethod | NystroemMethod] = {
     "refined stein": FourierMethod(refine=60),
     "matrix": FourierMethod(weighting="matrix", pool=24),
     "refined matrix": FourierMethod(weighting="matrix", pool=8, refine=20),
+    LANDMARKS: LandmarkMethod(),
+    POOLED_LANDMARKS: LandmarkMethod(pool=3),
     NYSTROEM: NystroemMethod(),
     KMEANS_NYSTROEM: NystroemMethod(k_means=True),
     # The paper's methods under the paper's names.

@@ -2,7 +2,7 @@
 """The recommendation: which method to use on a data set, in computed sentences."""
 
 from bochner.experiments.findings import AS_LOW, MANY_ROWS, Findings, Statement
-from bochner.experiments.methods import KMEANS_NYSTROEM, LIMIT, METHODS, FourierMethod
+from bochner.experiments.methods import KMEANS_NYSTROEM, LIMIT, METHODS, NystroemMethod
 from bochner.experiments.studies import MEDIAN, Study
 
 __all__ = ["candidates", "choice", "recommendation"]
@@ -30,13 +30,13 @@ def choice(found: Findings, name: str, size: int, label: str = MEDIAN.label) -> 
 def recommendation(found: Findings, name: str) -> list[Statement]:
     """Recommend a method at the largest width and the median distance, beside the best method of the other kind.
 
-    Fourier features are compared with Nystroem, and Nystroem with Fourier features. More statements name the lowest
-    error, the choice at the other length scales, and the test error of a linear model if there is a target.
+    Features of bochner are compared with scikit-learn's Nystroem, and Nystroem with them. More statements name the
+    lowest error, the choice at the other length scales, and the test error of a linear model if there is a target.
     """
     size, n_train = found.study.sizes(name)[-1], min(len(found.splits[name].X_train), found.study.n_train)
     errors = _means(found, "kernel_error", name, size)
     chosen = choice(found, name, size)
-    rival = min((m for m in errors if _is_fourier(m) != _is_fourier(chosen)), key=errors.__getitem__)
+    rival = min((m for m in errors if _is_ours(m) != _is_ours(chosen)), key=errors.__getitem__)
     best = min(errors, key=errors.__getitem__)
     times = {method: _duration(found.seconds(name, method, size, MEDIAN.label)) for method in (chosen, rival)}
     sentences = [
@@ -55,13 +55,13 @@ def _means(found: Findings, field: str, name: str, size: int, label: str = MEDIA
     return {method: float(found.values(field, name, method, size, label).mean()) for method in candidates(found.study)}
 
 
-def _is_fourier(method: str) -> bool:
-    return isinstance(METHODS[method], FourierMethod)
+def _is_ours(method: str) -> bool:
+    return not isinstance(METHODS[method], NystroemMethod)
 
 
 def _call(found: Findings, name: str, method: str, size: int) -> str:
     """Return the call in Python; its length scale is the median distance."""
-    if _is_fourier(method):
+    if _is_ours(method):
         return METHODS[method].description(size)
     gamma = 0.5 / float(found.values("length_scale", name, method, size, MEDIAN.label).mean()) ** 2
     fitted = f" fitted on the centers of {2 * size} k-means clusters" if method == KMEANS_NYSTROEM else ""

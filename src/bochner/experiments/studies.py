@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Literal
 
-from bochner.experiments.methods import KMEANS_NYSTROEM, LIMIT, METHODS, NYSTROEM
+from bochner.experiments.methods import KMEANS_NYSTROEM, LANDMARKS, LIMIT, METHODS, NYSTROEM, POOLED_LANDMARKS
 from bochner.experiments.predictors import ALPHAS, CS
 
 __all__ = ["ALL", "COMPARISON", "DEMO", "MEDIAN", "TUNED", "LengthScale", "Study"]
@@ -109,7 +109,7 @@ COMPARISON = Study(
     measure="comparison",
     methods=(
         *("orthogonal + uniform", "orthogonal + shrinkage", "orthogonal + quadrature", "orthogonal + stein"),
-        *("refined stein", "matrix", "refined matrix", NYSTROEM, KMEANS_NYSTROEM, LIMIT),
+        *("refined stein", "matrix", "refined matrix", LANDMARKS, POOLED_LANDMARKS, NYSTROEM, KMEANS_NYSTROEM, LIMIT),
     ),
     n_frequencies=(32, 128),
     length_scales=(LengthScale("median", 0.5), MEDIAN, LengthScale("median", 2.0)),
@@ -127,7 +127,7 @@ DEMO = replace(
     methods=(
         *("mc + uniform", "halton + uniform", "sobol + uniform", "orthogonal + uniform"),
         *("orthogonal + shrinkage", "orthogonal + quadrature", "orthogonal + stein"),
-        *("refined stein", "matrix", NYSTROEM, KMEANS_NYSTROEM, LIMIT),
+        *("refined stein", "matrix", LANDMARKS, POOLED_LANDMARKS, NYSTROEM, KMEANS_NYSTROEM, LIMIT),
     ),
     n_frequencies=(16, 32, 64),
     length_scales=(MEDIAN,),
