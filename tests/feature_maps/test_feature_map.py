@@ -14,7 +14,7 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, PolynomialFeatures, StandardScaler
 
-from bochner.feature_maps import FourierMap, TransformerMap, apply_to_features, fourier_map, map_rows
+from bochner.feature_maps import FourierMap, ProductMap, TransformerMap, apply_to_features, fourier_map, map_rows
 from bochner.feature_maps.feature_map import GRAM_ROWS, accepts_nan
 
 
@@ -94,6 +94,44 @@ def test_function_is_applied_to_blocks_of_features(fourier, rng):
     np.testing.assert_allclose(result, fourier.features(X).astype(np.float64) @ coef, atol=1e-14)
     assert max(n_rows for n_rows, _ in shapes) <= fourier.block_rows < len(X)
     assert apply_to_features(fourier, X[:0], 3, product).shape == (0, 3)
+
+
+class TestProductMap:
+    @pytest.fixture
+    def product(self, fourier, rng):
+        return ProductMap(fourier, rng.normal(size=(12, 5)).astype(fourier.dtype))
+
+    @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+    def test_matrix_multiplies_the_features_on_the_right(self, product, rng, container):
+        X = rng.normal(size=(30_000, 4)).astype(product.dtype)
+        assert product.block_rows < len(X)  # several blocks in one buffer
+        expected = product.inner.features(X).astype(np.float64) @ product.matrix.astype(np.float64)
+        found = map_rows(product, container(X))
+        assert found.dtype == product.dtype
+        assert found.shape == (30_000, product.width) == (30_000, 5)
+        np.testing.assert_allclose(found, expected, atol=20 * np.finfo(product.dtype).eps * np.abs(expected).max())
+
+    def test_factors_are_the_map_and_the_matrix(self, fourier, product):
+        assert product.factors() == (fourier, product.matrix)
+        assert fourier.factors() == (fourier, None)
+
+    def test_norm_is_the_largest_singular_value(self, product):
+        largest = np.linalg.svd(product.matrix.astype(np.float64), compute_uv=False)[0]
+        assert product.matrix_norm == pytest.approx(largest, rel=1e-12)
+
+    def test_rows_are_checked_by_the_other_map(self, rng):
+        W, weights, matrix = rng.normal(size=(6, 4)), rng.random(6), rng.normal(size=(12, 5))
+        with pytest.raises(ValueError, match="X contains NaN"):
+            ProductMap(FourierMap(W, weights, length_scale=2.0), matrix).check(np.full((2, 4), np.nan))
+
+    @pytest.mark.parametrize("duplicate", [deepcopy, lambda given: pickle.loads(pickle.dumps(given))])
+    def test_copies_have_no_buffers(self, product, X, duplicate):
+        X = X.astype(product.dtype)
+        expected = product.features(X)
+        other = duplicate(product)
+        assert not vars(other._local)
+        assert not vars(other.inner._local)
+        np.testing.assert_array_equal(other.features(X), expected)
 
 
 class TestTransformerMap:

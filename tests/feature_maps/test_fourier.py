@@ -74,18 +74,6 @@ def test_features_do_not_depend_on_the_number_of_threads(rng, dtype):
     assert single.tobytes() == several.tobytes()
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_matrix_multiplies_the_features_on_the_right(rng, dtype):
-    X, W = rng.normal(size=(700, 3)).astype(dtype), rng.normal(size=(40, 3)).astype(dtype)
-    weights, matrix = np.full(40, 0.025, dtype=dtype), rng.normal(size=(80, 5)).astype(dtype)
-    product = fourier_map(X, W, weights) @ matrix
-    mapped = fourier_map(X, W, weights, matrix=matrix)
-    assert mapped.dtype == dtype
-    tolerance = 50 * np.finfo(dtype).eps
-    np.testing.assert_allclose(mapped, product, atol=tolerance * np.abs(product).max())
-    assert FourierMap(W, weights, matrix).width == 5
-
-
 class TestCheckResolution:
     def test_map_checks_rows_only_with_a_length_scale(self, rng):
         W, weights = rng.normal(size=(5, 3)), rng.random(5)

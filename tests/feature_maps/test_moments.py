@@ -10,13 +10,14 @@ from scipy import sparse
 from sklearn.preprocessing import PolynomialFeatures
 from threadpoolctl import threadpool_limits
 
-from bochner.feature_maps import FourierMap, TransformerMap, add_moments
+from bochner.feature_maps import FourierMap, ProductMap, TransformerMap, add_moments
 from bochner.feature_maps.moments import SPAN_ROWS
 
 
 def gram(X, W, weights, matrix=None, **options):
     """Return the Gram matrix of Fourier features from their second moments."""
-    feature_map = FourierMap(W, weights, matrix)
+    fourier = FourierMap(W, weights)
+    feature_map = fourier if matrix is None else ProductMap(fourier, matrix)
     totals = np.zeros((1, feature_map.width + 1, feature_map.width + 1))
     add_moments(totals, feature_map, X, np.empty((X.shape[0], 0)), **options)
     return totals[0, :-1, :-1]

@@ -20,7 +20,7 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 
-import bochner.fourier_features
+import bochner.kernel_features
 import bochner.linear_models.candidates
 import bochner.rows.sampling
 from bochner import FourierFeatures, FourierRidge, FourierSVC
@@ -154,7 +154,7 @@ class TestFeatures:
     @pytest.mark.parametrize("many", [1 << 20, pytest.param(1000, marks=pytest.mark.slow)])
     @pytest.mark.parametrize("name", ["ridge", pytest.param("classes", marks=pytest.mark.slow)])
     def test_learned_length_scales(self, name, many, monkeypatch):
-        monkeypatch.setattr(bochner.fourier_features, "MANY_ROWS", many)
+        monkeypatch.setattr(bochner.kernel_features, "MANY_ROWS", many)
         monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_BLOCK_ROWS", 64)
         X, y = make_data(name)
         features = FourierFeatures(n_frequencies=16, length_scale=LearnedLengthScales(n_iterations=5))
@@ -169,7 +169,7 @@ class TestFeatures:
     @pytest.mark.parametrize("weighted", [False, True])
     @pytest.mark.parametrize("name", ["ridge", pytest.param("svm", marks=pytest.mark.slow)])
     def test_features_are_fitted_on_the_same_sample_of_many_rows(self, name, weighted, monkeypatch, rng):
-        monkeypatch.setattr(bochner.fourier_features, "MANY_ROWS", 1000)
+        monkeypatch.setattr(bochner.kernel_features, "MANY_ROWS", 1000)
         monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_BLOCKS", 10)
         monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_BLOCK_ROWS", 64)
         X, y = make_data(name)

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 
-import bochner.fourier_features
+import bochner.kernel_features
 import bochner.rows.dask_partitions
 import bochner.rows.sampling
 from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier
@@ -72,7 +72,7 @@ class TestPasses:
         assert type(graphs[0]) is dict
 
     def test_few_blocks_are_computed_for_a_sample_and_one_pass_for_a_fit(self, monkeypatch):
-        monkeypatch.setattr(bochner.fourier_features, "MANY_ROWS", 1000)
+        monkeypatch.setattr(bochner.kernel_features, "MANY_ROWS", 1000)
         monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_BLOCKS", 3)
         monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_BLOCK_ROWS", 10)
         rows, targets = to_dask(*make_data(), chunks=(100,) * 26)
