@@ -21,7 +21,8 @@ __all__ = [
 ]
 
 BLOCK_BYTES = 1 << 19  # the columns of a block stay in the second-level cache
-WIDEST_FLOAT32 = 40.0  # length scales from the center: beyond, squared distances lose too many digits of float32
+LARGEST_FLOAT32_ERROR = 4e-4  # of kernel values of equal rows; beyond, squared distances are computed in float64
+LARGEST_OFFSET = 1e3  # length scales: sparse rows with a center farther from the origin become dense blocks
 
 
 def kernel_columns(
@@ -132,8 +133,12 @@ class DistanceColumns(KernelColumns):
     def __init__(self, kernel: Any, landmarks: Floats, length_scale: float | Floats, dtype: Any) -> None:
         super().__init__(kernel, landmarks, length_scale, dtype)
         squares = np.einsum("ij,ij->i", self._landmarks, self._landmarks)
-        is_wide = np.sqrt(squares.max()) > WIDEST_FLOAT32
-        self._work_dtype = np.dtype(np.float64) if is_wide else dtype
+        # The squared distance of equal rows is a difference of numbers of this size; a kernel with a kink at zero, such
+        # as the exponential one, turns its rounding error into the root of it.
+        rounding = 4.0 * float(np.finfo(dtype).eps) * squares.max(initial=0.0)
+        error = 1.0 - float(kernel.profile(np.array([rounding]))[0])
+        self._work_dtype = np.dtype(np.float64) if error > LARGEST_FLOAT32_ERROR else dtype
+        self._is_offset = bool(np.linalg.norm(self._center / length_scale) > LARGEST_OFFSET)
         self._squares = squares.astype(self._work_dtype)
         self._transposed = np.ascontiguousarray(self._landmarks.T, dtype=self._work_dtype)
 
@@ -147,7 +152,7 @@ class DistanceColumns(KernelColumns):
     def _products(self, block: Any) -> tuple[Array, Array]:
         """Return inner products of scaled rows with the landmarks, and the squared norms of the rows."""
         products = self._buffer("products", self.width, dtype=self._work_dtype)[: block.shape[0]]
-        if is_sparse(block):
+        if is_sparse(block) and not self._is_offset:
             # (x - c) . l = x . l - c . l, so that sparse rows stay sparse.
             rows = block.multiply(1.0 / np.asarray(self._length_scale)).tocsr()
             center = self._center / self._length_scale
