@@ -41,23 +41,25 @@ class LandmarkFeatures(KernelFeatures):
     Parameters
     ----------
     kernel : str, Kernel or callable, default="gaussian"
-        The kernel: a name or a part as in `FourierFeatures`; a function of two sets of rows that returns their kernel
-        matrix, such as ``sklearn.metrics.pairwise.chi2_kernel``, for rows of any kind; or "precomputed", where X is the
-        kernel matrix of the training rows, in `transform` that of new rows and training rows.
+        The kernel: a name or an instance as in `FourierFeatures`; a function that returns the kernel matrix of two sets
+        of rows, such as ``sklearn.metrics.pairwise.chi2_kernel``; or "precomputed". The rows of a function can be of
+        any kind. With "precomputed", X is the kernel matrix of the training rows in `fit`, and of new rows and training
+        rows in `transform`.
     length_scale : float, array-like of shape (n_features,), str or LearnedLengthScales, default="median"
-        The unit of distance, as in `FourierFeatures`; not used by a function or a precomputed kernel.
+        Length scale of the kernel, as in `FourierFeatures`; not used with a function or a precomputed kernel.
     n_landmarks : int or "auto", default=256
         Number of landmarks; at most the number of distinct rows. "auto" uses as many as `suggest` finds necessary for
         `tolerance`.
     landmarks : str or LandmarkSelection, default="kmeans"
-        How landmarks are selected: "uniform" (random rows), "pivoted" (randomly pivoted Cholesky), "kmeans", or a part
-        such as ``KMeans(n_iterations=10)``. Functions and precomputed kernels use "pivoted" in place of "kmeans", whose
-        centers are not rows.
+        How landmarks are selected: "uniform" (random rows), "pivoted" (randomly pivoted Cholesky), "kmeans", or an
+        instance such as ``KMeans(n_iterations=10)``. A function or a precomputed kernel needs rows of the data as
+        landmarks; "kmeans" then means "pivoted".
     n_components : int, default=None
-        Number of columns; None means one per landmark. Fewer columns than landmarks are the best part of that rank on
-        sampled rows: two to four landmarks per column lower the error of a number of columns.
+        Number of columns; None means one per landmark. With fewer columns than landmarks, the features are the best
+        approximation of that rank on sampled rows. Two to four landmarks per column lower the error for a given number
+        of columns; `transform` is slower.
     tolerance : float, default=0.02
-        The kernel error to stay below, for ``n_landmarks="auto"`` and `suggest`.
+        Upper bound on the kernel error, for ``n_landmarks="auto"`` and `suggest`.
     random_state : int, RandomState instance or None, default=None
         Seed of the samples of rows and of the landmarks.
 
@@ -76,8 +78,8 @@ class LandmarkFeatures(KernelFeatures):
     relevance_ : ndarray of shape (n_features,)
         The share of each column in distances: one over its length scale, normalized to sum to 1.
     learning_gain_ : float
-        The share by which learned length scales lowered the squared error of ridge regression on held-out rows; only
-        with a `length_scale` that learns.
+        Relative reduction of the squared error of ridge regression on held-out rows by learning the length scales. Only
+        exists if `length_scale` is "learn" or a `LearnedLengthScales`.
     n_features_in_ : int
         Number of columns seen during `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -138,16 +140,16 @@ class LandmarkFeatures(KernelFeatures):
     ) -> LandmarkSuggestion:
         """Suggest how many landmarks these settings need for a kernel error below a tolerance.
 
-        Sizes are tried on up to 4,000 rows, some to fit and the others to validate. With `n_components`, the ratio of
-        landmarks to columns is kept, or is three with ``n_landmarks="auto"``.
+        Candidate sizes are fitted and validated on up to 4,000 rows. With `n_components`, the ratio of landmarks to
+        columns is kept; with ``n_landmarks="auto"`` it is three.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
             Training rows.
         tolerance : float, default=None
-            The largest relative Frobenius error of the kernel matrix of 2,000 rows that were not used in `fit`, or of
-            all rows when there are fewer. None means the `tolerance` of the estimator.
+            Largest accepted relative Frobenius error of the kernel matrix of 2,000 held-out rows, or of all rows if
+            there are fewer. None means the `tolerance` of the estimator.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             Targets to learn length scales from, as in `fit`.
         confidence : float, default=0.95
@@ -156,7 +158,7 @@ class LandmarkFeatures(KernelFeatures):
         Returns
         -------
         LandmarkSuggestion
-            ``(n_landmarks, n_components, error)``, the last one the expected error. `n_components` is None where there
+            ``(n_landmarks, n_components, error)``, where `error` is the expected error. `n_components` is None if there
             is one column per landmark.
 
         Examples
