@@ -58,8 +58,11 @@ def progress_bar(description: str, total: float | None = None) -> Iterator[Calla
     except ImportError:
         raise ValueError("`verbose` > 0 draws progress bars with rich: pip install rich.") from None
     console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda amount: None
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(description, total=total)
         yield lambda amount: progress.advance(task, amount)
 

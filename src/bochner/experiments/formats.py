@@ -32,7 +32,7 @@ __all__ = [
 LARGEST = 1e150  # the squares of larger values overflow
 # Errors that the readers raise on a damaged file; those of pyarrow are subclasses of ValueError and OSError.
 READING_ERRORS = (
-    *(OSError, EOFError, ValueError, TypeError, StopIteration, NotImplementedError),
+    *(OSError, EOFError, ValueError, TypeError, IndexError, StopIteration, NotImplementedError),
     *(zlib.error, zipfile.BadZipFile, MatReadError),
 )
 

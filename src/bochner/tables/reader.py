@@ -187,7 +187,8 @@ class Table:
         """Check that the columns have the kinds that a model was fitted on."""
         words = {"number": "numbers", "text": "text"}
         for name, kind in expected.items():
-            if self._kind(name) != kind:
+            is_empty = import_pyarrow().types.is_null(self.schema.field(name).type)  # a column without any value
+            if self._kind(name) != kind and not is_empty:
                 raise ValueError(
                     f"{self.path}: column {name!r} contains {words[self._kind(name)]}, but the model was fitted on "
                     f"{words[kind]}; convert it."
