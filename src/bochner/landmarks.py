@@ -227,33 +227,40 @@ def pivots(kernel: KernelFunction, points: Any, counts: Floats, n_pivots: int, r
     Returns
     -------
     ndarray of shape (at most n_pivots,)
-        Numbers of the rows; fewer where the kernel matrix has a lower rank.
+        Numbers of the rows; fewer where the kernel matrix has a lower rank, but at least one.
     """
     n_points = points.shape[0]
     residuals = _diagonal(kernel, points)
-    smallest = SMALLEST_RESIDUAL * residuals.max()
+    smallest = SMALLEST_RESIDUAL * max(0.0, residuals.max())
     factor = np.zeros((n_points, 0))
     chosen: list[int] = []
     while len(chosen) < n_pivots and (residuals > smallest).any():
         probabilities = np.where(residuals > smallest, residuals, 0.0) * counts
         n_proposals = min(n_pivots - len(chosen), max(8, n_pivots // 8))
-        proposals = np.unique(rng.choice(n_points, n_proposals, p=probabilities / probabilities.sum()))
-        rng.shuffle(proposals)
-        columns = kernel(points[proposals], points) - factor[proposals] @ factor.T
-        accepted, triangle = _accept(columns[:, proposals], residuals[proposals], smallest, rng)
-        new = linalg.solve_triangular(triangle, columns[accepted], lower=True).T
-        factor = np.hstack([factor, new])
+        drawn = rng.choice(n_points, n_proposals, p=probabilities / probabilities.sum())
+        proposals = drawn[np.sort(np.unique(drawn, return_index=True)[1])]  # in the order in which they were drawn
+        columns = kernel(points[proposals], points)
+        with serial_blas():  # no bit of the residuals depends on the number of threads
+            columns = columns - factor[proposals] @ factor.T
+            accepted, triangle = _accept(columns[:, proposals], smallest, rng)
+            # Residuals that are computed anew replace those with the rounding errors of all steps before, so that a
+            # proposal that is not accepted because its residual is too small is not proposed again.
+            residuals[proposals] = np.diagonal(columns[:, proposals])
+            if accepted:
+                new = linalg.solve_triangular(triangle, columns[accepted], lower=True).T
+                factor = np.hstack([factor, new])
+                residuals = residuals - np.square(new).sum(axis=1)
         chosen += proposals[accepted].tolist()
-        residuals = np.maximum(residuals - np.square(new).sum(axis=1), 0.0)
         residuals[chosen] = 0.0
-    return np.array(chosen[:n_pivots], dtype=np.intp)
+    return np.array(chosen or [0], dtype=np.intp)
 
 
-def _accept(block: Floats, proposed: Floats, smallest: float, rng: np.random.Generator) -> tuple[list[int], Floats]:
+def _accept(block: Floats, smallest: float, rng: np.random.Generator) -> tuple[list[int], Floats]:
     """Accept proposals one by one; return their positions and the Cholesky factor of their block."""
     accepted: list[int] = []
     columns = np.zeros((len(block), 0))
-    residuals = np.diagonal(block).copy()
+    proposed = np.diagonal(block)
+    residuals = proposed.copy()
     for i, uniform in enumerate(rng.random(len(block)).tolist()):
         if residuals[i] > smallest and uniform * proposed[i] < residuals[i]:
             column = (block[:, i] - columns @ columns[i]) / np.sqrt(residuals[i])
