@@ -212,6 +212,11 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if multiples == [1.0]:
             return [features.fit(source)]
         length_scale = features._find_length_scale(source)
+        if length_scale is None:
+            raise ValueError(
+                f"`kernel`={self.kernel!r} has no length scale, of which multiples {multiples} were asked for; leave "
+                f"them at [1.0]."
+            )
         unlabeled = source.with_targets(None)
         if features._is_automatic:
             shortest = clone(features).set_params(length_scale=length_scale * min(multiples)).fit(unlabeled)
@@ -333,7 +338,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Return validated rows, and the exact and the approximate kernel of pairs of them."""
         source = open_rows(X).validate(self, reset=False, **self._new_row_options())
         if self.length_scale_ is not None:
-            check_resolution(source, self.length_scale_)
+            check_resolution(source, self.length_scale_, type(self).__name__)
         return ScaledRows(source.data, self.length_scale_), self.kernel_.pairs, self._similarity()
 
     @property
@@ -392,7 +397,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             length_scale = LENGTH_SCALES[self.length_scale](training.rows, streams.measuring, training.weights)
         else:
             length_scale = _given_length_scale(self.length_scale, training.rows.shape[1])
-        check_resolution(training.checked, length_scale)
+        check_resolution(training.checked, length_scale, type(self).__name__)
         return length_scale
 
     def _learn_length_scales(

@@ -311,12 +311,21 @@ class LandmarkFeatures(KernelFeatures):
             return {"dtype": np.float64}
         return {"accept_sparse": "csr", "dtype": None, "ensure_2d": False}  # rows of any kind
 
+    def _new_row_options(self) -> dict[str, Any]:
+        options = super()._new_row_options()
+        if self.length_scale_ is None and hasattr(self, "n_features_in_"):
+            options["ensure_2d"] = True
+        return options
+
     def _training_rows(self, source: RowSource, streams: Streams) -> TrainingRows:
         if self._has_length_scale():
             return super()._training_rows(source, streams)
         if source.location != "memory":
             raise ValueError("A function or a precomputed kernel needs rows in memory; compute the collection first.")
+        self.__dict__.pop("n_features_in_", None)  # of an earlier fit
         source = source.with_targets(None).validate(self, **self._row_options())
+        if source.data.ndim == 2:  # scikit-learn counts columns only where rows must have some
+            self.n_features_in_ = source.data.shape[1]
         rows, (_, weights) = source.data, source.collect_columns()
         if self.kernel == "precomputed":
             if rows.shape[0] != rows.shape[1]:
@@ -368,6 +377,8 @@ class LandmarkFeatures(KernelFeatures):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.sparse = self.kernel != "precomputed"
+        if not self._has_length_scale():
+            tags.transformer_tags.preserves_dtype = ["float64"]
         return tags
 
 
@@ -387,5 +398,10 @@ def _fit_whitening(
         plain = inverse_root(inner, max(1e-10, float(np.finfo(dtype).eps)))
         features = columns @ plain
     rank = plain.shape[1]
+    if not rank:
+        raise ValueError(
+            "The kernel is zero or negative for every landmark with itself; give rows and a kernel with positive "
+            "values k(x, x)."
+        )
     fitted = plain @ best_matrix(features, exact, counts, min(n_columns, rank), np.array(MATRIX_GRID))
     return np.pad(fitted, ((0, 0), (0, n_columns - fitted.shape[1]))).astype(dtype)

@@ -106,7 +106,7 @@ def fourier_map(
     return map_rows(FourierMap(frequencies, weights), X, out)
 
 
-def check_resolution(X: Any, length_scale: float | Floats) -> None:
+def check_resolution(X: Any, length_scale: float | Floats, estimator_name: str = "FourierFeatures") -> None:
     """Refuse NaN, infinity, and values so large that rounding shifts a row by a noticeable part of the length scale.
 
     Parameters
@@ -115,13 +115,15 @@ def check_resolution(X: Any, length_scale: float | Floats) -> None:
         Rows.
     length_scale : float or ndarray of shape (n_features,)
         The length scale of the features.
+    estimator_name : str, default="FourierFeatures"
+        The estimator that an error message about missing values names.
     """
     limit = 0.01 / float(np.finfo(X.dtype).eps)
     bound = limit * float(np.min(length_scale))
     # No entry is larger than the norm, which takes one pass; squares below 1e-20 may underflow.
     if not X.shape[0] or (bound > 1e-10 and norm(X) <= bound):
         return
-    check_finite(X, "FourierFeatures")
+    check_finite(X, estimator_name)
     magnitudes = max_abs(X)
     with np.errstate(over="ignore"):
         reach = float((magnitudes / length_scale).max())

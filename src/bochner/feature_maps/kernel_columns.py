@@ -109,7 +109,7 @@ class KernelColumns(FeatureMap):
 
     def check(self, X: Any) -> None:
         """Raise a ValueError for NaN, infinity, and values too large for the length scale and the dtype."""
-        check_resolution(X, self._length_scale)
+        check_resolution(X, self._length_scale, "LandmarkFeatures")
 
     def write(self, X: Any, out: Array) -> None:
         for rows in row_spans(X.shape[0], self.block_rows):
