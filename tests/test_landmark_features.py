@@ -198,7 +198,7 @@ def test_transform_holds_kernel_values_of_blocks_only(rng):
         {"kernel": rbf_kernel},
         {"kernel": "laplacian", "landmarks": "uniform"},
     ],
-    ids=str,
+    ids=[*LANDMARKS, "compressed", "function", "laplacian"],
 )
 def test_fit_does_not_depend_on_the_number_of_threads(digits, options):
     def fit(n_threads):
@@ -224,7 +224,9 @@ def test_weight_is_a_number_of_copies(rng, landmarks, length_scale):
 
 
 class TestKernelError:
-    @pytest.mark.parametrize("options", [{}, {"kernel": "laplacian"}, {"kernel": rbf_kernel}], ids=str)
+    @pytest.mark.parametrize(
+        "options", [{}, {"kernel": "laplacian"}, {"kernel": rbf_kernel}], ids=["gaussian", "laplacian", "function"]
+    )
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
     def test_error_over_all_pairs_is_that_of_the_matrices(self, rng, options, dtype):
         X = rng.normal(size=(60, 3)).astype(dtype)
