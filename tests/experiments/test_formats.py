@@ -225,7 +225,7 @@ class TestDataSetFormats:
         with pytest.raises(DamagedFileError, match=rf"^[^\n]*{name} cannot be read as [^\n]* \([^\n]+\)\.$"):
             read(tmp_path / name)
 
-    @pytest.mark.parametrize(("name", "read", "content"), BINARY)
+    @pytest.mark.parametrize(("name", "read", "content"), BINARY, ids=[reader[0] for reader in BINARY])
     def test_truncated_file_gives_an_error_message(self, tmp_path, name, read, content):
         for n_bytes in (len(content) // 2, len(content) - 9):
             (tmp_path / name).write_bytes(content[:n_bytes])
