@@ -14,16 +14,18 @@ import numpy as np
 import pytest
 import skops.io
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import Ridge
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC, LandmarkFeatures
 from bochner.feature_maps.hadamard import HadamardFrequencies
 from bochner.kernels import KERNELS, Gaussian, IsotropicKernel, Matern
+from bochner.landmarks import LANDMARKS, KMeans, Pivoted
 from bochner.learning import LearnedLengthScales
 from bochner.samplers import Halton, Sobol
 from bochner.weightings import WEIGHTINGS, Matrix, Stein
@@ -66,16 +68,26 @@ LINEAR_MODELS = [
     FourierSVC(FourierFeatures(weighting="matrix", n_frequencies=12, n_components=12, refine=3)),
     FourierSVC(FourierFeatures("laplacian", sampler="sobol", weighting="shrinkage", n_frequencies=6), Cs=[0.1, 10.0]),
     FourierRidge(FourierFeatures(length_scale=SHORT, n_frequencies=6)),
+    FourierRidge(LandmarkFeatures(n_landmarks=24)),
 ]
 SLOW_LINEAR_MODELS = [
     FourierRidge(FourierFeatures(length_scale="learn", n_frequencies=6)),
     FourierRidgeClassifier(FourierFeatures(length_scale="learn", n_frequencies=6), length_scales=[0.5, 1.0]),
     FourierSVC(FourierFeatures("matern", length_scale="learn", n_frequencies=6), Cs=[1.0, 10.0]),
+    FourierRidgeClassifier(LandmarkFeatures("laplacian", n_landmarks=24, n_components=8), length_scales=[0.5, 1.0]),
+    FourierSVC(LandmarkFeatures(length_scale=SHORT, n_landmarks=8)),
 ]
 
 
 def with_learned_scales(kernel):
     return FourierFeatures(kernel, length_scale=SHORT, sampler="sobol", weighting="uniform", n_frequencies=6)
+
+
+class Similarity(BaseEstimator):
+    """A kernel that is a function of two sets of rows, with a name in the ids of tests."""
+
+    def __call__(self, X, Y):
+        return rbf_kernel(X, Y)
 
 
 ESTIMATORS = [
@@ -87,6 +99,11 @@ ESTIMATORS = [
     FourierFeatures(weighting=Matrix(n_points=20), n_frequencies=6, n_components=3),
     FourierFeatures("matern", weighting="matrix", n_frequencies=6, n_components=5, refine=5),
     *(with_learned_scales(kernel) for kernel in ("gaussian", "laplacian")),
+    LandmarkFeatures(n_landmarks=6, random_state=0),
+    LandmarkFeatures("laplacian", landmarks="uniform", n_landmarks=6, n_components=3, random_state=0),
+    LandmarkFeatures("matern", landmarks=Pivoted(n_points=20), n_landmarks=6),
+    LandmarkFeatures(Similarity(), n_landmarks=6, random_state=0),
+    LandmarkFeatures("precomputed", n_landmarks=6, random_state=0),
 ]
 SLOW_ESTIMATORS = [
     *(build(*parts) for parts in VALID_COMBINATIONS if parts not in COVERING_COMBINATIONS),
@@ -96,6 +113,11 @@ SLOW_ESTIMATORS = [
     FourierFeatures(length_scale="learn", n_frequencies=6),
     FourierFeatures(length_scale=LearnedLengthScales(objective="likelihood"), weighting="matrix", n_frequencies=6),
     *(with_learned_scales(kernel) for kernel in KERNELS if kernel not in ("gaussian", "laplacian")),
+    LandmarkFeatures(n_landmarks="auto", tolerance=0.5),
+    LandmarkFeatures("cauchy", n_landmarks="auto", n_components=3, landmarks="pivoted"),
+    *(LandmarkFeatures(kernel, landmarks=name, n_landmarks=6) for kernel in KERNELS for name in LANDMARKS),
+    LandmarkFeatures(length_scale=SHORT, n_landmarks=6, landmarks="uniform"),
+    LandmarkFeatures(length_scale="learn", n_landmarks=6, landmarks="uniform"),
 ]
 
 
@@ -147,7 +169,7 @@ def test_own_checks_of_scikit_learn_on_linear_models(estimator, name):
 @pytest.mark.parametrize("name", OWN_CHECKS)
 @pytest.mark.parametrize("estimator", in_lanes(ESTIMATORS, SLOW_ESTIMATORS))
 def test_own_checks_of_scikit_learn(estimator, name):
-    getattr(estimator_checks, name)("FourierFeatures", clone(estimator))
+    getattr(estimator_checks, name)(type(estimator).__name__, clone(estimator))
 
 
 def test_covering_set_has_every_valid_pair_of_values():
@@ -251,6 +273,28 @@ def test_every_parameter_can_be_searched(rng):
             make_pipeline(features, Ridge()), {f"fourierfeatures__{name}": values}, cv=2, error_score="raise"
         )
         search.fit(X, y)
+        assert len(search.cv_results_["params"]) == len(values)
+
+
+def test_every_parameter_of_landmark_features_can_be_searched(rng):
+    X, y = rng.normal(size=(40, 3)), rng.normal(size=40)
+    features = LandmarkFeatures(Matern(), landmarks=KMeans(), n_landmarks=4, random_state=0)
+    grids = {
+        "kernel": ["laplacian", Matern(nu=0.5)],
+        "kernel__nu": [0.5, 2.5],
+        "length_scale": [1.0, [1.0, 2.0, 3.0], "median", "scale", LearnedLengthScales(n_iterations=2)],
+        "n_landmarks": [2, 4, "auto"],
+        "landmarks": ["uniform", "pivoted", "kmeans", Pivoted(n_points=10)],
+        "landmarks__n_points": [None, 10],
+        "landmarks__n_iterations": [1, 3],
+        "n_components": [None, 3],
+        "tolerance": [0.1, 0.2],
+        "random_state": [0, 1],
+    }
+    assert set(features.get_params()) == set(grids)
+    model = make_pipeline(features, Ridge())
+    for name, values in grids.items():
+        search = GridSearchCV(model, {f"landmarkfeatures__{name}": values}, cv=2, error_score="raise").fit(X, y)
         assert len(search.cv_results_["params"]) == len(values)
 
 

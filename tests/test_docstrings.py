@@ -13,6 +13,7 @@ MODULES = [
     "bochner.kernels",
     "bochner.samplers",
     "bochner.weightings",
+    "bochner.landmarks",
     "bochner.length_scales",
     "bochner.learning",
     "bochner.kernel_error",

@@ -195,10 +195,10 @@ def test_transform_holds_kernel_values_of_blocks_only(rng):
     [
         *({"landmarks": name} for name in LANDMARKS),
         {"n_components": 30},
-        {"kernel": rbf_kernel},
-        {"kernel": "laplacian", "landmarks": "uniform"},
+        pytest.param({"kernel": RBF()}, marks=pytest.mark.slow),
+        pytest.param({"kernel": "laplacian", "landmarks": "uniform"}, marks=pytest.mark.slow),
     ],
-    ids=[*LANDMARKS, "compressed", "function", "laplacian"],
+    ids=str,
 )
 def test_fit_does_not_depend_on_the_number_of_threads(digits, options):
     def fit(n_threads):
@@ -224,9 +224,7 @@ def test_weight_is_a_number_of_copies(rng, landmarks, length_scale):
 
 
 class TestKernelError:
-    @pytest.mark.parametrize(
-        "options", [{}, {"kernel": "laplacian"}, {"kernel": rbf_kernel}], ids=["gaussian", "laplacian", "function"]
-    )
+    @pytest.mark.parametrize("options", [{}, {"kernel": "laplacian"}, {"kernel": RBF()}], ids=str)
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
     def test_error_over_all_pairs_is_that_of_the_matrices(self, rng, options, dtype):
         X = rng.normal(size=(60, 3)).astype(dtype)
@@ -254,7 +252,7 @@ class TestKernelError:
 class TestSuggestion:
     @pytest.fixture
     def rows(self, digits):
-        return digits[:400]
+        return digits[:200]
 
     def test_suggested_size_reaches_the_tolerance_and_is_not_much_larger(self, halves):
         rows, held_out = halves
@@ -273,17 +271,17 @@ class TestSuggestion:
         assert np.mean(errors(int(size / 1.5))) > 0.04
 
     def test_auto_uses_the_suggestion(self, rows):
-        features = LandmarkFeatures(n_landmarks="auto", tolerance=0.05, random_state=3)
+        features = LandmarkFeatures(n_landmarks="auto", tolerance=0.1, random_state=3)
         suggested = features.suggest(rows)
         assert len(features.fit(rows).landmarks_) == suggested.n_landmarks
-        assert features.kernel_error(rows, random_state=0).error < 0.05
+        assert features.kernel_error(rows, random_state=0).error < 0.1
 
     def test_ratio_of_landmarks_to_columns_is_kept(self, rows):
-        features = LandmarkFeatures(n_landmarks=40, n_components=20, tolerance=0.05, random_state=0)
+        features = LandmarkFeatures(n_landmarks=40, n_components=20, tolerance=0.1, random_state=0)
         n_landmarks, n_components, error = features.suggest(rows)
         assert n_landmarks == 2 * n_components
-        assert error < 0.05
-        assert LandmarkFeatures(random_state=0).suggest(rows, 0.05).n_landmarks > n_components
+        assert error < 0.1
+        assert LandmarkFeatures(random_state=0).suggest(rows, 0.1).n_landmarks > n_components
 
     def test_auto_uses_three_landmarks_per_given_column(self, rows):
         features = LandmarkFeatures(n_landmarks="auto", n_components=7, random_state=0).fit(rows)
@@ -298,6 +296,7 @@ class TestSuggestion:
         ):
             features.suggest(X)
 
+    @pytest.mark.slow
     def test_function_kernel(self, rng):
         X = rng.random((300, 3))
         features = LandmarkFeatures(chi2_kernel, n_landmarks="auto", tolerance=0.05, random_state=0).fit(X)
@@ -306,14 +305,19 @@ class TestSuggestion:
 
     def test_suggest_leaves_the_estimator_unfitted(self, rows):
         features = LandmarkFeatures(random_state=0)
-        features.suggest(rows, tolerance=0.2)
+        features.suggest(rows[:100], tolerance=0.3)
         with pytest.raises(NotFittedError):
             features.transform(rows)
 
 
 class TestLengthScales:
     @pytest.mark.parametrize(
-        ("kernel", "sampler"), [("gaussian", "orthogonal"), ("matern", "orthogonal"), ("laplacian", "halton")]
+        ("kernel", "sampler"),
+        [
+            ("gaussian", "orthogonal"),
+            ("laplacian", "halton"),
+            pytest.param("matern", "orthogonal", marks=pytest.mark.slow),
+        ],
     )
     def test_learned_ones_are_those_of_fourier_features(self, rng, kernel, sampler):
         X = rng.normal(size=(150, 3))
@@ -334,6 +338,7 @@ class TestLengthScales:
             assert candidate.length_scale_ == pytest.approx(factor * base, rel=1e-12)
             np.testing.assert_allclose(candidate.landmarks_.shape, (16, 64))
 
+    @pytest.mark.slow
     def test_multiples_have_the_size_of_the_shortest(self, digits):
         features = LandmarkFeatures(n_landmarks="auto", tolerance=0.1, random_state=0)
         short, long = features.fit_length_scales(digits[:300], [0.7, 2.0])
@@ -403,6 +408,8 @@ class TestFunctionKernels:
         features = LandmarkFeatures(chi2_kernel, n_landmarks=10, random_state=0).fit(shares, sample_weight=weights)
         present = clone(features).fit(shares[weights > 0], sample_weight=weights[weights > 0])
         np.testing.assert_array_equal(features.whitening_, present.whitening_)
+        copied = clone(features).fit(np.repeat(shares, weights.astype(int), axis=0))
+        np.testing.assert_array_equal(features.whitening_, copied.whitening_)
         heavy = clone(features).fit(shares, sample_weight=np.where(np.arange(200) < 20, 1.0, 1e-9))
         assert relative_error(heavy, shares[:20]) < 0.8 * relative_error(features, shares[:20])
 
@@ -426,17 +433,27 @@ class TestPrecomputedKernels:
     def kernel(self, digits):
         return rbf_kernel(digits[:200], gamma=GAMMA)
 
-    def test_equals_the_function(self, digits, kernel):
-        function = partial(rbf_kernel, gamma=GAMMA)
-        for landmarks in ("uniform", "pivoted"):
-            options = {"landmarks": landmarks, "n_landmarks": 30, "random_state": 0}
-            matrix = LandmarkFeatures("precomputed", **options).fit(kernel)
-            rows = LandmarkFeatures(function, **options).fit(digits[:200])
-            np.testing.assert_array_equal(digits[matrix.landmarks_], rows.landmarks_)
-            new = function(digits[200:300], digits[:200])
-            np.testing.assert_allclose(matrix.transform(new), rows.transform(digits[200:300]), atol=1e-6)
-            error = matrix.kernel_error(kernel).error
-            assert error == pytest.approx(relative_error(rows, digits[:200]), rel=1e-4)
+    @pytest.mark.parametrize("landmarks", ["uniform", "pivoted", "kmeans"])
+    def test_equals_the_function(self, digits, kernel, landmarks):
+        """Landmarks are numbers of rows; a function with the same landmarks has the same error on new rows."""
+        matrix = LandmarkFeatures("precomputed", landmarks=landmarks, n_landmarks=30, random_state=0).fit(kernel)
+        assert len(set(matrix.landmarks_.tolist())) == 30
+        given, function = Given(digits[matrix.landmarks_]), partial(rbf_kernel, gamma=GAMMA)
+        rows = LandmarkFeatures(function, landmarks=given, random_state=0).fit(digits[:200])
+        values = function(digits[200:], digits[:200])
+        new = matrix.transform(values)
+        np.testing.assert_allclose(new, values[:, matrix.landmarks_] @ matrix.whitening_, atol=1e-12)
+        exact = function(digits[200:])
+        error = np.linalg.norm(exact - new @ new.T) / np.linalg.norm(exact)
+        assert error == pytest.approx(relative_error(rows, digits[200:]), rel=0.1)
+
+    def test_error_is_that_of_the_matrices(self, kernel):
+        features = LandmarkFeatures("precomputed", n_landmarks=30, random_state=0).fit(kernel)
+        error, low, high = features.kernel_error(kernel)
+        dense = np.linalg.norm(kernel - features.approximate_kernel(kernel)) / np.linalg.norm(kernel)
+        assert error == low == high == pytest.approx(dense, rel=1e-10)
+        sampled = features.kernel_error(kernel, n_pairs=5000, random_state=0)
+        assert sampled.low < dense < sampled.high
 
     def test_all_rows_are_exact(self, kernel):
         features = LandmarkFeatures("precomputed", n_landmarks=200, random_state=0).fit(kernel)
@@ -486,7 +503,9 @@ class TestPreparedMap:
         features.approximate_kernel(digits[:10])
         assert not made
 
-    @pytest.mark.parametrize("options", [{}, {"kernel": "matern", "n_components": 3}, {"landmarks": Pivoted(50)}])
+    @pytest.mark.parametrize(
+        "options", [{}, {"kernel": "matern", "n_components": 3}, {"landmarks": Pivoted(50)}], ids=str
+    )
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
     def test_round_trips_are_bit_equal(self, digits, options, dtype):
         X = digits[:100].astype(dtype)

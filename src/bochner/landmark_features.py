@@ -12,11 +12,20 @@ from sklearn.base import clone
 from bochner.feature_maps import ProductMap, kernel_columns, map_rows
 from bochner.feature_maps.compression import best_matrix
 from bochner.feature_maps.kernel_columns import kernel_function
-from bochner.kernel_features import KernelFeatures, Streams, TrainingRows
+from bochner.kernel_features import FEW_ROWS, KernelFeatures, Streams, TrainingRows
 from bochner.kernels import KERNELS, FunctionKernel, IsotropicKernel, Kernel, PrecomputedKernel
 from bochner.landmarks import LANDMARKS, LandmarkSelection, inverse_root
 from bochner.learning.length_scales import LearnedLengthScales
-from bochner.rows import Array, Floats, RowSource, ScaledRows, serial_blas, shuffled_sample, to_dense
+from bochner.rows import (
+    Array,
+    Floats,
+    RowSource,
+    ScaledRows,
+    distinct_rows,
+    serial_blas,
+    shuffled_sample,
+    to_dense,
+)
 from bochner.samplers import SAMPLERS, Sampler
 from bochner.sizes import LandmarkSuggestion, OutOfReachError, SizeTrials
 from bochner.validation import HasMethods, Interval, StrOptions, make_part
@@ -334,6 +343,8 @@ class LandmarkFeatures(KernelFeatures):
             rows = np.arange(rows.shape[0])
         if weights is not None:
             rows, weights = rows[weights > 0.0], weights[weights > 0.0]
+        if rows.ndim == 2 and rows.dtype.kind in "biuf" and rows.shape[0] <= FEW_ROWS:
+            rows, weights = distinct_rows(rows, weights)  # as rows of kernels with a length scale
         return TrainingRows(rows, weights, True, None, source)
 
     def _resolve_length_scale(self, training: TrainingRows, streams: Streams) -> Any:

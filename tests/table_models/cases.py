@@ -4,11 +4,12 @@
 from bochner.table_models.training import Settings, fit_table
 from bochner.tables.file_table import FileTable
 
-TARGETS = {"regression": "y", "classification": "kind", "svm": "kind"}
+TARGETS = {"regression": "y", "classification": "kind", "svm": "kind", "landmarks": "y"}
 SETTINGS = {
     "regression": Settings("ridge", "auto", "gaussian", 16, [0.7, 1.5], 3),
     "classification": Settings("ridge", "auto", "gaussian", 16, [1.0], 3),
     "svm": Settings("svm", "auto", "gaussian", 8, [1.0], 3),
+    "landmarks": Settings("ridge", "auto", "matern", 8, [0.7, 1.5], 3, features="landmarks"),
 }
 
 
@@ -25,13 +26,13 @@ def fitted_arrays(model):
     """Return the arrays that determine the predictions of a `TableModel`."""
     estimator, features = model.estimator, model.estimator.features_
     penalty = estimator.C_ if hasattr(estimator, "C_") else estimator.alpha_
+    names = ("landmarks_", "whitening_") if hasattr(features, "landmarks_") else ("frequencies_", "weights_")
     return {
         "coef": estimator.coef_,
         "intercept": estimator.intercept_,
         "penalty": penalty,
         "scores": estimator.length_scale_scores_,
-        "frequencies": features.frequencies_,
-        "weights": features.weights_,
+        **{name: getattr(features, name) for name in names},
         "mean": model.encoding.mean,
         "scale": model.encoding.scale,
     }
