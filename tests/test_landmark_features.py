@@ -224,7 +224,9 @@ def test_weight_is_a_number_of_copies(rng, landmarks, length_scale):
 
 
 class TestKernelError:
-    @pytest.mark.parametrize("options", [{}, {"kernel": "laplacian"}, {"kernel": RBF()}], ids=str)
+    @pytest.mark.parametrize(
+        "options", [{}, {"kernel": "laplacian"}, {"kernel": RBF()}], ids=["gaussian", "laplacian", "function"]
+    )
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
     def test_error_over_all_pairs_is_that_of_the_matrices(self, rng, options, dtype):
         X = rng.normal(size=(60, 3)).astype(dtype)
