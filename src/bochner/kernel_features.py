@@ -80,8 +80,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             Targets to learn length scales from with ``length_scale="learn"``, else ignored. Text, booleans and up to 20
             distinct whole numbers are classes.
         sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights. Up to 2,000 rows, a weight of two equals two copies of a row exactly; with more rows,
-            samples are drawn in proportion to the weights.
+            Sample weights. Up to 2,000 rows, a weight of two equals two copies of a numeric row exactly; with more
+            rows, samples are drawn in proportion to the weights.
 
         Returns
         -------
