@@ -132,15 +132,24 @@ class DistanceColumns(KernelColumns):
 
     def __init__(self, kernel: Any, landmarks: Floats, length_scale: float | Floats, dtype: Any) -> None:
         super().__init__(kernel, landmarks, length_scale, dtype)
-        squares = np.einsum("ij,ij->i", self._landmarks, self._landmarks)
+        centered, plain = (
+            float(np.square(rows).sum(axis=1).max()) for rows in (self._landmarks, landmarks / length_scale)
+        )
+        # Rows around the origin are not centered, which saves two passes over them.
+        if np.ndim(length_scale) == 0 and plain <= 4.0 * centered and 1e-15 < float(length_scale) < 1e15:
+            self._divisor: float | None = float(length_scale)
+            self._center, self._landmarks = np.zeros_like(self._center), landmarks / length_scale
+            centered = plain
+        else:
+            self._divisor = None
         # The squared distance of equal rows is a difference of numbers of this size; a kernel with a kink at zero, such
         # as the exponential one, turns its rounding error into the root of it.
-        rounding = 4.0 * float(np.finfo(dtype).eps) * squares.max(initial=0.0)
-        error = 1.0 - float(kernel.profile(np.array([rounding]))[0])
+        error = 1.0 - float(kernel.profile(np.array([4.0 * float(np.finfo(dtype).eps) * centered]))[0])
         self._work_dtype = np.dtype(np.float64) if error > LARGEST_FLOAT32_ERROR else dtype
         self._is_offset = bool(np.linalg.norm(self._center / length_scale) > LARGEST_OFFSET)
-        self._squares = squares.astype(self._work_dtype)
-        self._transposed = np.ascontiguousarray(self._landmarks.T, dtype=self._work_dtype)
+        self._squares = np.square(self._landmarks).sum(axis=1).astype(self._work_dtype)
+        transposed = self._landmarks.T if self._divisor is None else self._landmarks.T / self._divisor
+        self._transposed = np.ascontiguousarray(transposed, dtype=self._work_dtype)
 
     def _write_block(self, block: Any, out: Array) -> None:
         products, squares = self._products(block)
@@ -152,6 +161,15 @@ class DistanceColumns(KernelColumns):
     def _products(self, block: Any) -> tuple[Array, Array]:
         """Return inner products of scaled rows with the landmarks, and the squared norms of the rows."""
         products = self._buffer("products", self.width, dtype=self._work_dtype)[: block.shape[0]]
+        if self._divisor is not None:
+            block = block.astype(self._work_dtype, copy=False)
+            if is_sparse(block):
+                products[...] = block @ self._transposed
+                squares = np.asarray(block.multiply(block).sum(axis=1)).ravel()
+            else:
+                np.matmul(block, self._transposed, out=products)
+                squares = np.einsum("ij,ij->i", block, block)
+            return products, squares / self._work_dtype.type(self._divisor**2)
         if is_sparse(block) and not self._is_offset:
             # (x - c) . l = x . l - c . l, so that sparse rows stay sparse.
             rows = block.multiply(1.0 / np.asarray(self._length_scale)).tocsr()
