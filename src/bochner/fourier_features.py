@@ -52,7 +52,7 @@ class FourierFeatures(KernelFeatures):
     weighting : str or Weighting, default="stein"
         How frequencies are weighted: "uniform", "shrinkage", "quadrature", "stein", "matrix", or an instance such as
         ``Stein(sketch="pairs")``. "matrix" replaces weights by the best matrix on a pool of frequencies, compressed to
-        `n_components` columns. It has the lowest error for a given number of columns, but `transform` is slower.
+        `n_components` columns. It has the lowest error for a given number of columns, but a slower `transform`.
     n_components : int, default=None
         Number of columns; None means ``2 * n_frequencies``. A smaller number compresses the columns. With
         ``weighting="matrix"``, the best matrix compresses them; twelve frequencies per column are a good choice, and
@@ -96,7 +96,7 @@ class FourierFeatures(KernelFeatures):
     See Also
     --------
     sklearn.kernel_approximation.RBFSampler : Independent frequencies, random phases, no weights.
-    sklearn.kernel_approximation.Nystroem : Columns from sampled rows; often the lower error on smooth kernels.
+    LandmarkFeatures : Kernel values at points of the data; the lower error on smooth kernels.
 
     References
     ----------
