@@ -137,7 +137,7 @@ def _compare(study: Study, split: datasets.Split, output: Path) -> Report:
     plan, store = Plan([study], {split.name: split}), Store()
     _run(plan, store)
     report = Report(plan, store.rows, _command())
-    lead = "Fourier features and Nystroem, which approximate the Gaussian kernel, compared at equal numbers of columns."
+    lead = "Features that approximate the Gaussian kernel, compared at equal numbers of columns."
     write_atomically(output, report.page(f"Which features to use on {split.name}?", lead))
     return report
 

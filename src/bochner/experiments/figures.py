@@ -40,8 +40,8 @@ STYLE: dict[str, dict[str, Any]] = dict(zip(("MC", "QMC", "BQ", "SES", DEFAULT, 
     "refined stein": {"color": "#5c3317", "marker": "P", "linestyle": "--"},
     "matrix": {"color": "#b5446e", "marker": "*", "linestyle": "-"},
     "refined matrix": STYLES[3] | {"linestyle": "-."},
-    LANDMARKS: {"color": "#1b1b1b", "marker": "h", "linestyle": "-"},
-    POOLED_LANDMARKS: {"color": "#1b1b1b", "marker": "H", "linestyle": "--", "markerfacecolor": "white"},
+    LANDMARKS: {"color": "#d9601a", "marker": "h", "linestyle": "-"},
+    POOLED_LANDMARKS: {"color": "#d9601a", "marker": "X", "linestyle": "--"},
     KMEANS_NYSTROEM: {"color": "#5f5f5f", "marker": "+", "linestyle": "--"},
 }
 HISTOGRAM_SIZES = (32, 128, 512)
