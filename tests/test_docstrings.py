@@ -14,6 +14,7 @@ MODULES = [
     "bochner.samplers",
     "bochner.weightings",
     "bochner.landmarks",
+    "bochner.function_kernels",
     "bochner.length_scales",
     "bochner.learning",
     "bochner.kernel_error",

@@ -15,7 +15,7 @@ A `ProductKernel` has one factor per column, and a subclass writes `factor`, `qu
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -31,13 +31,11 @@ __all__ = [
     "KERNELS",
     "Cauchy",
     "Exponential",
-    "FunctionKernel",
     "Gaussian",
     "IsotropicKernel",
     "Kernel",
     "Laplacian",
     "Matern",
-    "PrecomputedKernel",
     "ProductKernel",
     "RationalQuadratic",
     "kernel_matrix",
@@ -597,107 +595,6 @@ class Cauchy(ProductKernel):
         near = -w + special.log_ndtr(w / s - s)
         far = w + special.log_ndtr(-w / s - s)
         return np.asarray(np.logaddexp(near, far) + s**2 / 2 + 0.5 * np.log(np.pi / 2.0) + np.log(s))
-
-
-class FunctionKernel:
-    """A kernel that is any function of two sets of rows; it has no length scale and no frequencies.
-
-    Parameters
-    ----------
-    function : callable
-        Returns the kernel matrix of two sets of rows, which must be positive semidefinite for equal sets.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner.kernels import FunctionKernel
-    >>> def common_letters(words, others):
-    ...     return [[len(set(word) & set(other)) for other in others] for word in words]
-    >>> FunctionKernel(common_letters)(np.array(["ab", "abc"]))
-    array([[2., 2.],
-           [2., 3.]])
-    """
-
-    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
-        self.function = function
-
-    def __call__(self, X: Any, Y: Any = None) -> Floats:
-        """Return the kernel matrix of two sets of rows; None means `X`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_x, ...)
-            Rows.
-        Y : array-like of shape (n_y, ...), default=None
-            Other rows.
-
-        Returns
-        -------
-        ndarray of shape (n_x, n_y)
-            Kernel values.
-        """
-        Y = X if Y is None else Y
-        values = np.asarray(self.function(X, Y), dtype=np.float64)
-        if values.shape != (X.shape[0], Y.shape[0]) or not np.isfinite(values).all():
-            raise ValueError(
-                f"`kernel` must return a matrix of finite numbers, one row and one column per given row. It returned "
-                f"shape {values.shape} for {X.shape[0]} and {Y.shape[0]} rows."
-            )
-        return values
-
-    def pairs(self, x: Any, y: Any) -> Floats:
-        """Return kernel values of pairs of rows, from small blocks of the kernel matrix.
-
-        Parameters
-        ----------
-        x, y : array-like of shape (n_pairs, ...)
-            The first and the second rows of the pairs.
-
-        Returns
-        -------
-        ndarray of shape (n_pairs,)
-            Kernel values.
-        """
-        return np.concatenate([np.diagonal(self(x[rows], y[rows])) for rows in row_spans(x.shape[0], 16)])
-
-
-class PrecomputedKernel(FunctionKernel):
-    """A kernel matrix; rows are given by their numbers.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (n_samples, n_samples)
-        The kernel matrix.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner.kernels import PrecomputedKernel
-    >>> PrecomputedKernel(np.eye(3))(np.array([0, 2]), np.array([2]))
-    array([[0.],
-           [1.]])
-    """
-
-    def __init__(self, matrix: Floats) -> None:
-        self.matrix = matrix
-
-    def function(self, X: Any, Y: Any) -> Floats:
-        """Return the entries of the matrix for two sets of numbers of rows.
-
-        Parameters
-        ----------
-        X, Y : ndarray of int
-            Numbers of rows.
-
-        Returns
-        -------
-        ndarray of shape (len(X), len(Y))
-            Entries of the matrix.
-        """
-        return np.asarray(self.matrix[np.ix_(X, Y)])
-
-    def pairs(self, x: Any, y: Any) -> Floats:
-        return np.asarray(self.matrix[x, y])
 
 
 def _float64(X: Any, Y: Any) -> tuple[Any, Any]:

@@ -12,8 +12,9 @@ from sklearn.base import clone
 from bochner.feature_maps import ProductMap, kernel_columns, map_rows
 from bochner.feature_maps.compression import best_matrix
 from bochner.feature_maps.kernel_columns import kernel_function
+from bochner.function_kernels import FunctionKernel, PrecomputedKernel
 from bochner.kernel_features import FEW_ROWS, KernelFeatures, Streams, TrainingRows
-from bochner.kernels import KERNELS, FunctionKernel, IsotropicKernel, Kernel, PrecomputedKernel
+from bochner.kernels import KERNELS, IsotropicKernel, Kernel
 from bochner.landmarks import LANDMARKS, LandmarkSelection, inverse_root
 from bochner.learning.length_scales import LearnedLengthScales
 from bochner.rows import (

@@ -18,7 +18,8 @@ from bochner.feature_maps.kernel_columns import (
     KernelColumns,
     kernel_function,
 )
-from bochner.kernels import KERNELS, FunctionKernel, Gaussian, IsotropicKernel, Kernel, Laplacian, Matern
+from bochner.function_kernels import FunctionKernel
+from bochner.kernels import KERNELS, Gaussian, IsotropicKernel, Kernel, Laplacian, Matern
 
 SCALES = {"one length scale": 2.0, "one per column": np.array([0.5, 2.0, 30.0])}
 DTYPES = [np.float64, np.float32]
