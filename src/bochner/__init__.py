@@ -1,20 +1,64 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Data-driven random Fourier features for scikit-learn.
+"""Data-driven kernel features for scikit-learn: random Fourier features and landmark features.
 
 Estimators, displays and `KernelError` are imported from here; the parts that estimators are made of have modules of
-their own: `bochner.kernels`, `bochner.samplers`, `bochner.weightings`, `bochner.learning`.
+their own: `bochner.kernels`, `bochner.samplers`, `bochner.weightings`, `bochner.landmarks`, `bochner.learning`.
 """
 
-from importlib.metadata import version
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from bochner.display import KernelErrorDisplay as KernelErrorDisplay
-from bochner.display import RelevanceDisplay as RelevanceDisplay
-from bochner.display import WeightsDisplay as WeightsDisplay
-from bochner.fourier_features import FourierFeatures as FourierFeatures
-from bochner.kernel_error import KernelError as KernelError
-from bochner.landmark_features import LandmarkFeatures as LandmarkFeatures
-from bochner.linear_models import FourierRidge as FourierRidge
-from bochner.linear_models import FourierRidgeClassifier as FourierRidgeClassifier
-from bochner.linear_models import FourierSVC as FourierSVC
+if TYPE_CHECKING:
+    from bochner.display import KernelErrorDisplay, RelevanceDisplay, WeightsDisplay
+    from bochner.fourier_features import FourierFeatures
+    from bochner.kernel_error import KernelError
+    from bochner.landmark_features import LandmarkFeatures
+    from bochner.linear_models import FourierRidge, FourierRidgeClassifier, FourierSVC
 
-__version__ = version("bochner")
+    __version__: str
+
+__all__ = [
+    "FourierFeatures",
+    "FourierRidge",
+    "FourierRidgeClassifier",
+    "FourierSVC",
+    "KernelError",
+    "KernelErrorDisplay",
+    "LandmarkFeatures",
+    "RelevanceDisplay",
+    "WeightsDisplay",
+]
+
+_MODULES = {
+    "FourierFeatures": "fourier_features",
+    "FourierRidge": "linear_models",
+    "FourierRidgeClassifier": "linear_models",
+    "FourierSVC": "linear_models",
+    "KernelError": "kernel_error",
+    "KernelErrorDisplay": "display",
+    "LandmarkFeatures": "landmark_features",
+    "RelevanceDisplay": "display",
+    "WeightsDisplay": "display",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name, a module or the version when it is first used, so that `import bochner` takes no time."""
+    value: Any
+    if name == "__version__":
+        value = import_module("importlib.metadata").version("bochner")
+    elif name in _MODULES:
+        value = getattr(import_module(f"bochner.{_MODULES[name]}"), name)
+    else:
+        try:
+            return import_module(f"bochner.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"bochner.{name}":
+                raise  # the module exists and needs something that is not installed
+            raise AttributeError(f"module 'bochner' has no attribute {name!r}") from None
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What can be imported from `bochner` itself."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import bochner
+
+
+def test_every_public_name_is_imported_when_it_is_used():
+    for name in bochner.__all__:
+        value = getattr(bochner, name)
+        assert value.__name__ == name
+        assert name in dir(bochner)
+    assert bochner.__version__ == importlib.metadata.version("bochner")
+
+
+def test_modules_are_attributes():
+    assert bochner.kernels.Matern is importlib.import_module("bochner.kernels").Matern
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'bochner' has no attribute 'FourierRige'"):
+        _ = bochner.FourierRige
+
+
+def test_import_of_the_package_loads_none_of_its_modules():
+    code = "import sys, bochner; print([name for name in sys.modules if name.startswith(('bochner.', 'sklearn'))])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
