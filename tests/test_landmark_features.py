@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from bochner import FourierFeatures, FourierRidge, LandmarkFeatures
 from bochner.feature_maps.feature_map import FeatureMap
-from bochner.kernels import KERNELS, Matern
+from bochner.kernels import KERNELS, Gaussian, Matern
 from bochner.landmarks import LANDMARKS, KMeans, LandmarkSelection, Pivoted
 from bochner.learning import LearnedLengthScales
 from tests.test_fourier_features import DEGENERATE, check_finite, held_out_error, relative_error
@@ -558,10 +558,10 @@ class TestBadInput:
             ({"length_scale": "learn"}, "`length_scale`='learn' requires y"),
             (
                 {"kernel": rbf_kernel, "landmarks": KMeans()},
-                r"`landmarks`=KMeans\(\) computes landmarks from numeric rows, and FunctionKernel needs rows",
+                r"`landmarks`=KMeans\(\) computes landmarks that are not rows of the data, as a function",
             ),
-            ({"kernel": lambda x, y: np.ones((2, 3))}, r"`kernel` must return a matrix .* shape \(2, 3\) for 16 and"),
-            ({"kernel": lambda x, y: np.full((len(x), len(y)), np.nan)}, "`kernel` must return a matrix of finite"),
+            ({"kernel": lambda x, y: np.ones((2, 3))}, r"`kernel` must return one row .* shape \(2, 3\) for 16 and"),
+            ({"kernel": lambda x, y: np.full((len(x), len(y)), np.nan)}, "`kernel` must return finite numbers"),
             ({"kernel": lambda x, y: np.zeros((len(x), len(y)))}, "The kernel is zero or negative for every landmark"),
             ({"kernel": "precomputed"}, r"A precomputed kernel must be a square matrix. Got shape \(20, 3\)"),
         ],
@@ -617,6 +617,29 @@ class TestBadInput:
             features.relevance_  # noqa: B018
         assert not hasattr(features, "relevance_")
 
+    @pytest.mark.parametrize("landmarks", LANDMARKS)
+    def test_rows_far_away_do_not_spoil_the_others(self, rng, landmarks):
+        # Distances between rows that are 1e9 length scales away have lost their digits; their features are bounded.
+        X = rng.normal(size=(300, 4))
+        for far in (slice(0, 1), slice(0, 40)):
+            shifted = X.copy()
+            shifted[far] += 1e9
+            features = LandmarkFeatures(length_scale=2.0, n_landmarks=60, landmarks=landmarks, random_state=0)
+            norms = np.square(features.fit_transform(shifted)).sum(axis=1)
+            assert norms.max() < 3.0
+            near = slice(40, None)
+            exact = Gaussian()(X[near] / 2.0)
+            error = np.linalg.norm(features.approximate_kernel(shifted[near]) - exact) / np.linalg.norm(exact)
+            assert error < 0.1
+
+    def test_parameters_changed_after_fit_have_no_effect(self, rng):
+        X = rng.normal(size=(50, 3))
+        features = LandmarkFeatures(n_landmarks=20, random_state=0).fit(X)
+        error, exact = features.kernel_error(X, random_state=0), features.exact_kernel(X)
+        features.set_params(kernel="precomputed")
+        assert features.kernel_error(X, random_state=0) == error
+        np.testing.assert_allclose(features.exact_kernel(sparse.csr_array(X)), exact, rtol=1e-12)
+
     def test_no_positive_weight(self):
         for kernel in ("gaussian", rbf_kernel):
             with pytest.raises(
@@ -626,5 +649,5 @@ class TestBadInput:
 
     def test_dask_collections_need_a_kernel_with_a_length_scale(self):
         da = pytest.importorskip("dask.array")
-        with pytest.raises(ValueError, match="needs rows in memory; compute the collection first"):
+        with pytest.raises(ValueError, match=r"needs rows in memory; call `X.compute\(\)` first"):
             LandmarkFeatures(rbf_kernel).fit(da.from_array(self.X, chunks=(10, 3)))

@@ -78,8 +78,8 @@ class KernelErrorDisplay:
     ) -> Self:
         """Fit every estimator at every size, estimate its kernel error, and plot the errors.
 
-        All estimators have two columns per frequency. `LandmarkFeatures` get as many landmarks, or pools of as many
-        landmarks per column as they have.
+        All estimators have two columns per frequency. `LandmarkFeatures` get two landmarks per frequency; with
+        `n_components`, their ratio of landmarks to columns is kept.
 
         Parameters
         ----------

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.rows import Floats, row_spans
+from bochner.rows import Floats, row_spans, to_dense
 
 __all__ = ["FunctionKernel", "PrecomputedKernel"]
 
@@ -17,7 +17,7 @@ class FunctionKernel:
     Parameters
     ----------
     function : callable
-        Returns the kernel matrix of two sets of rows, which must be positive semidefinite for equal sets.
+        Returns the kernel matrix of two sets of rows. The matrix of a set with itself must be positive semidefinite.
 
     Examples
     --------
@@ -49,12 +49,14 @@ class FunctionKernel:
             Kernel values.
         """
         Y = X if Y is None else Y
-        values = np.asarray(self.function(X, Y), dtype=np.float64)
-        if values.shape != (X.shape[0], Y.shape[0]) or not np.isfinite(values).all():
+        values = to_dense(self.function(X, Y))
+        if values.shape != (X.shape[0], Y.shape[0]):
             raise ValueError(
-                f"`kernel` must return a matrix of finite numbers, one row and one column per given row. It returned "
-                f"shape {values.shape} for {X.shape[0]} and {Y.shape[0]} rows."
+                f"`kernel` must return one row and one column per given row. It returned shape {values.shape} for "
+                f"{X.shape[0]} and {Y.shape[0]} rows."
             )
+        if not np.isfinite(values).all():
+            raise ValueError("`kernel` must return finite numbers. It returned NaN or infinity for some pairs of rows.")
         return values
 
     def pairs(self, x: Any, y: Any) -> Floats:
@@ -74,7 +76,7 @@ class FunctionKernel:
 
 
 class PrecomputedKernel(FunctionKernel):
-    """A kernel matrix; rows are given by their numbers.
+    """A kernel matrix; rows are given by their indices.
 
     Parameters
     ----------

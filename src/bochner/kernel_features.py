@@ -419,10 +419,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _new_row_options(self) -> dict[str, Any]:
         """Return options of scikit-learn's `validate_data` for rows of a fitted transformer."""
-        if self.length_scale_ is None:
-            return self._row_options()
         # The map's check finds NaN and infinity too, in one pass over X instead of two.
-        return {**self._row_options(), "dtype": self.feature_map_.dtype, "ensure_all_finite": False}
+        return {"accept_sparse": "csr", "dtype": self.feature_map_.dtype, "ensure_all_finite": False}
 
     def _refuse_lazy_transform(self, out: Array | None) -> str | None:
         """Return why a Dask collection cannot be transformed, if it cannot."""

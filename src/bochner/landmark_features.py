@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import ProductMap, kernel_columns, map_rows
 from bochner.feature_maps.compression import best_matrix
@@ -52,14 +53,14 @@ class LandmarkFeatures(KernelFeatures):
     ----------
     kernel : str, Kernel or callable, default="gaussian"
         The kernel: a name or an instance as in `FourierFeatures`; a function that returns the kernel matrix of two sets
-        of rows, such as ``sklearn.metrics.pairwise.chi2_kernel``; or "precomputed". The rows of a function can be of
-        any kind. With "precomputed", X is the kernel matrix of the training rows in `fit`, and of new rows and training
-        rows in `transform`.
+        of rows, such as ``sklearn.metrics.pairwise.chi2_kernel``; or "precomputed". The rows of a function can be
+        numbers, text or other objects, in one or two dimensions; it is called in several threads. With "precomputed",
+        X is the kernel matrix of the training rows in `fit`, and of new rows and training rows in `transform`.
     length_scale : float, array-like of shape (n_features,), str or LearnedLengthScales, default="median"
         Length scale of the kernel, as in `FourierFeatures`; not used with a function or a precomputed kernel.
     n_landmarks : int or "auto", default=256
-        Number of landmarks; at most the number of distinct rows. "auto" uses as many as `suggest` finds necessary for
-        `tolerance`.
+        Number of landmarks; at most the number of rows, of distinct rows if they are numeric. "auto" uses as many as
+        `suggest` finds necessary for `tolerance`.
     landmarks : str or LandmarkSelection, default="kmeans"
         How landmarks are selected: "uniform" (random rows), "pivoted" (randomly pivoted Cholesky), "kmeans", or an
         instance such as ``KMeans(n_iterations=10)``. A function or a precomputed kernel needs rows of the data as
@@ -78,7 +79,7 @@ class LandmarkFeatures(KernelFeatures):
     length_scale_ : float or ndarray of shape (n_features,)
         The length scale in use; None for a function or a precomputed kernel.
     landmarks_ : ndarray of shape (n_landmarks, n_features)
-        The landmarks, in the units of the data; numbers of training rows for a precomputed kernel.
+        The landmarks, in the units of the data; indices of training rows for a precomputed kernel.
     whitening_ : ndarray of shape (n_landmarks, n_features_out)
         The matrix W.
     kernel_ : Kernel or callable
@@ -202,7 +203,8 @@ class LandmarkFeatures(KernelFeatures):
         n_columns = min(n_components or landmarks.shape[0], landmarks.shape[0])
         self.whitening_ = _fit_whitening(function, landmarks, points, counts, n_columns, dtype)
         # New rows of a precomputed kernel are kernel values at all training rows.
-        self.kernel_ = FunctionKernel(_select_columns) if self.kernel == "precomputed" else kernel
+        self._is_precomputed = self.kernel == "precomputed"
+        self.kernel_ = FunctionKernel(_select_columns) if self._is_precomputed else kernel
         self.length_scale_ = length_scale
 
     def _make_kernel(self) -> Any:
@@ -218,8 +220,8 @@ class LandmarkFeatures(KernelFeatures):
         if self.landmarks == "kmeans":  # the default
             return LANDMARKS["pivoted"]()
         raise ValueError(
-            f"`landmarks`={self.landmarks!r} computes landmarks from numeric rows, and {type(kernel).__name__} needs "
-            f"rows of the data; use 'uniform' or 'pivoted'."
+            f"`landmarks`={self.landmarks!r} computes landmarks that are not rows of the data, as a function or a "
+            f"precomputed matrix as `kernel` requires; use 'uniform' or 'pivoted'."
         )
 
     def _prepare_map(self) -> None:
@@ -247,7 +249,7 @@ class LandmarkFeatures(KernelFeatures):
             except OutOfReachError:
                 if training.rows.shape[0] >= LARGEST_SIZE:
                     raise
-                n_landmarks = training.rows.shape[0]  # all rows are as good as features of few rows can be
+                n_landmarks = training.rows.shape[0]  # no more landmarks are possible
         if n_components is not None and n_components > n_landmarks:
             raise ValueError(
                 f"`n_components`={n_components} is more than n_landmarks={n_landmarks}; give fewer components or more "
@@ -279,7 +281,7 @@ class LandmarkFeatures(KernelFeatures):
             size, error = trials.smallest(plain, tolerance, largest, confidence, "landmarks")
             return LandmarkSuggestion(size, None, error)
         largest = min(LARGEST_SIZE, int(trials.n_fit / ratio))
-        size, error = trials.smallest(pooled, tolerance, max(1, largest), confidence, "columns")
+        size, error = trials.smallest(pooled, tolerance, max(1, largest), confidence, "columns of landmarks")
         return LandmarkSuggestion(round(ratio * size), size, error)
 
     def _resized(self, length_scale: float | Floats | None, **size: Any) -> Any:
@@ -309,7 +311,7 @@ class LandmarkFeatures(KernelFeatures):
 
     def _has_length_scale(self) -> bool:
         """Return whether the kernel is one of a length scale, and not a function or a matrix."""
-        return self.kernel in KERNELS if isinstance(self.kernel, str) else hasattr(self.kernel, "at")
+        return self.kernel in KERNELS if isinstance(self.kernel, str) else hasattr(self.kernel, "uniform_dim")
 
     def _learns(self) -> bool:
         return self._has_length_scale() and super()._learns()
@@ -322,16 +324,17 @@ class LandmarkFeatures(KernelFeatures):
         return {"accept_sparse": "csr", "dtype": None, "ensure_2d": False}  # rows of any kind
 
     def _new_row_options(self) -> dict[str, Any]:
-        options = super()._new_row_options()
-        if self.length_scale_ is None and hasattr(self, "n_features_in_"):
-            options["ensure_2d"] = True
-        return options
+        if self.length_scale_ is not None:
+            return super()._new_row_options()
+        if self._is_precomputed:
+            return {"dtype": np.float64}
+        return {"accept_sparse": "csr", "dtype": None, "ensure_2d": hasattr(self, "n_features_in_")}
 
     def _training_rows(self, source: RowSource, streams: Streams) -> TrainingRows:
         if self._has_length_scale():
             return super()._training_rows(source, streams)
         if source.location != "memory":
-            raise ValueError("A function or a precomputed kernel needs rows in memory; compute the collection first.")
+            raise ValueError("A function or a precomputed kernel needs rows in memory; call `X.compute()` first.")
         self.__dict__.pop("n_features_in_", None)  # of an earlier fit
         source = source.with_targets(None).validate(self, **self._row_options())
         if source.data.ndim == 2:  # scikit-learn counts columns only where rows must have some
@@ -343,10 +346,14 @@ class LandmarkFeatures(KernelFeatures):
             self.kernel_ = PrecomputedKernel(rows)
             rows = np.arange(rows.shape[0])
         if weights is not None:
+            if not weights.any():
+                raise ValueError("No row has a positive `sample_weight`; give some rows a weight.")
             rows, weights = rows[weights > 0.0], weights[weights > 0.0]
-        if rows.ndim == 2 and rows.dtype.kind in "biuf" and rows.shape[0] <= FEW_ROWS:
+        is_numeric = rows.ndim == 2 and rows.dtype.kind in "biuf"
+        if is_numeric and rows.shape[0] <= FEW_ROWS:
             rows, weights = distinct_rows(rows, weights)  # as rows of kernels with a length scale
-        return TrainingRows(rows, weights, True, None, source)
+        # Of many numeric rows, equal ones are merged in samples; other rows cannot be compared.
+        return TrainingRows(rows, weights, not is_numeric or rows.shape[0] <= FEW_ROWS, None, source)
 
     def _resolve_length_scale(self, training: TrainingRows, streams: Streams) -> Any:
         return super()._resolve_length_scale(training, streams) if self._has_length_scale() else None
@@ -366,14 +373,15 @@ class LandmarkFeatures(KernelFeatures):
         ndarray of shape (n_samples_X, n_samples_Y)
             Kernel values.
         """
-        if self.kernel == "precomputed":
+        check_is_fitted(self)
+        if self._is_precomputed:
             raise ValueError(
                 "The values of a precomputed kernel between new rows are not known; compute them yourself."
             )
         return super().exact_kernel(X, Y)
 
     def _pair_functions(self, X: Any) -> Any:
-        if self.kernel != "precomputed":
+        if not self._is_precomputed:
             return super()._pair_functions(X)
         matrix = self._validate(X)
         if matrix.shape[0] != matrix.shape[1]:

@@ -30,7 +30,7 @@ VALIDATION_POINTS = 1000
 
 
 class LandmarkSelection(BaseEstimator, ABC):
-    """Base class of ways to select landmarks.
+    """Base class of landmark selections.
 
     Attributes
     ----------
@@ -141,8 +141,8 @@ class Pivoted(LandmarkSelection):
 class KMeans(LandmarkSelection):
     """Centers of a few steps of k-means on sampled rows.
 
-    The steps start once from random rows, which suit kernels that many landmarks cannot resolve, and once from
-    k-means++, which covers the tails. The centers with the smaller kernel error on sampled rows are kept. A few steps
+    The steps start once from random rows, which suit short length scales, and once from k-means++, which covers
+    clusters and tails. The centers with the smaller kernel error on sampled rows are kept. A few steps
     are enough: k-means at convergence has no lower kernel error.
 
     Parameters
@@ -290,8 +290,13 @@ def _errors(kernel: KernelFunction, candidates: list[Floats], points: Any, count
         columns, inner = kernel(points, landmarks), kernel(landmarks, landmarks)
         inner.flat[:: len(inner) + 1] += 1e-10 * len(inner)  # equal centers make it singular
         with serial_blas():
-            solution = linalg.solve(inner, columns.T, assume_a="pos")
-            errors.append(float(counts @ np.square(exact - columns @ solution) @ counts))
+            try:
+                factor = linalg.cho_factor(inner, lower=True)
+            except linalg.LinAlgError:  # landmarks so far away that rounding leaves no positive definite matrix
+                errors.append(np.inf)
+                continue
+            approximate = columns @ linalg.cho_solve(factor, columns.T)
+            errors.append(float(counts @ np.square(exact - approximate) @ counts))
     return errors
 
 

@@ -299,7 +299,7 @@ def _slope(tried: dict[int, float], small: int, large: int) -> float:
 
 
 def _out_of_reach(size: int, tolerance: float, largest: int, unit: str) -> OutOfReachError:
-    other = "more rows" if unit == "landmarks" else "another `weighting`"
+    other = "more rows" if "landmarks" in unit else "another `weighting`"
     return OutOfReachError(
         f"An error of {tolerance:g} needs about {size} {unit}, but at most {largest} are tried on these rows; use a "
         f"larger `tolerance` or `length_scale`, a smoother `kernel`, or {other}."

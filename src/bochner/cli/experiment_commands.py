@@ -32,7 +32,7 @@ Seeds = Annotated[int, typer.Option(min=1, help="Repetitions of each fit.")]
 
 @app.command()
 def demo(output: Page = Path("bochner-demo.html"), seeds: Seeds = N_DEMO_SEEDS) -> None:
-    """Compare samplers, weightings and Nystroem on the bundled digits: a table here, and a page with plots."""
+    """Compare Fourier features, landmark features and Nystroem on the bundled digits: a table and a page with plots."""
     console = report_console(width=120)
     with error_messages():
         check_plots()
@@ -60,7 +60,7 @@ def compare(
     seeds: Seeds = N_SEEDS,
     output: Page = Path("bochner-comparison.html"),
 ) -> None:
-    """Recommend features for your data: Fourier features and Nystroem at equal width, their errors and times.
+    """Recommend features for your data: Fourier features, landmark features and Nystroem, their errors and times.
 
     Fits run one at a time because their times are reported. It takes minutes, or longer for large widths.
     """

@@ -64,7 +64,8 @@ def fit(
     ] = "fourier",
     kernel: Annotated[str, typer.Option(help=f"The kernel to approximate: {', '.join(KERNELS)}.")] = "gaussian",
     n_frequencies: Annotated[
-        int, typer.Option(min=1, help="Number of frequencies; each gives two features (two landmarks).")
+        int,
+        typer.Option(min=1, help="Number of frequencies, which give two features each; half the number of landmarks."),
     ] = 256,
     length_scale: Annotated[
         list[float] | None,

@@ -39,6 +39,8 @@ _COEFFICIENTS: dict[str, tuple[float, ...]] = {
 def exponential_rows(products: Array, row_terms: Array, column_terms: Array, out: Array) -> None:
     """Write 2 ** (products - row_terms - column_terms) into `out`, which may be `products` itself.
 
+    Exponents above 0 are rounding errors of squared distances; their value is 1.
+
     Parameters
     ----------
     products : ndarray of shape (n, m)
@@ -88,11 +90,11 @@ _compile = numba.njit(nogil=True, cache=True, fastmath={"contract", "nsz", "arcp
 
 @_compile
 def _exponential64(products: Any, row_terms: Any, column_terms: Any, coefficients: Any, out: Any) -> None:
-    rounding, smallest = 1.5 * 2.0**52, -1021.0  # smaller powers of 2 are not normal numbers
+    rounding, smallest, largest = 1.5 * 2.0**52, -1021.0, 0.0  # smaller powers of 2 are not normal numbers
     for i in range(products.shape[0]):
         row, values, row_term = products[i], out[i], row_terms[i]
         for k in range(products.shape[1]):
-            t = max(row[k] - row_term - column_terms[k], smallest)
+            t = min(max(row[k] - row_term - column_terms[k], smallest), largest)
             shifted = t + rounding
             f = t - (shifted - rounding)
             power = coefficients[-1]
@@ -104,11 +106,11 @@ def _exponential64(products: Any, row_terms: Any, column_terms: Any, coefficient
 @_compile
 def _exponential32(products: Any, row_terms: Any, column_terms: Any, coefficients: Any, out: Any) -> None:
     # Constants are float32, because a float64 constant would turn all arithmetic into float64.
-    rounding, smallest = np.float32(1.5 * 2.0**23), np.float32(-125.0)
+    rounding, smallest, largest = np.float32(1.5 * 2.0**23), np.float32(-125.0), np.float32(0.0)
     for i in range(products.shape[0]):
         row, values, row_term = products[i], out[i], row_terms[i]
         for k in range(products.shape[1]):
-            t = max(row[k] - row_term - column_terms[k], smallest)
+            t = min(max(row[k] - row_term - column_terms[k], smallest), largest)
             shifted = t + rounding
             f = t - (shifted - rounding)
             power = coefficients[-1]

@@ -224,9 +224,12 @@ class LinearModel(BaseEstimator):
         return self._apply(self._scorer(finish), X)
 
     def _scorer(self, finish: Callable[[Floats], Any] | None = None) -> "_Scorer":
-        feature_map, matrix = self._feature_map.factors()
+        feature_map = self._feature_map
         coef, intercept = self._coefficients()
-        return _Scorer(feature_map, coef if matrix is None else matrix.astype(np.float64) @ coef, intercept, finish)
+        inner, matrix = feature_map.factors()
+        if matrix is not None and inner.dtype == np.float64:  # large coefficients of float32 columns would lose digits
+            feature_map, coef = inner, matrix @ coef
+        return _Scorer(feature_map, coef, intercept, finish)
 
     def _open_table(self, path: Any) -> Any:
         if not hasattr(self, "encoding_"):
