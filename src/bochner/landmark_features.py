@@ -359,20 +359,6 @@ class LandmarkFeatures(KernelFeatures):
         return super()._resolve_length_scale(training, streams) if self._has_length_scale() else None
 
     def exact_kernel(self, X: Any, Y: Any = None) -> Array:
-        """Compute the kernel matrix that the features approximate.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples_X, n_features)
-            Rows.
-        Y : {array-like, sparse matrix} of shape (n_samples_Y, n_features), default=None
-            Other rows; None means `X`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples_X, n_samples_Y)
-            Kernel values.
-        """
         check_is_fitted(self)
         if self._is_precomputed:
             raise ValueError(
