@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from bochner.feature_maps import FourierMap, ProductMap
-from bochner.kernel_features import KernelFeatures, Streams, TrainingRows
+from bochner.kernel_features import KernelFeatures, Streams, TrainingRows, Units
 from bochner.kernels import KERNELS, Kernel
 from bochner.learning.length_scales import LearnedLengthScales
 from bochner.learning.refinement import refine
@@ -146,7 +146,7 @@ class FourierFeatures(KernelFeatures):
         self.tolerance = tolerance
         self.random_state = random_state
 
-    def _fit_parts(self, training: TrainingRows, length_scale: float | Floats, streams: Streams) -> None:
+    def _fit_parts(self, training: TrainingRows, length_scale: Units, streams: Streams) -> None:
         """Draw the frequencies, weight them, and refine or compress them where that is asked for."""
         n_frequencies, n_components = self._resolve_size(training, length_scale, streams.sizing)
         kernel: Kernel = make_part(self.kernel, KERNELS)
@@ -170,7 +170,7 @@ class FourierFeatures(KernelFeatures):
             matrix = weighting.compress(np.asarray(drawn), beta, kernel, rows, n_components, streams.weighting)
 
         self.kernel_ = kernel
-        self.length_scale_ = length_scale
+        self._set_units(length_scale)
         self._set_arrays(drawn, beta, matrix, training.rows.dtype)
 
     def suggest(self, X: Any, tolerance: float | None = None, *, y: Any = None, confidence: float = 0.95) -> Suggestion:
@@ -215,7 +215,10 @@ class FourierFeatures(KernelFeatures):
     def _set_arrays(self, drawn: Any, beta: Floats, matrix: Floats | None, dtype: Any) -> None:
         """Set the fitted arrays, in the dtype of X, which the features will have too."""
         with np.errstate(over="ignore", divide="ignore"):
-            self._frequencies = (drawn / self.length_scale_).astype(dtype)  # structured ones keep their structure
+            metric = self._metric
+            # Frequencies absorb a metric. Structured ones are divided by length scales, and keep their structure.
+            own = drawn / self.length_scale_ if metric is None else metric.pull_back(np.asarray(drawn))
+            self._frequencies = own.astype(dtype)
             self.frequencies_ = np.asarray(self._frequencies)
         if not np.isfinite(self.frequencies_).all():
             raise ValueError(
@@ -231,7 +234,7 @@ class FourierFeatures(KernelFeatures):
         self._n_features_out = self.feature_map_.width
 
     def _similarity(self) -> Callable[[Floats, Floats], Floats]:
-        frequencies = self.frequencies_.astype(np.float64) * self.length_scale_
+        frequencies = self.frequencies_.astype(np.float64) * (self.length_scale_ if self._metric is None else 1.0)
         weights = self.weights_.astype(np.float64)
         if self.matrix_ is None:
             return lambda x, y: np.asarray(np.cos((to_dense(x) - to_dense(y)) @ frequencies.T) @ weights)
@@ -239,7 +242,7 @@ class FourierFeatures(KernelFeatures):
         return lambda x, y: np.einsum("ij,ij->i", feature_map.features(x), feature_map.features(y))
 
     def _resolve_size(
-        self, training: TrainingRows, length_scale: float | Floats, rng: np.random.Generator
+        self, training: TrainingRows, length_scale: Units, rng: np.random.Generator
     ) -> tuple[int, int | None]:
         """Return the numbers of frequencies and of columns, the latter None where nothing is compressed."""
         n_frequencies, n_components = self.n_frequencies, self.n_components
@@ -265,7 +268,7 @@ class FourierFeatures(KernelFeatures):
     def _suggest_size(
         self,
         training: TrainingRows,
-        length_scale: float | Floats,
+        length_scale: Units,
         tolerance: float,
         confidence: float,
         rng: np.random.Generator,

@@ -20,10 +20,12 @@ from bochner.feature_maps.fourier import check_resolution
 from bochner.kernel_error import KernelError, estimate_kernel_error
 from bochner.kernels import KERNELS
 from bochner.learning.length_scales import LabeledRows, LearnedLengthScales, LearningResult, regression_targets
+from bochner.learning.metrics import LearnedMetric
 from bochner.length_scales import LENGTH_SCALES, median_distance
 from bochner.rows import (
     Array,
     Floats,
+    Metric,
     RowSource,
     ScaledRows,
     apply_to_rows,
@@ -40,7 +42,8 @@ __all__ = ["LEARNERS", "KernelFeatures", "Streams", "TrainingRows"]
 POSITIVE = Interval(Real, 0, np.inf, closed="neither")
 FEW_ROWS = 2000  # as many as the weightings sample by default
 MANY_ROWS = 1 << 20  # with more rows, the features are fitted on a sample
-LEARNERS: dict[str, type] = {"learn": LearnedLengthScales}
+LEARNERS: dict[str, type] = {"learn": LearnedLengthScales, "learn-matrix": LearnedMetric}
+Units = float | Floats | Metric  # what rows are divided by, or mapped by
 MOST_TO_LEARN_WITH = 512  # frequencies: length scales learned with that many are good for more
 
 
@@ -52,7 +55,13 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "length_scale": [POSITIVE, StrOptions({*LENGTH_SCALES, *LEARNERS}), HasMethods(["learn"]), "array-like"],
+        "length_scale": [
+            POSITIVE,
+            StrOptions({*LENGTH_SCALES, *LEARNERS}),
+            HasMethods(["learn"]),
+            Metric,
+            "array-like",
+        ],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "tolerance": [Interval(Real, 0, 1, closed="neither")],
         "random_state": ["random_state"],
@@ -64,6 +73,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     kernel_: Any
     length_scale_: Any
     feature_map_: FeatureMap
+    _metric: Metric | None = None
 
     @fit_context
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -77,8 +87,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             chunks; the other rows are checked when they are mapped. A `bochner.rows.RowSource` has its own targets and
             weights.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
-            Targets to learn length scales from with ``length_scale="learn"``, else ignored. Text, booleans and up to 20
-            distinct whole numbers are classes.
+            Targets to learn length scales from with ``length_scale="learn"`` or "learn-matrix", else ignored. Text,
+            booleans and up to 20 distinct whole numbers are classes.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights. Up to 2,000 rows, a weight of two equals two copies of a numeric row exactly; with more
             rows, samples are drawn in proportion to the weights.
@@ -100,13 +110,34 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _fit_parts(self, training: "TrainingRows", length_scale: Any, streams: "Streams") -> None:
         """Fit the parts at a length scale, and set `kernel_`, `length_scale_` and the fitted arrays."""
 
+    def _set_units(self, units: Units | None) -> None:
+        """Set `length_scale_`, and the metric behind `metric_` if there is one."""
+        self._metric = units if isinstance(units, Metric) else None
+        self.length_scale_ = units.length_scales if isinstance(units, Metric) else units
+
+    @property
+    def _units(self) -> Units | None:
+        """What rows are divided by, or mapped by, before a kernel at unit length scale compares them."""
+        return self.length_scale_ if self._metric is None else self._metric
+
+    @property
+    def metric_(self) -> Any:
+        """The learned map of the columns; see the class."""
+        check_is_fitted(self)
+        if self._metric is None:
+            raise AttributeError("Only `length_scale='learn-matrix'` learns a metric; use it, or `length_scale_`.")
+        return self._metric.matrix
+
     @abstractmethod
     def _prepare_map(self) -> None:
         """Set `feature_map_` and `_n_features_out` from the fitted arrays."""
 
     @abstractmethod
     def _similarity(self) -> Callable[[Any, Any], Floats]:
-        """Return the approximate kernel of pairs of rows, as multiples of the length scale and in float64."""
+        """Return the approximate kernel of pairs of rows in float64: multiples of the length scale, or plain rows.
+
+        Rows are plain if there is a metric.
+        """
 
     @abstractmethod
     def _suggest_size(
@@ -153,7 +184,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if "length_scale_" in state:
             self._prepare_map()
 
-    def find_length_scale(self, X: Any, y: Any = None, sample_weight: Any = None) -> float | Floats:
+    def find_length_scale(self, X: Any, y: Any = None, sample_weight: Any = None) -> Units:
         """Return the length scale that `fit` would use, without fitting features.
 
         Parameters
@@ -167,8 +198,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
         Returns
         -------
-        float or ndarray of shape (n_features,)
-            One length scale, or one per column.
+        float, ndarray of shape (n_features,) or Metric
+            One length scale, one per column, or a map of the columns; a value of the parameter `length_scale`.
 
         Examples
         --------
@@ -178,10 +209,10 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         2.0
         """
         self._validate_params()
-        found: float | Floats = clone(self)._find_length_scale(open_rows(X, y, sample_weight))  # self stays unfitted
+        found: Units = clone(self)._find_length_scale(open_rows(X, y, sample_weight))  # self stays unfitted
         return found
 
-    def _find_length_scale(self, source: RowSource) -> float | Floats:
+    def _find_length_scale(self, source: RowSource) -> Units:
         streams = Streams.spawn(self.random_state)
         return self._resolve_length_scale(self._training_rows(source, streams), streams)
 
@@ -276,8 +307,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             Kernel values.
         """
         X = self._validate(X, _refuse_lazy_kernel)
-        scaled = ScaledRows(X, self.length_scale_)[:]
-        other = None if Y is None else ScaledRows(self._validate(Y, _refuse_lazy_kernel), self.length_scale_)[:]
+        scaled = ScaledRows(X, self._units)[:]
+        other = None if Y is None else ScaledRows(self._validate(Y, _refuse_lazy_kernel), self._units)[:]
         return np.asarray(self.kernel_(scaled, other).astype(self.feature_map_.dtype, copy=False))
 
     def approximate_kernel(self, X: Any, Y: Any = None) -> Array:
@@ -339,7 +370,10 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         source = open_rows(X).validate(self, reset=False, **self._new_row_options())
         if self.length_scale_ is not None:
             check_resolution(source, self.length_scale_, type(self).__name__)
-        return ScaledRows(source.data, self.length_scale_), self.kernel_.pairs, self._similarity()
+        if self._metric is None:
+            return ScaledRows(source.data, self.length_scale_), self.kernel_.pairs, self._similarity()
+        metric, exact = self._metric, self.kernel_.pairs
+        return ScaledRows(source.data, 1.0), lambda x, y: exact(metric.map(x), metric.map(y)), self._similarity()
 
     @property
     def relevance_(self) -> Floats:
@@ -388,25 +422,31 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         given = self.length_scale
         return given in LEARNERS if isinstance(given, str) else hasattr(given, "learn")
 
-    def _resolve_length_scale(self, training: "TrainingRows", streams: "Streams") -> float | Floats:
+    def _resolve_length_scale(self, training: "TrainingRows", streams: "Streams") -> Units:
         """Return the length scale that the parameter asks for, and refuse rows that it cannot resolve."""
-        length_scale: float | Floats
+        length_scale: Units
         if training.labeled is not None:
             length_scale, self.learning_gain_ = self._learn_length_scales(training, training.labeled, streams)
         elif isinstance(self.length_scale, str):
             length_scale = LENGTH_SCALES[self.length_scale](training.rows, streams.measuring, training.weights)
         else:
             length_scale = _given_length_scale(self.length_scale, training.rows.shape[1])
-        check_resolution(training.checked, length_scale, type(self).__name__)
+        lengths = length_scale.length_scales if isinstance(length_scale, Metric) else length_scale
+        check_resolution(training.checked, lengths, type(self).__name__)
         return length_scale
 
     def _learn_length_scales(
         self, training: "TrainingRows", labeled: LabeledRows, streams: "Streams"
     ) -> LearningResult:
-        """Learn one length scale per column with the frequencies that are used later, or with the first 512 of them."""
-        learner: LearnedLengthScales = make_part(self.length_scale, LEARNERS)
+        """Learn length scales or a metric with the frequencies that are used later, or with the first 512 of them."""
+        learner: LearnedLengthScales | LearnedMetric = make_part(self.length_scale, LEARNERS)
         sampler, n_frequencies = self._learning_frequencies()
-        rows = training.scaled(median_distance(training.rows, streams.measuring, training.weights))
+        length_scale = median_distance(training.rows, streams.measuring, training.weights)
+        n_features = training.rows.shape[1]
+        n_added = learner.n_added_dimensions(n_features) if hasattr(learner, "n_added_dimensions") else 0
+        # A metric of many columns has more coordinates than columns.
+        isotropic = Metric(np.zeros((n_added, n_features)), np.full(n_features, 1.0 / length_scale))
+        rows = training.scaled(isotropic if n_added else length_scale)
         most = min(MOST_TO_LEARN_WITH, max(64, training.rows.shape[0]))  # few rows cannot tell more of them apart
         kernel = make_part(self.kernel, KERNELS)
         drawn = sampler.sample(kernel, min(n_frequencies, most), rows, deepcopy(streams.drawing))
@@ -484,10 +524,10 @@ class TrainingRows(NamedTuple):
     labeled: LabeledRows | None
     checked: RowSource
 
-    def scaled(self, length_scale: float | Floats | None) -> ScaledRows:
-        """Return the rows as multiples of the length scale."""
+    def scaled(self, length_scale: Units | None) -> ScaledRows:
+        """Return the rows as multiples of the length scale, or mapped by a metric."""
         # One divisor for all columns keeps the order of distinct rows; one per column does not.
-        keeps_order = not isinstance(length_scale, np.ndarray)
+        keeps_order = not isinstance(length_scale, np.ndarray | Metric)
         return ScaledRows(self.rows, length_scale, self.weights, self.distinct and keeps_order)
 
 
@@ -498,10 +538,16 @@ def _integer_seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def _given_length_scale(given: Any, n_features: int) -> float | Floats:
-    """Return one positive number, or one per column."""
+def _given_length_scale(given: Any, n_features: int) -> Units:
+    """Return one positive number, one per column, or a metric."""
     if isinstance(given, Real):
         return float(given)
+    if isinstance(given, Metric):
+        if given.n_features != n_features:
+            raise ValueError(
+                f"`length_scale` is a metric of {given.n_features} columns and X has {n_features} columns."
+            )
+        return given
     try:
         scales = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
@@ -509,7 +555,7 @@ def _given_length_scale(given: Any, n_features: int) -> float | Floats:
     if scales.shape != (n_features,):
         raise ValueError(
             f"`length_scale` has shape {scales.shape} and X has {n_features} columns; give one number, one number per "
-            f"column, 'median', 'scale' or 'learn'."
+            f"column, 'median', 'scale', 'learn' or 'learn-matrix'."
         )
     if not np.isfinite(scales).all() or scales.min() <= 0.0:
         raise ValueError(f"`length_scale` must contain positive numbers only. Got {scales.tolist()} instead.")

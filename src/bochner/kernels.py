@@ -119,6 +119,21 @@ class Kernel(BaseEstimator, ABC):
             Kernel values.
         """
 
+    def gradient_at(self, differences: Floats) -> Floats:
+        """Return gradients of the kernel at given differences; only models' gradients on landmarks need them.
+
+        Parameters
+        ----------
+        differences : ndarray of shape (n_pairs, n_features)
+            One difference x - y per row.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs, n_features)
+            Gradients with respect to x; 0 where the kernel has a kink.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no gradients; write its method `gradient_at`.")
+
     def pairs(self, x: Any, y: Any) -> Floats:
         """Return exact kernel values of pairs of rows.
 
@@ -269,6 +284,25 @@ class IsotropicKernel(Kernel):
     def at(self, differences: Floats) -> Floats:
         return self.profile(np.einsum("ij,ij->i", differences, differences))
 
+    def gradient_at(self, differences: Floats) -> Floats:
+        squared_distances = np.einsum("ij,ij->i", differences, differences)
+        return 2.0 * self.slope(squared_distances)[:, None] * differences
+
+    def slope(self, squared_distances: Floats) -> Floats:
+        """Return the derivative of `profile`; only gradients of models on landmarks need it.
+
+        Parameters
+        ----------
+        squared_distances : ndarray
+            Squared Euclidean distances.
+
+        Returns
+        -------
+        ndarray
+            Derivatives with respect to the squared distances; 0 at the distance 0 of a kernel with a kink there.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no gradients; write its method `slope`.")
+
     def uniform_dim(self, n_features: int) -> int:
         return n_features + self.mixing_dim
 
@@ -340,6 +374,9 @@ class Gaussian(IsotropicKernel):
     def profile(self, squared_distances: Floats) -> Floats:
         return np.asarray(np.exp(np.multiply(squared_distances, -0.5, out=squared_distances), out=squared_distances))
 
+    def slope(self, squared_distances: Floats) -> Floats:
+        return np.asarray(-0.5 * np.exp(-0.5 * squared_distances))
+
 
 class Matern(IsotropicKernel):
     r"""Matern kernel :math:`\frac{2^{1-\nu}}{\Gamma(\nu)} r^\nu K_\nu(r)` with :math:`r = \sqrt{2\nu} |\delta|`.
@@ -366,23 +403,17 @@ class Matern(IsotropicKernel):
         self.nu = nu
 
     def profile(self, squared_distances: Floats) -> Floats:
+        return _matern(self.nu, np.sqrt(2.0 * self.nu * squared_distances))
+
+    def slope(self, squared_distances: Floats) -> Floats:
         r = np.sqrt(2.0 * self.nu * squared_distances)
-        if self.nu == 0.5:
-            return np.asarray(np.exp(-r))
-        if self.nu == 1.5:
-            return np.asarray((1.0 + r) * np.exp(-r))
-        if self.nu == 2.5:
-            return np.asarray((1.0 + r + r**2 / 3.0) * np.exp(-r))
-        # Near 0, K_nu overflows, and two terms of the series are exact to rounding. Far from 0, K_nu is NaN, and the
-        # kernel is zero to rounding.
-        values = np.exp(-(r**2) / (4.0 * (self.nu - 1.0))) if self.nu > 10.0 else np.ones_like(r)
-        apart = r > (0.1 if self.nu > 10.0 else 1e-10)
-        far = np.minimum(r[apart], 1e4)
-        # kve is K_nu e^r, so that the logarithm neither overflows near 0 nor underflows early.
-        logs = self.nu * np.log(far) + np.log(special.kve(self.nu, far)) - far
-        logs += (1.0 - self.nu) * np.log(2.0) - special.gammaln(self.nu)
-        values[apart] = np.exp(logs)
-        return values
+        if self.nu > 1.0:  # the derivative of r^nu K_nu is -r^nu K_(nu - 1)
+            return -self.nu / (2.0 * (self.nu - 1.0)) * _matern(self.nu - 1.0, r)
+        apart = r > 0.0
+        far = r[apart]
+        slopes = np.zeros_like(r)
+        slopes[apart] = -self.nu * 2.0 ** (1.0 - self.nu) * far ** (self.nu - 1.0) * special.kv(1.0 - self.nu, far)
+        return slopes / special.gamma(self.nu)
 
     def mixing(self, uniforms: Floats) -> Floats:
         with np.errstate(divide="ignore", over="ignore"):  # an underflow gives a scale that is cut at LARGEST_SCALE
@@ -435,6 +466,9 @@ class RationalQuadratic(IsotropicKernel):
 
     def profile(self, squared_distances: Floats) -> Floats:
         return np.asarray(np.exp(-self.alpha * np.log1p(squared_distances / (2.0 * self.alpha))))
+
+    def slope(self, squared_distances: Floats) -> Floats:
+        return np.asarray(-0.5 * np.exp(-(self.alpha + 1.0) * np.log1p(squared_distances / (2.0 * self.alpha))))
 
     def mixing(self, uniforms: Floats) -> Floats:
         return np.asarray(np.sqrt(special.gammaincinv(self.alpha, uniforms[:, 0]) / self.alpha))
@@ -533,6 +567,24 @@ class ProductKernel(Kernel):
     def at(self, differences: Floats) -> Floats:
         return np.asarray(np.prod(self.factor(differences), axis=1))
 
+    def gradient_at(self, differences: Floats) -> Floats:
+        return self.at(differences)[:, None] * self.log_slope(differences)
+
+    def log_slope(self, differences: Floats) -> Floats:
+        """Return the derivative of the logarithm of `factor`; only gradients of models on landmarks need it.
+
+        Parameters
+        ----------
+        differences : ndarray
+            Differences in one column.
+
+        Returns
+        -------
+        ndarray
+            Derivatives, of the same shape; 0 where the factor has a kink.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no gradients; write its method `log_slope`.")
+
     def uniform_dim(self, n_features: int) -> int:
         return n_features
 
@@ -560,6 +612,9 @@ class Laplacian(ProductKernel):
     def factor(self, differences: Floats) -> Floats:
         return np.asarray(np.exp(-np.abs(differences)))
 
+    def log_slope(self, differences: Floats) -> Floats:
+        return -np.sign(differences)
+
     def quantile(self, uniforms: Floats) -> Floats:
         # The cotangent at the nearer end, because tan(pi (u - 1/2)) loses all digits of a u close to 0 or 1.
         end = np.minimum(uniforms, 1.0 - uniforms)
@@ -585,6 +640,9 @@ class Cauchy(ProductKernel):
     def factor(self, differences: Floats) -> Floats:
         return np.asarray(1.0 / (1.0 + np.square(differences)))
 
+    def log_slope(self, differences: Floats) -> Floats:
+        return np.asarray(-2.0 * differences / (1.0 + np.square(differences)))
+
     def quantile(self, uniforms: Floats) -> Floats:
         end = np.minimum(uniforms, 1.0 - uniforms)
         return np.asarray(np.where(uniforms < 0.5, 1.0, -1.0) * np.log(2.0 * end))
@@ -595,6 +653,26 @@ class Cauchy(ProductKernel):
         near = -w + special.log_ndtr(w / s - s)
         far = w + special.log_ndtr(-w / s - s)
         return np.asarray(np.logaddexp(near, far) + s**2 / 2 + 0.5 * np.log(np.pi / 2.0) + np.log(s))
+
+
+def _matern(nu: float, r: Floats) -> Floats:
+    """Return the Matern kernel as a function of r, the distance times sqrt(2 nu)."""
+    if nu == 0.5:
+        return np.asarray(np.exp(-r))
+    if nu == 1.5:
+        return np.asarray((1.0 + r) * np.exp(-r))
+    if nu == 2.5:
+        return np.asarray((1.0 + r + r**2 / 3.0) * np.exp(-r))
+    # Near 0, K_nu overflows, and two terms of the series are exact to rounding. Far from 0, K_nu is NaN, and the
+    # kernel is zero to rounding.
+    values = np.exp(-(r**2) / (4.0 * (nu - 1.0))) if nu > 10.0 else np.ones_like(r)
+    apart = r > (0.1 if nu > 10.0 else 1e-10)
+    far = np.minimum(r[apart], 1e4)
+    # kve is K_nu e^r, so that the logarithm neither overflows near 0 nor underflows early.
+    logs = nu * np.log(far) + np.log(special.kve(nu, far)) - far
+    logs += (1.0 - nu) * np.log(2.0) - special.gammaln(nu)
+    values[apart] = np.exp(logs)
+    return values
 
 
 def _float64(X: Any, Y: Any) -> tuple[Any, Any]:

@@ -14,13 +14,14 @@ from bochner.feature_maps import ProductMap, kernel_columns, map_rows
 from bochner.feature_maps.compression import best_matrix
 from bochner.feature_maps.kernel_columns import kernel_function
 from bochner.function_kernels import FunctionKernel, PrecomputedKernel
-from bochner.kernel_features import FEW_ROWS, KernelFeatures, Streams, TrainingRows
+from bochner.kernel_features import FEW_ROWS, KernelFeatures, Streams, TrainingRows, Units
 from bochner.kernels import KERNELS, IsotropicKernel, Kernel
 from bochner.landmarks import LANDMARKS, LandmarkSelection, inverse_root
 from bochner.learning.length_scales import LearnedLengthScales
 from bochner.rows import (
     Array,
     Floats,
+    Metric,
     RowSource,
     ScaledRows,
     distinct_rows,
@@ -185,7 +186,7 @@ class LandmarkFeatures(KernelFeatures):
         suggestion: LandmarkSuggestion = self._suggest(X, tolerance, y, confidence)
         return suggestion
 
-    def _fit_parts(self, training: TrainingRows, length_scale: float | Floats | None, streams: Streams) -> None:
+    def _fit_parts(self, training: TrainingRows, length_scale: Units | None, streams: Streams) -> None:
         """Select the landmarks and fit the whitening."""
         n_landmarks, n_components = self._resolve_size(training, length_scale, streams.sizing)
         kernel, rows = self._make_kernel(), training.scaled(length_scale)
@@ -196,8 +197,8 @@ class LandmarkFeatures(KernelFeatures):
             self.landmarks_, dtype = landmarks, np.dtype(np.float64)
         else:
             dtype = training.rows.dtype
-            self.landmarks_ = (to_dense(landmarks) * length_scale).astype(dtype)
-            landmarks = self.landmarks_.astype(np.float64) / length_scale  # as they are stored
+            self.landmarks_ = _in_data_units(to_dense(landmarks), length_scale).astype(dtype)
+            landmarks = ScaledRows(self.landmarks_, length_scale)[:]  # as they are stored
         n_points = int(np.clip(POINTS_PER_LANDMARK * landmarks.shape[0], FEWEST_POINTS, MOST_POINTS))
         points, counts = shuffled_sample(rows, n_points, streams.weighting)
         n_columns = min(n_components or landmarks.shape[0], landmarks.shape[0])
@@ -205,7 +206,7 @@ class LandmarkFeatures(KernelFeatures):
         # New rows of a precomputed kernel are kernel values at all training rows.
         self._is_precomputed = self.kernel == "precomputed"
         self.kernel_ = FunctionKernel(_select_columns) if self._is_precomputed else kernel
-        self.length_scale_ = length_scale
+        self._set_units(length_scale)
 
     def _make_kernel(self) -> Any:
         """Return the kernel as a function of two sets of rows."""
@@ -225,19 +226,21 @@ class LandmarkFeatures(KernelFeatures):
         )
 
     def _prepare_map(self) -> None:
-        inner = kernel_columns(self.kernel_, self.landmarks_, self.length_scale_, self.whitening_.dtype)
+        inner = kernel_columns(self.kernel_, self.landmarks_, self._units, self.whitening_.dtype)
         self.feature_map_ = ProductMap(inner, self.whitening_)
         self._n_features_out = self.feature_map_.width
 
     def _similarity(self) -> Callable[[Any, Any], Floats]:
-        landmarks, scale = self.landmarks_, None
-        if self.length_scale_ is not None:
-            landmarks, scale = landmarks.astype(np.float64) / self.length_scale_, 1.0
-        feature_map = ProductMap(kernel_columns(self.kernel_, landmarks, scale), self.whitening_.astype(np.float64))
+        landmarks, units = self.landmarks_, self._units
+        if units is not None:
+            landmarks = landmarks.astype(np.float64)
+            if not isinstance(units, Metric):
+                landmarks, units = landmarks / units, 1.0
+        feature_map = ProductMap(kernel_columns(self.kernel_, landmarks, units), self.whitening_.astype(np.float64))
         return lambda x, y: np.einsum("ij,ij->i", feature_map.features(x), feature_map.features(y))
 
     def _resolve_size(
-        self, training: TrainingRows, length_scale: float | Floats | None, rng: np.random.Generator
+        self, training: TrainingRows, length_scale: Units | None, rng: np.random.Generator
     ) -> tuple[int, int | None]:
         """Return the numbers of landmarks and of columns, the latter None for one column per landmark."""
         n_landmarks, n_components = self.n_landmarks, self.n_components
@@ -260,7 +263,7 @@ class LandmarkFeatures(KernelFeatures):
     def _suggest_size(
         self,
         training: TrainingRows,
-        length_scale: float | Floats | None,
+        length_scale: Units | None,
         tolerance: float,
         confidence: float,
         rng: np.random.Generator,
@@ -284,7 +287,7 @@ class LandmarkFeatures(KernelFeatures):
         size, error = trials.smallest(pooled, tolerance, max(1, largest), confidence, "columns of landmarks")
         return LandmarkSuggestion(round(ratio * size), size, error)
 
-    def _resized(self, length_scale: float | Floats | None, **size: Any) -> Any:
+    def _resized(self, length_scale: Units | None, **size: Any) -> Any:
         """Return unfitted features of another size, at a length scale that was found already."""
         features = clone(self).set_params(**size)
         return features if length_scale is None else features.set_params(length_scale=length_scale)
@@ -386,6 +389,11 @@ class LandmarkFeatures(KernelFeatures):
         if not self._has_length_scale():
             tags.transformer_tags.preserves_dtype = ["float64"]
         return tags
+
+
+def _in_data_units(landmarks: Floats, length_scale: Units) -> Floats:
+    """Return landmarks that were selected among scaled rows in the units of the data."""
+    return length_scale.rows_at(landmarks) if isinstance(length_scale, Metric) else landmarks * length_scale
 
 
 def _select_columns(X: Any, columns: Any) -> Any:

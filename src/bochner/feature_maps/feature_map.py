@@ -74,6 +74,23 @@ class FeatureMap(ABC):
         self.check(X)
         return X
 
+    def gradients(self, X: Any, coef: Floats) -> Floats:
+        """Return gradients of linear functions of the features with respect to the columns of X.
+
+        Parameters
+        ----------
+        X : {ndarray, CSR matrix} of shape (n_rows, n_features)
+            Rows.
+        coef : ndarray of shape (width, n_functions)
+            Coefficients of the functions.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features, n_functions)
+            The gradients, in float64.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no gradients; use features of a kernel with a formula.")
+
     def features(self, X: Any) -> Array:
         """Return the features of the rows of X, computed in the calling thread."""
         out = np.empty((X.shape[0], self.width), dtype=self.dtype)
@@ -128,6 +145,9 @@ class ProductMap(FeatureMap):
 
     def check(self, X: Any) -> None:
         self.inner.check(X)
+
+    def gradients(self, X: Any, coef: Floats) -> Floats:
+        return self.inner.gradients(X, self.matrix @ coef)
 
     def write(self, X: Any, out: Array) -> None:
         for rows in row_spans(X.shape[0], self.block_rows):

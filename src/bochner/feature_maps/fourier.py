@@ -61,6 +61,14 @@ class FourierMap(FeatureMap):
         for rows in row_spans(X.shape[0], self.block_rows):
             self._write_block(X[rows], out[rows])
 
+    def gradients(self, X: Any, coef: Floats) -> Floats:
+        features = self.features(X).astype(np.float64)
+        m = self.width // 2
+        # The derivatives with respect to the phases, of shape (n_rows, n_frequencies, n_functions).
+        slopes = features[:, :m, None] * coef[m:] - features[:, m:, None] * coef[:m]
+        frequencies = self._turns.astype(np.float64) / self._quarter_turns
+        return np.asarray(np.einsum("jm,nmk->njk", frequencies, slopes, optimize=True))
+
     def _write_block(self, block: Any, out: Array) -> None:
         turns = self._buffer("phases", self._turns.shape[1])[: block.shape[0]]
         if is_sparse(block):

@@ -9,13 +9,14 @@ import numpy as np
 from bochner.feature_maps.feature_map import FeatureMap, map_rows
 from bochner.feature_maps.fourier import check_resolution
 from bochner.kernels import Gaussian, IsotropicKernel, Kernel
-from bochner.rows import Array, Floats, is_sparse, row_spans, to_dense
+from bochner.rows import Array, Floats, Metric, is_sparse, row_spans, to_dense
 
 __all__ = [
     "DistanceColumns",
     "FunctionColumns",
     "GaussianColumns",
     "KernelColumns",
+    "MetricColumns",
     "kernel_columns",
     "kernel_function",
 ]
@@ -26,7 +27,7 @@ LARGEST_OFFSET = 1e3  # length scales: sparse rows with a center farther from th
 
 
 def kernel_columns(
-    kernel: Any, landmarks: Any, length_scale: float | Floats | None = None, dtype: Any = np.float64
+    kernel: Any, landmarks: Any, length_scale: float | Floats | Metric | None = None, dtype: Any = np.float64
 ) -> FeatureMap:
     """Return the fastest map to the kernel values k((x - l) / length_scale).
 
@@ -36,8 +37,8 @@ def kernel_columns(
         A kernel at unit length scale, or any function of two sets of rows.
     landmarks : array-like of shape (n_landmarks, n_features)
         The landmarks l.
-    length_scale : float or ndarray of shape (n_features,), default=None
-        The length scale; None for a function of two sets of rows.
+    length_scale : float, ndarray of shape (n_features,) or Metric, default=None
+        The length scale, or a map of the columns; None for a function of two sets of rows.
     dtype : dtype, default=float64
         The dtype of rows and columns.
 
@@ -51,6 +52,8 @@ def kernel_columns(
     """
     if length_scale is None:
         return FunctionColumns(kernel, landmarks)
+    if isinstance(length_scale, Metric):
+        return MetricColumns(kernel, to_dense(landmarks), length_scale, np.dtype(dtype))
     kind = KernelColumns
     if isinstance(kernel, IsotropicKernel):
         kind = GaussianColumns if isinstance(kernel, Gaussian) else DistanceColumns
@@ -125,6 +128,19 @@ class KernelColumns(FeatureMap):
         np.subtract(block, self._center, out=scaled, casting="same_kind")
         scaled /= self._length_scale
         return scaled
+
+    def gradients(self, X: Any, coef: Floats) -> Floats:
+        scaled = self._scaled(X).astype(np.float64)
+        shape = (len(scaled), self.n_features_in, coef.shape[1])
+        values = np.empty(shape)
+        for row, value in zip(scaled, values, strict=True):
+            value[...] = self._kernel.gradient_at(row - self._landmarks).T @ coef
+        return np.asarray(values / np.broadcast_to(self._length_scale, self.n_features_in)[:, None])
+
+    @property
+    def n_features_in(self) -> int:
+        """Number of columns of the rows."""
+        return len(self._center)
 
 
 class DistanceColumns(KernelColumns):
@@ -201,6 +217,49 @@ class GaussianColumns(DistanceColumns):
         self._exponential_rows(products, squares, self._squares, values)
         if values is not out:
             out[...] = values
+
+
+class MetricColumns(FeatureMap):
+    """Kernel values at landmarks, of rows that a metric maps first.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A kernel at unit length scale.
+    landmarks : ndarray of shape (n_landmarks, n_features)
+        The landmarks.
+    metric : Metric
+        The map of the columns.
+    dtype : dtype
+        The dtype of rows and columns.
+    """
+
+    def __init__(self, kernel: Any, landmarks: Floats, metric: Metric, dtype: Any) -> None:
+        super().__init__()
+        self._metric = metric
+        # Relative to the landmarks' mean, coordinates lose no digits to a common offset. Sparse rows have none.
+        self._center = landmarks.mean(axis=0) if metric.diagonal is None else np.zeros(landmarks.shape[1])
+        self._inner = kernel_columns(kernel, metric.map(landmarks - self._center), 1.0, dtype)
+        self.width = self._inner.width
+        self.dtype = dtype
+        self.block_rows = self._inner.block_rows
+
+    def check(self, X: Any) -> None:
+        """Raise a ValueError for NaN, infinity, and values too large for the length scale and the dtype."""
+        check_resolution(X, self._metric.length_scales, "LandmarkFeatures")
+
+    def write(self, X: Any, out: Array) -> None:
+        for rows in row_spans(X.shape[0], self.block_rows):
+            self._inner.write(self._mapped(X[rows]).astype(self.dtype, copy=False), out[rows])
+
+    def gradients(self, X: Any, coef: Floats) -> Floats:
+        inner = self._inner.gradients(self._mapped(X), coef)
+        return np.stack([self._metric.pull_back(inner[:, :, k]) for k in range(coef.shape[1])], axis=2)
+
+    def _mapped(self, block: Any) -> Any:
+        if self._metric.diagonal is not None:
+            return self._metric.map(block.astype(np.float64))
+        return self._metric.map(to_dense(block).astype(np.float64) - self._center)
 
 
 class FunctionColumns(FeatureMap):

@@ -2,12 +2,14 @@
 """What is learned from data by optimization.
 
 `length_scales` learns one length scale per column from targets. It minimizes an objective (`objectives`), a function of
-the features' second moments. `refinement` moves frequencies to lower the kernel error. Three modules are building
+the features' second moments. `metrics` learns a linear map of all columns from the gradients of ridge models
+(`gradients`). `refinement` moves frequencies to lower the kernel error. Three modules are building
 blocks: `ridge` solves ridge regression for every penalty from second moments, also for the linear models;
 `nonnegative_ridge` solves it with non-negative coefficients, and `pair_statistics` accumulates the regression of a
 kernel on cosines over pairs of rows; both are for the weightings.
 """
 
 from bochner.learning.length_scales import LearnedLengthScales as LearnedLengthScales
+from bochner.learning.metrics import LearnedMetric as LearnedMetric
 from bochner.learning.objectives import MarginalLikelihood as MarginalLikelihood
 from bochner.learning.objectives import ValidationLoss as ValidationLoss

@@ -29,6 +29,7 @@ from bochner.rows import (
     Floats,
     Indices,
     Mask,
+    Metric,
     ScaledRows,
     column_ranges,
     in_threads,
@@ -183,17 +184,17 @@ def regression_targets(y: Any) -> Floats:
 
 
 class LearningResult(NamedTuple):
-    """Learned length scales.
+    """Learned length scales or a learned metric.
 
     Parameters
     ----------
-    length_scales : ndarray of shape (n_features,)
-        One length scale per column.
+    length_scales : ndarray of shape (n_features,) or Metric
+        One length scale per column, or a map of the columns.
     gain : float
         Relative decrease of the squared error on held-out rows, compared with the start; 0 if the start was kept.
     """
 
-    length_scales: Floats
+    length_scales: Floats | Metric
     gain: float
 
 
@@ -268,25 +269,44 @@ class LearningProblem:
         """Number of targets."""
         return int(self.rows.targets.shape[1])
 
-    def moments(self, length_scales: Floats) -> Floats:
+    def moments(self, length_scales: Floats | Metric) -> Floats:
         """Return second moments of [z, 1, y] per fold, those of the held-out rows last.
 
         Parameters
         ----------
-        length_scales : ndarray of shape (n_features,)
-            One length scale per column.
+        length_scales : ndarray of shape (n_features,) or Metric
+            One length scale per column, or a map of the columns.
 
         Returns
         -------
         ndarray of shape (n_folds, size, size) or (n_folds + 1, size, size)
             The moments; the larger shape if rows are held out.
         """
-        feature_map = self._feature_map()
+        feature_map, rows = self.feature_map(length_scales)
         size = feature_map.width + 1 + self.n_targets
         totals = np.zeros((int(self.folds.max()) + 1, size, size))
-        scaled = ScaledRows(self.rows.X, length_scales)
-        add_moments(totals, feature_map, scaled, self.rows.targets, self.rows.weights, self.folds, GRAM_ROWS)
+        add_moments(totals, feature_map, rows, self.rows.targets, self.rows.weights, self.folds, GRAM_ROWS)
         return totals
+
+    def feature_map(self, length_scales: Floats | Metric) -> tuple[FourierMap, Any]:
+        """Return the map to features, and the rows that it takes.
+
+        Parameters
+        ----------
+        length_scales : ndarray of shape (n_features,) or Metric
+            One length scale per column, or a map of the columns.
+
+        Returns
+        -------
+        feature_map : FourierMap
+            The map. Its frequencies have absorbed a metric, so that rows cost what they cost without it.
+        rows : rows of shape (n_samples, n_features)
+            The rows of the sample, divided by length scales.
+        """
+        weights = np.full(len(self.frequencies), 1.0 / len(self.frequencies))
+        if isinstance(length_scales, Metric):
+            return FourierMap(length_scales.pull_back(self.frequencies), weights), self.rows.X
+        return FourierMap(self.frequencies, weights), ScaledRows(self.rows.X, length_scales)
 
     def evaluate(self, objective: Objective, length_scales: Floats, alpha: float) -> Evaluation:
         """Evaluate an objective with its derivatives, and the error on the held-out rows.
@@ -313,7 +333,7 @@ class LearningProblem:
 
     def _gradient(self, length_scales: Floats, result: ObjectiveGradient) -> Floats:
         """Return derivatives with respect to the logarithms of the length scales."""
-        scaled, feature_map = ScaledRows(self.rows.X, length_scales), self._feature_map()
+        feature_map, scaled = self.feature_map(length_scales)
         n_rows, n_frequencies = self.rows.X.shape[0], len(self.frequencies)
         n_training = int(np.searchsorted(self.folds, len(result.left)))
         phase_gradient = np.zeros((n_rows, n_frequencies))
@@ -337,9 +357,6 @@ class LearningProblem:
             return np.asarray(-((columns @ phase_gradient[:, span]) * self.frequencies[span].T).sum(axis=1))
 
         return sum_over_spans(part, n_frequencies, 32)
-
-    def _feature_map(self) -> FourierMap:
-        return FourierMap(self.frequencies, np.full(len(self.frequencies), 1.0 / len(self.frequencies)))
 
 
 class LearnedLengthScales(BaseEstimator):
@@ -418,9 +435,31 @@ class LearnedLengthScales(BaseEstimator):
         LearningResult
             ``(length_scales, gain)``.
         """
-        sample = rows.sample(self.n_rows, rng)
+        return self.learn_from(rows.sample(self.n_rows, rng), rows, frequencies, rng)
+
+    def learn_from(
+        self, sample: LabeledRows, rows: LabeledRows, frequencies: Floats, rng: np.random.Generator
+    ) -> LearningResult:
+        """Learn the length scales from a sample of rows that was drawn before.
+
+        Parameters
+        ----------
+        sample : LabeledRows
+            The sample, in random order, with standardized targets.
+        rows : LabeledRows
+            All rows.
+        frequencies : ndarray of shape (n_frequencies, n_features)
+            Frequencies at unit length scale.
+        rng : numpy.random.Generator
+            Random numbers that select pairs of rows.
+
+        Returns
+        -------
+        LearningResult
+            ``(length_scales, gain)``.
+        """
         n_rows, n_features = sample.X.shape
-        if n_rows < max(FEWEST_ROWS, 2 * self.folds) or not sample.targets.shape[1]:
+        if not self.is_possible(sample):
             return LearningResult(np.full(n_features, median_distance(rows.X, rng, rows.weights)), 0.0)
         n_held_out = n_rows // HELD_OUT_RATIO
         whole = LearningProblem.of(sample, self.folds, 0, frequencies)
@@ -435,6 +474,21 @@ class LearnedLengthScales(BaseEstimator):
                 gains.append(gain)
         length_scales = _suppress_constant_columns(rows.X, start * np.exp(np.mean(changes, axis=0)))
         return LearningResult(length_scales, float(np.mean(gains)))
+
+    def is_possible(self, sample: LabeledRows) -> bool:
+        """Return whether a sample has enough rows, and targets that vary.
+
+        Parameters
+        ----------
+        sample : LabeledRows
+            The sample.
+
+        Returns
+        -------
+        bool
+            Whether anything can be learned.
+        """
+        return bool(sample.X.shape[0] >= max(FEWEST_ROWS, 2 * self.folds) and sample.targets.shape[1] > 0)
 
     def _select_start(self, problem: LearningProblem, candidates: list[Floats]) -> tuple[Floats, float]:
         """Return the candidate multiple and the penalty with the smallest mean squared error over the folds."""

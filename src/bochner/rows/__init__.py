@@ -4,7 +4,8 @@
 A `RowSource` (`sources`) is rows with targets and sample weights: in memory, in a memory map, in partitions on a
 cluster (`partitions`, and `dask_partitions` for Dask collections) or in a file (`bochner.tables`). `open_rows`
 (`opening`) turns user input into one; no other package distinguishes arrays from collections. `sampling` draws rows and
-pairs of rows, `threads` runs work on blocks of rows in threads, `arrays` names the array types.
+pairs of rows, `metrics` has the maps in which distances between rows are measured, `threads` runs work on blocks of
+rows in threads, `arrays` names the array types.
 """
 
 from bochner.rows.arrays import Array as Array
@@ -17,6 +18,7 @@ from bochner.rows.arrays import stack_rows as stack_rows
 from bochner.rows.arrays import to_dense as to_dense
 from bochner.rows.dask_partitions import ClusterError as ClusterError
 from bochner.rows.dask_partitions import DaskPartitions as DaskPartitions
+from bochner.rows.metrics import Metric as Metric
 from bochner.rows.opening import apply_to_rows as apply_to_rows
 from bochner.rows.opening import open_rows as open_rows
 from bochner.rows.opening import validate_rows as validate_rows

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_non_negative, validate_data
 
 from bochner.progress import track
 from bochner.rows.arrays import Array, Floats, Indices, is_sparse, stack_rows
+from bochner.rows.metrics import Metric
 from bochner.rows.threads import row_spans, sum_over_spans
 from bochner.validation import check_weights
 
@@ -347,14 +348,14 @@ def stack_batches(batches: Sequence[Batch]) -> Batch:
 
 @dataclass(frozen=True)
 class ScaledRows:
-    """The rows of `source` divided by `scale` as they are read, in float64.
+    """The rows of `source` divided by `scale`, or mapped by a metric, as they are read; in float64.
 
     Parameters
     ----------
     source : rows of shape (n_samples, n_features)
         An array, a CSR matrix or a row source.
-    scale : float or ndarray of shape (n_features,) or None
-        One divisor for all columns, or one per column; None leaves rows as they are, of any kind.
+    scale : float, ndarray of shape (n_features,), Metric or None
+        One divisor for all columns, one per column, or a map of the columns; None leaves rows as they are, of any kind.
     weights : ndarray of shape (n_samples,), default=None
         Sample weights; None means 1 for every row.
     distinct : bool, default=False
@@ -362,12 +363,14 @@ class ScaledRows:
     """
 
     source: Rows
-    scale: float | Floats | None
+    scale: float | Floats | Metric | None
     weights: Floats | None = None
     distinct: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
+        if isinstance(self.scale, Metric):
+            return (self.source.shape[0], self.scale.n_dimensions)
         return self.source.shape if len(self.source.shape) == 2 else (self.source.shape[0], 1)
 
     @property
@@ -378,12 +381,16 @@ class ScaledRows:
         if self.scale is None:
             return self.source[rows]
         block = self.source[rows].astype(np.float64)
-        if is_sparse(block):
+        if isinstance(self.scale, Metric):
+            scaled = self.scale.map(block)
+        elif is_sparse(block):
             scaled = sparse.csr_array(block.multiply(1.0 / np.asarray(self.scale)))
+        else:
+            return np.divide(block, self.scale, out=block)
+        if is_sparse(scaled):
             # scikit-learn's distances accept 32-bit indices only, and a block has no need of longer ones.
             scaled.indices, scaled.indptr = sparse.safely_cast_index_arrays(scaled, np.int32)
-            return scaled
-        return np.divide(block, self.scale, out=block)
+        return scaled
 
 
 def as_source(X: Any, weights: Floats | None = None) -> RowSource:

@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: BSD-3-Clause
+r"""A metric learned from targets: a linear map of all columns instead of one length scale per column.
+
+A ridge model on the features says along which directions the targets change: its average gradient outer product G (see
+`bochner.learning.gradients`). A better metric has the distances :math:`|x - y|^2 = (x - y)^T G (x - y)`, under which
+the targets change equally fast along all directions. A model in that metric has a more accurate G, and so on: recursive
+feature machines (Radhakrishnan, Beaglehole, Pandit and Belkin, Science 2024), for which Fourier features need no pass
+over the rows beside that of ridge regression.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from scipy import linalg
+from sklearn.base import BaseEstimator
+
+from bochner.feature_maps import apply_to_features
+from bochner.learning.gradients import gradient_factor
+from bochner.learning.length_scales import (
+    HELD_OUT_RATIO,
+    LEAST_GAIN,
+    LabeledRows,
+    LearnedLengthScales,
+    LearningProblem,
+    LearningResult,
+)
+from bochner.learning.ridge import cross_validated_errors, ridge_solution
+from bochner.progress import progress_bar
+from bochner.rows import Floats, Metric, ScaledRows, is_sparse, serial_blas
+from bochner.validation import HasMethods, Interval, make_part
+
+__all__ = ["LearnedMetric"]
+
+MOST_DIRECTIONS = 128  # more columns than that get a diagonal and a few directions
+FEW_DIRECTIONS = 64
+FACTORS = (0.71, 1.0, 1.41)  # multiples of the length scales that a round tries
+ALPHAS = np.logspace(-9, 1, 21)
+TRIAL_RATIO = 2  # small samples get one trial for each time that two such samples fit into `n_rows`
+MOST_TRIALS = 4
+LEAST_FACTOR = 1e-3  # smallest scale along a direction, as a multiple of the largest one
+N_DIFFERENCES = 1000  # differences of rows whose mean square is kept from round to round
+
+
+class LearnedMetric(BaseEstimator):
+    r"""Learn a linear map of the columns from the targets.
+
+    The start are length scales, one per column, learned by `length_scales`. In every round a ridge model is fitted in
+    the current coordinates, its average gradient outer product G is computed, and the map is multiplied by a power of
+    G. The overall scale and the ridge penalty are then selected by cross-validation. A fifth of the sampled rows is
+    held out, and the round with the smallest error on them is kept: round 0, the length scales, unless the gain exceeds
+    its standard error. With few rows, several trials hold out different rows; their errors and maps are averaged.
+
+    Parameters
+    ----------
+    n_rounds : int, default=5
+        Maximum number of rounds.
+    power : float, default=0.25
+        Exponent of G in the coordinates of the round before. With 1/2 the distances become those of G at once; with 1/4
+        a round goes half of the way, on a logarithmic scale.
+    rank : int, default=None
+        Number of directions that get a scale of their own; all other directions keep the learned length scales, up to
+        one common factor. None means one direction per column up to 128 columns, and 64 directions for more columns,
+        so that no matrix has as many entries as the square of their number.
+    length_scales : LearnedLengthScales, default=None
+        The part that learns the start, and whose `n_rows` and `folds` hold for the rounds too; None means
+        ``LearnedLengthScales()``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import FourierFeatures, FourierRidge
+    >>> X = np.random.default_rng(0).normal(size=(600, 4))
+    >>> y = np.sin(3 * X[:, 0] + 3 * X[:, 1])  # only the sum of two columns is informative
+    >>> per_column, metric = (
+    ...     FourierRidge(FourierFeatures(length_scale=name, n_frequencies=64), random_state=0).fit(X[:400], y[:400])
+    ...     for name in ("learn", "learn-matrix")
+    ... )
+    >>> bool(metric.score(X[400:], y[400:]) > per_column.score(X[400:], y[400:]))
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_rounds": [Interval(Integral, 0, None, closed="left")],
+        "power": [Interval(Real, 0, 1, closed="right")],
+        "rank": [Interval(Integral, 1, None, closed="left"), None],
+        "length_scales": [HasMethods(["learn_from"]), None],
+    }
+
+    def __init__(
+        self,
+        n_rounds: int = 5,
+        power: float = 0.25,
+        rank: int | None = None,
+        length_scales: LearnedLengthScales | None = None,
+    ) -> None:
+        self.n_rounds = n_rounds
+        self.power = power
+        self.rank = rank
+        self.length_scales = length_scales
+
+    def n_added_dimensions(self, n_features: int) -> int:
+        """Return how many coordinates the map has beside one per column.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns.
+
+        Returns
+        -------
+        int
+            0 if all directions get a scale of their own, else their number.
+        """
+        rank = self._n_directions(n_features)
+        return 0 if rank == n_features else rank
+
+    def _n_directions(self, n_features: int) -> int:
+        default = n_features if n_features <= MOST_DIRECTIONS else FEW_DIRECTIONS
+        return min(n_features, default if self.rank is None else self.rank)
+
+    def learn(self, rows: LabeledRows, frequencies: Floats, rng: np.random.Generator) -> LearningResult:
+        """Learn the map.
+
+        Parameters
+        ----------
+        rows : LabeledRows
+            Rows and targets to learn from.
+        frequencies : ndarray of shape (n_frequencies, n_features + n_added)
+            Frequencies at unit length scale, with `n_added_dimensions` more coordinates than there are columns.
+        rng : numpy.random.Generator
+            Random numbers that select rows.
+
+        Returns
+        -------
+        LearningResult
+            The map, and the relative decrease of the squared error on held-out rows since the start of the length
+            scales.
+        """
+        start: LearnedLengthScales = make_part(self.length_scales or LearnedLengthScales(), {})
+        sample = rows.sample(start.n_rows, rng)
+        n_rows, n_features = sample.X.shape
+        length_scales, gain = start.learn_from(sample, rows, frequencies[:, :n_features], rng)
+        initial = _DirectionScales.of_columns(1.0 / np.asarray(length_scales), self._n_directions(n_features))
+        if not self.n_rounds or not start.is_possible(sample):
+            return LearningResult(initial.metric(), gain)
+        n_held_out = n_rows // HELD_OUT_RATIO
+        n_trials = int(np.clip(start.n_rows // (TRIAL_RATIO * n_rows), 1, MOST_TRIALS))
+        trials = []
+        with progress_bar("learning the metric", n_trials * self.n_rounds) as advance:
+            for trial in range(n_trials):
+                rolled = sample.rolled(trial * n_held_out)
+                problem = LearningProblem.of(rolled, start.folds, n_held_out, frequencies)
+                trials.append(self._rounds(problem, initial, advance))
+        best, further_gain = _select_round(trials)
+        metric = _DirectionScales.average([rounds[best].scales for rounds in trials]).metric()
+        return LearningResult(metric, 1.0 - (1.0 - gain) * (1.0 - further_gain))
+
+    def _rounds(
+        self, problem: LearningProblem, initial: "_DirectionScales", advance: Callable[[float], None]
+    ) -> list["_Round"]:
+        """Return round 0 and those that follow it."""
+        differences = _differences(problem.rows, initial.column_scales)
+        current, factor = _evaluate(problem, initial, (1.0,))
+        rounds = [current]
+        for _ in range(self.n_rounds):
+            current, factor = _evaluate(problem, current.scales.step(factor, self.power, differences), FACTORS)
+            rounds.append(current)
+            advance(1)
+        return rounds
+
+
+@dataclass(frozen=True)
+class _DirectionScales:
+    r"""A map x -> B (c * x) with :math:`B = f (I - U U^T) + U \mathrm{diag}(s) U^T`, of scales along directions.
+
+    Parameters
+    ----------
+    column_scales : ndarray of shape (n_features,)
+        The scales c of the columns: one over their length scales.
+    directions : ndarray of shape (n_features, rank)
+        Orthonormal directions U.
+    factors : ndarray of shape (rank,)
+        Scales s along the directions.
+    floor : float
+        Scale f of all other directions, if there are any.
+    """
+
+    column_scales: Floats
+    directions: Floats
+    factors: Floats
+    floor: float
+
+    @classmethod
+    def of_columns(cls, column_scales: Floats, rank: int) -> "_DirectionScales":
+        return cls(column_scales, np.eye(len(column_scales), rank), np.ones(rank), 1.0)
+
+    @classmethod
+    def of_factor(cls, column_scales: Floats, factor: Floats, floor: float, rank: int) -> "_DirectionScales":
+        """Return the scales with :math:`B^2 = f^2 I + F F^T`, up to the smallest singular values of F beyond `rank`."""
+        directions, singular_values, _ = linalg.svd(factor, full_matrices=False, check_finite=False)
+        factors = np.hypot(singular_values[:rank], floor)
+        # No direction is lost for good: a later round may find that it matters.
+        return cls(column_scales, directions[:, :rank], np.maximum(factors, LEAST_FACTOR * factors.max()), floor)
+
+    @classmethod
+    def average(cls, several: "list[_DirectionScales]") -> "_DirectionScales":
+        """Return the scales of the mean squared distance."""
+        if len(several) == 1:
+            return several[0]
+        floor = float(np.sqrt(np.mean([scales.floor**2 for scales in several])))
+        factor = np.hstack([scales._excess() for scales in several]) / np.sqrt(len(several))
+        return cls.of_factor(several[0].column_scales, factor, floor, len(several[0].factors))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the directions span all columns, so that the floor has no meaning."""
+        return len(self.factors) == len(self.column_scales)
+
+    def metric(self, factor: float = 1.0) -> Metric:
+        """Return the map, with length scales that are longer by a factor."""
+        if self.is_complete:
+            return Metric((self.directions * (self.factors / factor)) @ self.directions.T * self.column_scales)
+        return Metric(self._excess().T / factor * self.column_scales, self.floor / factor * self.column_scales)
+
+    def longer(self, factor: float) -> "_DirectionScales":
+        """Return scales whose length scales are longer by a factor."""
+        return _DirectionScales(self.column_scales, self.directions, self.factors / factor, self.floor / factor)
+
+    def step(self, gradient_factor: Floats, power: float, differences: Any) -> "_DirectionScales":
+        """Return the scales of the next round, with the same mean square of given differences of rows.
+
+        With L'L = G in the current coordinates, the squared distances become those of B G^(2 power) B.
+        """
+        factor = self._times_power(gradient_factor / self.column_scales, -1.0)
+        values, vectors, rest = _leading_eigenvectors(factor, len(self.factors))
+        if not values[0] > 0.0:
+            return self  # the model is constant
+        powers, rest_power = np.power(values, 2.0 * power), rest ** (2.0 * power)
+        new = self._times_power(vectors.T, 1.0).T * np.sqrt(np.maximum(powers - rest_power, 0.0))
+        old = np.sqrt(rest_power) * self._excess()
+        floor = 0.0 if self.is_complete else float(np.sqrt(rest_power)) * self.floor
+        following = self.of_factor(self.column_scales, np.hstack([new, old]), floor, len(self.factors))
+        return following.longer(following._size(differences) / self._size(differences))
+
+    def _times_power(self, rows: Floats, power: float) -> Floats:
+        """Return rows (n_rows, n_features) times a power of B."""
+        along = rows @ self.directions
+        if self.is_complete:
+            return np.asarray(along * np.power(self.factors, power) @ self.directions.T)
+        floor = self.floor**power
+        return np.asarray(floor * rows + along * (np.power(self.factors, power) - floor) @ self.directions.T)
+
+    def _excess(self) -> Floats:
+        """Return F of shape (n_features, rank) with B^2 = f^2 I + F F', where f counts as zero if B is complete."""
+        floor = 0.0 if self.is_complete else self.floor
+        return np.asarray(self.directions * np.sqrt(np.maximum(np.square(self.factors) - floor**2, 0.0)))
+
+    def _size(self, differences: Any) -> float:
+        """Return the root mean square of differences of rows, which are given in the columns c * x."""
+        size = np.square(differences @ self._excess()).sum()
+        if not self.is_complete:
+            size += (
+                self.floor**2 * (differences.multiply(differences) if is_sparse(differences) else differences**2).sum()
+            )
+        return float(np.sqrt(size / differences.shape[0]))
+
+
+class _Round(NamedTuple):
+    """A round: its scales, and the squared errors of its ridge model on the held-out rows, with their weights."""
+
+    scales: _DirectionScales
+    errors: Floats
+    weights: Floats
+
+
+def _evaluate(problem: LearningProblem, scales: _DirectionScales, factors: tuple[float, ...]) -> tuple[_Round, Floats]:
+    """Return the round at the best multiple of the length scales, and L with L'L = G of its ridge model."""
+    best: tuple[float, float, float, Floats] | None = None
+    for factor in factors:
+        moments = problem.moments(scales.metric(factor))
+        training = moments[: problem.n_folds]
+        weight = float(training[:, -1 - problem.n_targets, -1 - problem.n_targets].sum())
+        folds = np.concatenate([training, np.zeros_like(training[:1])])
+        penalties = ALPHAS * weight * (1.0 - 1.0 / problem.n_folds)
+        errors = cross_validated_errors(folds, problem.n_targets, penalties).mean(axis=(1, 2))
+        if best is None or errors.min() < best[0]:
+            best = float(errors.min()), factor, float(ALPHAS[errors.argmin()] * weight), training.sum(axis=0)
+    assert best is not None
+    _, factor, penalty, total = best
+    scales = scales.longer(factor)
+    metric = scales.metric()
+    solution = ridge_solution(total, problem.n_targets, penalty)
+    width = len(solution.coef)
+    gram = total[:width, :width] / solution.weight
+    is_held_out = problem.folds == problem.n_folds
+    targets, weights = problem.rows.targets[is_held_out], problem.rows.weights
+    squares = apply_to_features(
+        problem.feature_map(metric)[0],
+        problem.rows.X[is_held_out],
+        problem.n_targets,
+        lambda features: features @ solution.coef + solution.intercept,
+    )
+    errors = np.square(squares - targets).mean(axis=1)
+    round_weights = np.ones(len(errors)) if weights is None else weights[is_held_out]
+    factor_of_gradients = gradient_factor(metric.pull_back(problem.frequencies), solution.coef, gram)
+    return _Round(scales, errors, round_weights), factor_of_gradients
+
+
+def _select_round(trials: list[list[_Round]]) -> tuple[int, float]:
+    """Return the round with the smallest error on the held-out rows of all trials, and its gain over round 0.
+
+    It is round 0 unless the gain is larger than its standard error, and than what is attributed to chance.
+    """
+    weights = np.concatenate([rounds[0].weights for rounds in trials])
+    shares = weights / weights.sum()
+    errors = np.stack([np.concatenate([rounds[r].errors for rounds in trials]) for r in range(len(trials[0]))])
+    gains = (errors[0] - errors) @ shares
+    best = int(gains.argmax())
+    deviations = errors[0] - errors[best] - gains[best]
+    standard_error = float(np.sqrt(np.square(shares * deviations).sum()))
+    if gains[best] <= max(standard_error, LEAST_GAIN * float(errors[0] @ shares)):
+        return 0, 0.0
+    return best, float(gains[best] / (errors[0] @ shares))
+
+
+@serial_blas()  # no bit depends on the number of threads
+def _leading_eigenvectors(factor: Floats, rank: int) -> tuple[Floats, Floats, float]:
+    """Return the largest eigenvalues of L'L, in descending order, their eigenvectors, and the mean of all others."""
+    n_rows, n_features = factor.shape
+    if n_features <= n_rows:
+        values, vectors = linalg.eigh(factor.T @ factor, driver="evd", check_finite=False)
+        values, vectors = values[::-1], vectors[:, ::-1]
+    else:
+        left, singular_values, right = linalg.svd(factor, full_matrices=False, check_finite=False)
+        del left
+        values, vectors = np.square(singular_values), right.T
+    values = np.maximum(values, 0.0)
+    n_others = n_features - rank
+    return values[:rank], vectors[:, :rank], float(values[rank:].sum()) / n_others if n_others else 0.0
+
+
+def _differences(rows: LabeledRows, column_scales: Floats) -> Any:
+    """Return differences of consecutive rows, which are in random order, in the columns c * x."""
+    X = ScaledRows(rows.X, 1.0 / column_scales)[: N_DIFFERENCES + 1]
+    return X[1:] - X[:-1]
