@@ -442,14 +442,15 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         learner: LearnedLengthScales | LearnedMetric = make_part(self.length_scale, LEARNERS)
         sampler, n_frequencies = self._learning_frequencies()
         length_scale = median_distance(training.rows, streams.measuring, training.weights)
-        n_features = training.rows.shape[1]
-        n_added = learner.n_added_dimensions(n_features) if hasattr(learner, "n_added_dimensions") else 0
+        n_rows, n_features = training.rows.shape
+        most = min(MOST_TO_LEARN_WITH, max(64, n_rows))  # few rows cannot tell more of them apart
+        n_frequencies = min(n_frequencies, most)
+        n_added = getattr(learner, "n_added_dimensions", lambda *_: 0)(n_features, n_frequencies)
         # A metric of many columns has more coordinates than columns.
         isotropic = Metric(np.zeros((n_added, n_features)), np.full(n_features, 1.0 / length_scale))
         rows = training.scaled(isotropic if n_added else length_scale)
-        most = min(MOST_TO_LEARN_WITH, max(64, training.rows.shape[0]))  # few rows cannot tell more of them apart
         kernel = make_part(self.kernel, KERNELS)
-        drawn = sampler.sample(kernel, min(n_frequencies, most), rows, deepcopy(streams.drawing))
+        drawn = sampler.sample(kernel, n_frequencies, rows, deepcopy(streams.drawing))
         return learner.learn(labeled, np.asarray(drawn), streams.learning)
 
     def _validate(self, X: Any, refuse_lazy: Callable[[], str | None] = lambda: None) -> Any:

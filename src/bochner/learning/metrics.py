@@ -101,25 +101,29 @@ class LearnedMetric(BaseEstimator):
         self.rank = rank
         self.length_scales = length_scales
 
-    def n_added_dimensions(self, n_features: int) -> int:
+    def n_added_dimensions(self, n_features: int, n_frequencies: int) -> int:
         """Return how many coordinates the map has beside one per column.
 
         Parameters
         ----------
         n_features : int
             Number of columns.
+        n_frequencies : int
+            Number of frequencies to learn with.
 
         Returns
         -------
         int
             0 if all directions get a scale of their own, else their number.
         """
-        rank = self._n_directions(n_features)
+        rank = self._n_directions(n_features, n_frequencies)
         return 0 if rank == n_features else rank
 
-    def _n_directions(self, n_features: int) -> int:
-        default = n_features if n_features <= MOST_DIRECTIONS else FEW_DIRECTIONS
-        return min(n_features, default if self.rank is None else self.rank)
+    def _n_directions(self, n_features: int, n_frequencies: int) -> int:
+        rank = (n_features if n_features <= MOST_DIRECTIONS else FEW_DIRECTIONS) if self.rank is None else self.rank
+        if rank >= n_features:
+            return n_features
+        return min(rank, max(1, n_frequencies // 2))  # the other half determines the scale of all other directions
 
     def learn(self, rows: LabeledRows, frequencies: Floats, rng: np.random.Generator) -> LearningResult:
         """Learn the map.
@@ -143,7 +147,9 @@ class LearnedMetric(BaseEstimator):
         sample = rows.sample(start.n_rows, rng)
         n_rows, n_features = sample.X.shape
         length_scales, gain = start.learn_from(sample, rows, frequencies[:, :n_features], rng)
-        initial = _DirectionScales.of_columns(1.0 / np.asarray(length_scales), self._n_directions(n_features))
+        initial = _DirectionScales.of_columns(
+            1.0 / np.asarray(length_scales), self._n_directions(n_features, len(frequencies))
+        )
         if not self.n_rounds or not start.is_possible(sample):
             return LearningResult(initial.metric(), gain)
         n_held_out = n_rows // HELD_OUT_RATIO
@@ -201,7 +207,7 @@ class _DirectionScales:
     def of_factor(cls, column_scales: Floats, factor: Floats, floor: float, rank: int) -> "_DirectionScales":
         """Return the scales with :math:`B^2 = f^2 I + F F^T`, up to the smallest singular values of F beyond `rank`."""
         directions, singular_values, _ = linalg.svd(factor, full_matrices=False, check_finite=False)
-        factors = np.hypot(singular_values[:rank], floor)
+        factors = singular_values[:rank] if rank == len(column_scales) else np.hypot(singular_values[:rank], floor)
         # No direction is lost for good: a later round may find that it matters.
         return cls(column_scales, directions[:, :rank], np.maximum(factors, LEAST_FACTOR * factors.max()), floor)
 
@@ -239,10 +245,11 @@ class _DirectionScales:
         if not values[0] > 0.0:
             return self  # the model is constant
         powers, rest_power = np.power(values, 2.0 * power), rest ** (2.0 * power)
-        new = self._times_power(vectors.T, 1.0).T * np.sqrt(np.maximum(powers - rest_power, 0.0))
-        old = np.sqrt(rest_power) * self._excess()
-        floor = 0.0 if self.is_complete else float(np.sqrt(rest_power)) * self.floor
-        following = self.of_factor(self.column_scales, np.hstack([new, old]), floor, len(self.factors))
+        rest_power = max(rest_power, LEAST_FACTOR**2 * powers[0])
+        excess = powers if self.is_complete else np.maximum(powers - rest_power, 0.0)
+        new = self._times_power(vectors.T, 1.0).T * np.sqrt(excess)
+        factor = new if self.is_complete else np.hstack([new, np.sqrt(rest_power) * self._excess()])
+        following = self.of_factor(self.column_scales, factor, np.sqrt(rest_power) * self.floor, len(self.factors))
         return following.longer(following._size(differences) / self._size(differences))
 
     def _times_power(self, rows: Floats, power: float) -> Floats:
