@@ -261,6 +261,12 @@ class FourierFeatures(KernelFeatures):
             )
         return n_frequencies, n_components
 
+    def check_parts(self) -> None:
+        super().check_parts()
+        kernel, sampler = make_part(self.kernel, KERNELS), make_part(self.sampler, SAMPLERS)
+        if hasattr(sampler, "check_kernel"):  # a user's own sampler need not have it
+            sampler.check_kernel(kernel)
+
     def _always_compresses(self) -> bool:
         weighting = WEIGHTINGS[self.weighting] if isinstance(self.weighting, str) else self.weighting
         return getattr(weighting, "always_compresses", False)

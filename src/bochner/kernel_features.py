@@ -168,6 +168,10 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             Parameters for `set_params`.
         """
 
+    def check_parts(self) -> None:
+        """Check the parameters, and that the parts can be combined, as `fit` does later; no rows are needed."""
+        self._validate_params()
+
     @property
     @abstractmethod
     def _is_automatic(self) -> bool:

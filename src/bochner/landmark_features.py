@@ -190,7 +190,7 @@ class LandmarkFeatures(KernelFeatures):
         """Select the landmarks and fit the whitening."""
         n_landmarks, n_components = self._resolve_size(training, length_scale, streams.sizing)
         kernel, rows = self._make_kernel(), training.scaled(length_scale)
-        selection = self._make_selection(kernel)
+        selection = self._make_selection()
         function = kernel_function(kernel)
         landmarks = selection.select(function, n_landmarks, rows, streams.drawing)
         if length_scale is None:
@@ -214,7 +214,7 @@ class LandmarkFeatures(KernelFeatures):
             return make_part(self.kernel, KERNELS)
         return self.kernel_ if self.kernel == "precomputed" else FunctionKernel(self.kernel)
 
-    def _make_selection(self, kernel: Any) -> LandmarkSelection:
+    def _make_selection(self) -> LandmarkSelection:
         selection: LandmarkSelection = make_part(self.landmarks, LANDMARKS)
         if not selection.needs_numbers or self._has_length_scale():
             return selection
@@ -224,6 +224,12 @@ class LandmarkFeatures(KernelFeatures):
             f"`landmarks`={self.landmarks!r} computes landmarks that are not rows of the data, as a function or a "
             f"precomputed matrix as `kernel` requires; use 'uniform' or 'pivoted'."
         )
+
+    def check_parts(self) -> None:
+        super().check_parts()
+        if self._has_length_scale():
+            make_part(self.kernel, KERNELS)
+        self._make_selection()
 
     def _prepare_map(self) -> None:
         inner = kernel_columns(self.kernel_, self.landmarks_, self._units, self.whitening_.dtype)

@@ -47,7 +47,7 @@ class Sampler(BaseEstimator, ABC):
     Write `sample`. It receives a validated kernel at unit length scale and draws all random numbers from `rng`, so that
     a fit is repeatable. `kernel.uniform_dim` and `kernel.frequencies` turn uniform random numbers into frequencies of
     the spectral distribution; keep the uniforms strictly between 0 and 1. A subclass that only changes the uniform
-    points derives from `QuasiMonteCarlo`.
+    points derives from `QuasiMonteCarlo`. A sampler that does not support every kernel overrides `check_kernel` too.
 
     Examples
     --------
@@ -90,6 +90,15 @@ class Sampler(BaseEstimator, ABC):
         -------
         ndarray of shape (n_frequencies, n_features) or HadamardFrequencies
             One frequency per row.
+        """
+
+    def check_kernel(self, kernel: Kernel) -> None:
+        """Refuse a kernel that the sampler does not support, before any work; all are supported unless overridden.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            A kernel at unit length scale.
         """
 
 
@@ -168,12 +177,15 @@ class QuasiMonteCarlo(Sampler):
             One point per row, each uniformly distributed.
         """
 
-    def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> Floats:
+    def check_kernel(self, kernel: Kernel) -> None:
         if self.rotate and not isinstance(kernel, IsotropicKernel):
             raise ValueError(
                 f"{type(kernel).__name__} is not isotropic, so {type(self).__name__}(rotate=True) would change its "
                 f"spectral distribution; use rotate=False or an isotropic kernel ({_isotropic_names()})."
             )
+
+    def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> Floats:
+        self.check_kernel(kernel)
         uniforms = self.points(n_frequencies, kernel.uniform_dim(X.shape[1]), rng)
         frequencies = kernel.frequencies(np.clip(uniforms, EDGE, 1.0 - EDGE))
         return frequencies @ _principal_axes(X, rng) if self.rotate else frequencies
@@ -269,6 +281,9 @@ class Orthogonal(Sampler):
     True
     """
 
+    def check_kernel(self, kernel: Kernel) -> None:
+        _as_isotropic(self, kernel)
+
     @serial_blas()  # no bit of the frequencies depends on the number of threads
     def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> Floats:
         n_features = X.shape[1]
@@ -300,6 +315,9 @@ class Sorf(Sampler):
     True
     """
 
+    def check_kernel(self, kernel: Kernel) -> None:
+        _as_isotropic(self, kernel)
+
     def sample(
         self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator
     ) -> "Floats | HadamardFrequencies":
@@ -318,14 +336,19 @@ def _stratified_radii(
     sampler: Sampler, kernel: Kernel, n_frequencies: int, n_features: int, rng: np.random.Generator
 ) -> Floats:
     """Return lengths of frequencies in `n_features` dimensions, one in each stratum of equal probability."""
-    if not isinstance(kernel, IsotropicKernel):
-        raise ValueError(
-            f"{type(kernel).__name__} is not compatible with sampler {type(sampler).__name__}, because it is not "
-            f"isotropic; use sampler='mc', 'halton', 'sobol' or 'lattice', or an isotropic kernel "
-            f"({_isotropic_names()})."
-        )
-    uniforms = qmc.LatinHypercube(kernel.radial_dim, rng=rng).random(n_frequencies)
-    return kernel.radii(np.clip(uniforms, EDGE, 1.0 - EDGE), n_features)
+    isotropic = _as_isotropic(sampler, kernel)
+    uniforms = qmc.LatinHypercube(isotropic.radial_dim, rng=rng).random(n_frequencies)
+    return isotropic.radii(np.clip(uniforms, EDGE, 1.0 - EDGE), n_features)
+
+
+def _as_isotropic(sampler: Sampler, kernel: Kernel) -> IsotropicKernel:
+    if isinstance(kernel, IsotropicKernel):
+        return kernel
+    raise ValueError(
+        f"{type(kernel).__name__} is not compatible with sampler {type(sampler).__name__}, because it is not "
+        f"isotropic; use sampler='mc', 'halton', 'sobol' or 'lattice', or an isotropic kernel "
+        f"({_isotropic_names()})."
+    )
 
 
 def _isotropic_names() -> str:

@@ -62,7 +62,13 @@ def fit(
             "points of the data, Nystroem's method)."
         ),
     ] = "fourier",
-    kernel: Annotated[str, typer.Option(help=f"The kernel to approximate: {', '.join(KERNELS)}.")] = "gaussian",
+    kernel: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"The kernel to approximate: {', '.join(KERNELS)}. Give several, separated by "
+            "commas, to choose among them by cross-validation. The option may be repeated. The default is gaussian."
+        ),
+    ] = None,
     n_frequencies: Annotated[
         int,
         typer.Option(min=1, help="Number of frequencies, which give two features each; half the number of landmarks."),
@@ -111,11 +117,9 @@ def fit(
             check_output(page, path, option="--page")
             if page.suffix != ".html":
                 raise ValueError(f"--page {page} must end in .html.")
-        if kernel not in KERNELS:
-            raise ValueError(f"--kernel {kernel} is not one of {', '.join(KERNELS)}.")
-        dropped = comma_separated(drop)
+        kernels, dropped = _check_kernels(comma_separated(kernel)), comma_separated(drop)
         scales = positive_values("--length-scale", length_scale or [1.0]).tolist()
-        settings = Settings(head, task, kernel, n_frequencies, scales, seed, learn, features)
+        settings = Settings(head, task, kernels, n_frequencies, scales, seed, learn, features)
         start = monotonic()
         if dask or scheduler is not None:
             folder = _open_folder(path, target, dropped, resume)
@@ -176,6 +180,14 @@ def _single(data: list[Path]) -> Path:
     return data[0]
 
 
+def _check_kernels(names: list[str]) -> list[str]:
+    """Return the kernels to choose from, each once; none means the default one."""
+    for name in names:
+        if name not in KERNELS:
+            raise ValueError(f"--kernel {name} is not one of {', '.join(KERNELS)}.")
+    return list(dict.fromkeys(names)) or ["gaussian"]
+
+
 def _open_file(path: Path, target: str, drop: Sequence[str]) -> FileTable:
     is_pattern = not path.exists() and has_magic(str(path))
     if path.is_dir() or is_pattern:
@@ -233,6 +245,7 @@ def _result(fitted: FittedTable, settings: Settings, seconds: float, output: Pat
         "rows": model.n_rows,
         "columns": len(model.encoding.names),
         **chosen,
+        "kernel": estimator.features_.kernel,
         **scale,
         f"cross_validated_{measure}": estimator.best_score_,
         "kernel_error": kernel_error.error,

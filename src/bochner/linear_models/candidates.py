@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Candidate features of a linear model: fitted transformers, and the maps through which rows are read as features."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -13,10 +13,11 @@ from sklearn.utils.validation import has_fit_parameter
 from bochner.feature_maps import FeatureMap, TransformerMap
 from bochner.fourier_features import FourierFeatures
 from bochner.kernel_features import KernelFeatures
+from bochner.kernels import KERNELS
 from bochner.rows import Floats, MemoryRows, RowSource, sample_source
 from bochner.validation import positive_values
 
-__all__ = ["feature_map_of", "fit_candidates", "seed_of"]
+__all__ = ["best_scores", "feature_map_of", "features_of_kernels", "fit_candidates", "seed_of"]
 
 MOST_COLLECTED = 1 << 15  # sample of remote rows that a transformer without support of partitions is fitted on
 
@@ -33,10 +34,57 @@ def seed_of(features: Any, random_state: Any) -> int | None:
     return int(state) if isinstance(state, Integral) else int(check_random_state(state).randint(2**31 - 1))
 
 
+def features_of_kernels(features: Any, kernels: Sequence[Any] | None) -> list[Any]:
+    """Return unfitted features for each candidate kernel, and refuse kernels that the features do not support.
+
+    Parameters
+    ----------
+    features : transformer or None
+        Unfitted features; None means `FourierFeatures()`.
+    kernels : sequence of str or Kernel, or None
+        Candidate kernels; None means the kernel of the features.
+
+    Returns
+    -------
+    list of transformer
+        Copies of the features with each of the kernels.
+
+    Examples
+    --------
+    >>> from bochner.linear_models.candidates import features_of_kernels
+    >>> features_of_kernels(None, ["matern", "exponential"])
+    [FourierFeatures(kernel='matern'), FourierFeatures(kernel='exponential')]
+    """
+    features = FourierFeatures() if features is None else clone(features)
+    if kernels is None:
+        return [features]
+    if not isinstance(features, KernelFeatures):
+        raise ValueError(
+            f"`kernels`={kernels!r} needs FourierFeatures or LandmarkFeatures, and `features` is a "
+            f"{type(features).__name__}; use None, or search over its own parameters with GridSearchCV."
+        )
+    if not kernels:
+        raise ValueError(f"`kernels` must contain at least one kernel. Got {kernels!r} instead.")
+    candidates = [clone(features).set_params(kernel=kernel) for kernel in kernels]
+    for candidate in candidates:
+        if isinstance(candidate.kernel, str) and candidate.kernel not in KERNELS:
+            raise ValueError(
+                f"`kernels` contains {candidate.kernel!r}; use names among {', '.join(map(repr, KERNELS))}, or "
+                f"instances such as Matern(nu=2.5)."
+            )
+        candidate.check_parts()
+    return candidates
+
+
 def fit_candidates(
-    features: Any, rows: RowSource, encode: Callable[[Any], Floats], length_scales: Any, seed: int | None
+    features: Any,
+    rows: RowSource,
+    encode: Callable[[Any], Floats],
+    length_scales: Any,
+    seed: int | None,
+    kernels: Sequence[Any] | None = None,
 ) -> list[Any]:
-    """Fit one transformer for each candidate length scale.
+    """Fit one transformer for each candidate kernel and length scale.
 
     Parameters
     ----------
@@ -50,26 +98,53 @@ def fit_candidates(
         Multiples of the features' length scale; transformers without one accept ``(1.0,)`` only.
     seed : int or None
         Value of every `random_state` of the features; None leaves them as they are.
+    kernels : sequence of str or Kernel, default=None
+        Candidate kernels, each of which is combined with every length scale; None means the kernel of the features.
+        All of them use the same samples of rows and the same random numbers for their frequencies. Length scales are
+        measured or learned for each kernel.
 
     Returns
     -------
     list of transformer
-        The fitted candidates.
+        The fitted candidates: those of the first kernel with every length scale, then those of the next kernel.
     """
     factors = positive_values("length_scales", length_scales)
-    features = FourierFeatures() if features is None else clone(features)
+    variants = features_of_kernels(features, kernels)
+    features = variants[0]
     if seed is not None:
         names = [name for name in features.get_params() if name.split("__")[-1] == "random_state"]
-        features.set_params(**dict.fromkeys(names, seed))
+        variants = [variant.set_params(**dict.fromkeys(names, seed)) for variant in variants]
     if hasattr(features, "fit_length_scales"):
-        candidates: list[Any] = features.fit_length_scales(rows.with_targets(encode), factors)
-        return candidates
+        labeled = rows.with_targets(encode)
+        return [candidate for variant in variants for candidate in variant.fit_length_scales(labeled, factors)]
     if factors.tolist() != [1.0]:
         raise ValueError(
             f"`length_scales`={length_scales!r} needs features with a length scale, and {type(features).__name__} has "
             f"none; use (1.0,), or search over its own parameters with GridSearchCV."
         )
     return [_fit_transformer(features, rows, seed)]
+
+
+def best_scores(scores: Floats, n_kernels: int) -> tuple[Floats, Floats]:
+    """Return the best score of each kernel, and the scores of the length scales with the best kernel.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_candidates,)
+        Scores in the order of `fit_candidates`.
+    n_kernels : int
+        Number of kernels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.linear_models.candidates import best_scores
+    >>> best_scores(np.array([0.1, 0.2, 0.4, 0.3]), 2)
+    (array([0.2, 0.4]), array([0.4, 0.3]))
+    """
+    by_kernel = scores.reshape(n_kernels, -1)
+    best = by_kernel.max(axis=1)
+    return best, by_kernel[best.argmax()]
 
 
 def _fit_transformer(features: Any, rows: RowSource, seed: int | None) -> Any:

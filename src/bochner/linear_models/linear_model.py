@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, apply_to_features
 from bochner.feature_maps.feature_map import accepts_nan
-from bochner.linear_models.candidates import feature_map_of, fit_candidates, seed_of
+from bochner.kernels import Kernel
+from bochner.linear_models.candidates import feature_map_of, features_of_kernels, fit_candidates, seed_of
 from bochner.linear_models.folds import RoundRobin, assign_folds, number_of_folds
 from bochner.linear_models.labels import ClassCounts, check_labels, count_classes, label_indicators
 from bochner.linear_models.training_sets import TrainingSet
@@ -32,7 +33,7 @@ __all__ = ["LinearModel", "OneVsRestMixin", "is_path"]
 
 
 class LinearModel(BaseEstimator):
-    """A linear model on features, which chooses its penalty, and the length scale of the features, by cross-validation.
+    """A linear model on features, which chooses its penalty, kernel and length scale by cross-validation.
 
     Subclasses say what their targets are (`_training_set`, `_encode_targets`) and how to solve (`_solve`).
     """
@@ -41,22 +42,33 @@ class LinearModel(BaseEstimator):
         "features": [HasMethods(["fit", "transform"]), None],
         "cv": ["cv_object"],
         "length_scales": ["array-like"],
+        "kernels": [list, tuple, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
     # What fits leave behind, beside what scikit-learn's validation sets.
-    _fitted_names: ClassVar[tuple[str, ...]] = ("features_", "encoding_", "classes_", "_dtype", "_seed", "_candidates")
+    _fitted_names: ClassVar[tuple[str, ...]] = (
+        "features_",
+        "encoding_",
+        "classes_",
+        "_dtype",
+        "_seed",
+        "_candidates",
+        "_n_kernels",
+    )
     is_resumable: ClassVar[bool] = False  # whether one pass over the rows is enough, so that it can be interrupted
     _target_options: ClassVar[dict[str, bool]] = {}  # of scikit-learn's validate_data
 
     features: Any
     length_scales: Sequence[float]
+    kernels: Sequence[str | Kernel] | None
     random_state: Any
     verbose: int
     cv: Any
     features_: Any
     encoding_: "Encoding"
     _dtype: str
+    _n_kernels: int
 
     @fit_context
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -78,6 +90,7 @@ class LinearModel(BaseEstimator):
         self
             The fitted model.
         """
+        features_of_kernels(self.features, self.kernels)  # refuses some before any rows are read
         with show_progress(self.verbose):
             if is_path(X):
                 return self._fit_file(X, y, sample_weight)
@@ -129,10 +142,12 @@ class LinearModel(BaseEstimator):
         return rows
 
     def _fit_candidates(self, rows: RowSource, encode: Callable[[Any], Floats] | None = None) -> list[Any]:
-        """Fit the features for each of the length scales, on rows with checked targets."""
+        """Fit the features for each of the kernels and length scales, on rows with checked targets."""
         if not hasattr(self, "_seed"):  # one that is drawn is drawn once per fit
             self._seed = seed_of(self.features, self.random_state)
-        return fit_candidates(self.features, rows, encode or self._encode_targets, self.length_scales, self._seed)
+        self._n_kernels = 1 if self.kernels is None else len(self.kernels)
+        encode = encode or self._encode_targets
+        return fit_candidates(self.features, rows, encode, self.length_scales, self._seed, self.kernels)
 
     def _fit_file(self, path: Any, target: Any, sample_weight: Any) -> Self:
         """Fit on a file, as `bochner fit` does."""
@@ -251,7 +266,9 @@ class LinearModel(BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self._accepts_nan()
         tags.input_tags.pairwise = (
-            hasattr(self.features, "__sklearn_tags__") and get_tags(self.features).input_tags.pairwise
+            self.kernels is None
+            and hasattr(self.features, "__sklearn_tags__")
+            and get_tags(self.features).input_tags.pairwise
         )
         return tags
 

@@ -19,8 +19,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, apply_to_features
 from bochner.feature_maps.moments import SPAN_ROWS
+from bochner.kernels import Kernel
 from bochner.learning.ridge import RidgeSolution
-from bochner.linear_models.candidates import feature_map_of
+from bochner.linear_models.candidates import best_scores, feature_map_of, features_of_kernels
 from bochner.linear_models.folds import assign_folds, number_of_folds
 from bochner.linear_models.labels import check_labels, label_indicators
 from bochner.linear_models.linear_model import LinearModel, OneVsRestMixin, is_path
@@ -58,6 +59,7 @@ class RidgeModel(LinearModel):
         alphas: Sequence[float] = ALPHAS,
         cv: Any = 5,
         length_scales: Sequence[float] = (1.0,),
+        kernels: Sequence[str | Kernel] | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
@@ -65,6 +67,7 @@ class RidgeModel(LinearModel):
         self.alphas = alphas
         self.cv = cv
         self.length_scales = length_scales
+        self.kernels = kernels
         self.random_state = random_state
         self.verbose = verbose
 
@@ -90,8 +93,13 @@ class RidgeModel(LinearModel):
 
     @property
     def length_scale_scores_(self) -> Floats:
-        """The best mean R2 of each of the `length_scales`."""
-        return self._chosen().scores
+        """The best mean R2 of each of the `length_scales` with the chosen kernel."""
+        return best_scores(self._chosen().scores, self._n_kernels)[1]
+
+    @property
+    def kernel_scores_(self) -> Floats:
+        """The best mean R2 of each of the `kernels`."""
+        return best_scores(self._chosen().scores, self._n_kernels)[0]
 
     @fit_context
     def fit_features(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -142,6 +150,7 @@ class RidgeModel(LinearModel):
         batch = rows.select(slice(None))
         if not hasattr(self, "_accumulator"):
             positive_values("alphas", self.alphas)
+            features_of_kernels(self.features, self.kernels)  # refuses some before any row is added
             n_targets = self._encode_targets(batch.y[:1]).shape[1]
             candidates = getattr(self, "_candidates", [])
             self._accumulator = MomentAccumulator(number_of_folds(self.cv), n_targets, candidates)
@@ -195,7 +204,7 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
     r"""Ridge regression on features: one pass over the rows for all penalties and folds.
 
     Minimizes :math:`\sum_i w_i (y_i - c \cdot z(x_i) - b)^2 + \alpha n |c|^2`, where n is the sum of the weights.
-    `alpha` and the length scale are those with the best mean R2 over the folds. The result equals
+    `alpha`, the length scale and the kernel are those with the best mean R2 over the folds. The result equals
     scikit-learn's ``Ridge(alpha * n)`` on the features in a grid search with the same folds.
 
     Parameters
@@ -210,6 +219,9 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
         every other fold. None means generalized cross-validation.
     length_scales : sequence of float, default=(1.0,)
         Candidate length scales, as multiples of the length scale of the features.
+    kernels : sequence of str or Kernel, default=None
+        Candidate kernels, as for `FourierFeatures`, each combined with every length scale; None means the kernel of the
+        features.
     random_state : int, RandomState instance or None, default=None
         Seed of the features; None keeps the `random_state` of `features`.
     verbose : int, default=0
@@ -224,7 +236,7 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
     alpha_ : float
         The chosen penalty, relative to the number of rows.
     features_ : transformer
-        The fitted features.
+        The fitted features; ``features_.kernel_`` and ``features_.length_scale_`` are the chosen ones.
     encoding_ : Encoding
         How the columns of a table become numbers; only after a fit on a file.
     cv_errors_ : ndarray of shape (n_alphas, n_folds)
@@ -232,7 +244,9 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
     best_score_ : float
         Mean R2 over the folds with the chosen penalty.
     length_scale_scores_ : ndarray of shape (n_length_scales,)
-        The best mean R2 of each length scale.
+        The best mean R2 of each length scale with the chosen kernel.
+    kernel_scores_ : ndarray of shape (n_kernels,)
+        The best mean R2 of each kernel; a single one if `kernels` is None.
     n_features_in_ : int
         Number of columns seen during `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -384,7 +398,7 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
 class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
     """Classification by ridge regression on features, each class (1) against the rest (-1), in one pass.
 
-    `alpha` and the length scale have the best mean R2 of the class indicators over the folds.
+    `alpha`, the length scale and the kernel have the best mean R2 of the class indicators over the folds.
 
     Parameters
     ----------
@@ -398,6 +412,9 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
         every other fold. None means generalized cross-validation.
     length_scales : sequence of float, default=(1.0,)
         Candidate length scales, as multiples of the length scale of the features.
+    kernels : sequence of str or Kernel, default=None
+        Candidate kernels, as for `FourierFeatures`, each combined with every length scale; None means the kernel of the
+        features.
     random_state : int, RandomState instance or None, default=None
         Seed of the features; None keeps the `random_state` of `features`.
     verbose : int, default=0
@@ -414,7 +431,7 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
     alpha_ : float
         The chosen penalty, relative to the number of rows.
     features_ : transformer
-        The fitted features.
+        The fitted features; ``features_.kernel_`` and ``features_.length_scale_`` are the chosen ones.
     encoding_ : Encoding
         How the columns of a table become numbers; only after a fit on a file.
     cv_errors_ : ndarray of shape (n_alphas, n_folds)
@@ -422,7 +439,9 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
     best_score_ : float
         Mean R2 over the folds with the chosen penalty.
     length_scale_scores_ : ndarray of shape (n_length_scales,)
-        The best mean R2 of each length scale.
+        The best mean R2 of each length scale with the chosen kernel.
+    kernel_scores_ : ndarray of shape (n_kernels,)
+        The best mean R2 of each kernel; a single one if `kernels` is None.
     n_features_in_ : int
         Number of columns seen during `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)

@@ -14,7 +14,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, map_rows
-from bochner.linear_models.candidates import feature_map_of
+from bochner.kernels import Kernel
+from bochner.linear_models.candidates import best_scores, feature_map_of
 from bochner.linear_models.folds import check_fold_weights
 from bochner.linear_models.labels import label_positions
 from bochner.linear_models.linear_model import LinearModel, OneVsRestMixin
@@ -52,6 +53,9 @@ class FourierSVC(OneVsRestMixin, LinearModel):
         every other fold. None skips cross-validation and needs a single candidate.
     length_scales : sequence of float, default=(1.0,)
         Candidate length scales, as multiples of the length scale of the features.
+    kernels : sequence of str or Kernel, default=None
+        Candidate kernels, as for `FourierFeatures`, each combined with every length scale; None means the kernel of the
+        features.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply the sample weights.
     probability : bool, default=False
@@ -72,7 +76,7 @@ class FourierSVC(OneVsRestMixin, LinearModel):
     C_ : float
         The chosen C.
     features_ : transformer
-        The fitted features.
+        The fitted features; ``features_.kernel_`` and ``features_.length_scale_`` are the chosen ones.
     encoding_ : Encoding
         How the columns of a table become numbers; only after a fit on a file.
     cv_errors_ : ndarray of shape (n_Cs, n_folds)
@@ -80,7 +84,9 @@ class FourierSVC(OneVsRestMixin, LinearModel):
     best_score_ : float
         Mean accuracy over the folds with the chosen C.
     length_scale_scores_ : ndarray of shape (n_length_scales,)
-        The best mean accuracy of each length scale.
+        The best mean accuracy of each length scale with the chosen kernel.
+    kernel_scores_ : ndarray of shape (n_kernels,)
+        The best mean accuracy of each kernel; a single one if `kernels` is None.
     n_features_in_ : int
         Number of columns seen during `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -104,7 +110,8 @@ class FourierSVC(OneVsRestMixin, LinearModel):
     }
     _fitted_names = (
         *LinearModel._fitted_names,
-        *("C_", "cv_errors_", "best_score_", "length_scale_scores_", "_weights", "_calibrated", "_class_totals"),
+        *("C_", "cv_errors_", "best_score_", "length_scale_scores_", "kernel_scores_"),
+        *("_weights", "_calibrated", "_class_totals"),
     )
 
     def __init__(
@@ -114,6 +121,7 @@ class FourierSVC(OneVsRestMixin, LinearModel):
         Cs: Sequence[float] = CS,
         cv: Any = 5,
         length_scales: Sequence[float] = (1.0,),
+        kernels: Sequence[str | Kernel] | None = None,
         class_weight: Any = None,
         probability: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -123,6 +131,7 @@ class FourierSVC(OneVsRestMixin, LinearModel):
         self.Cs = Cs
         self.cv = cv
         self.length_scales = length_scales
+        self.kernels = kernels
         self.class_weight = class_weight
         self.probability = probability
         self.random_state = random_state
@@ -173,11 +182,12 @@ class FourierSVC(OneVsRestMixin, LinearModel):
             scores = np.array([1.0 - np.average(path.errors, axis=1) for path in paths])
             best, position = (int(index) for index in np.unravel_index(scores.argmax(), scores.shape))
             self.cv_errors_ = paths[best].errors
-            self.length_scale_scores_ = scores.max(axis=1)
+            self.kernel_scores_, self.length_scale_scores_ = best_scores(scores.max(axis=1), self._n_kernels)
             self.best_score_ = float(scores.max())
         elif len(candidates) * len(Cs) > 1:
             raise ValueError(
-                "`cv`=None cannot choose among candidates; give a number of folds, or a single C and length scale."
+                "`cv`=None cannot choose among candidates; give a number of folds, or a single C, length scale and "
+                "kernel."
             )
         else:
             paths, best, position = [], 0, 0
@@ -210,7 +220,12 @@ class FourierSVC(OneVsRestMixin, LinearModel):
             raise ValueError("`probability`=True needs a `cv` that tests every row once, as KFold does.")
         splits = [(np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)) for fold in range(n_folds)]
         chosen = clone(self).set_params(
-            features=clone(self.features_), Cs=[self.C_], length_scales=[1.0], cv=None, probability=False
+            features=clone(self.features_),
+            Cs=[self.C_],
+            length_scales=[1.0],
+            kernels=None,
+            cv=None,
+            probability=False,
         )
         calibration = CalibratedClassifierCV(chosen, cv=splits or 5, ensemble=False)
         self._calibrated = calibration.fit(rows.X, rows.y, sample_weight=rows.weights)

@@ -36,8 +36,8 @@ class Settings:
         Ridge regression or support vector machine.
     task : {"auto", "regression", "classification"}
         What the target is; "auto" decides by its values.
-    kernel : str
-        Name of the kernel.
+    kernels : list of str
+        Names of the candidate kernels.
     n_frequencies : int
         Number of frequencies.
     length_scales : list of float
@@ -52,7 +52,7 @@ class Settings:
 
     head: Literal["ridge", "svm"]
     task: Literal["auto", "regression", "classification"]
-    kernel: str
+    kernels: list[str]
     n_frequencies: int
     length_scales: list[float]
     seed: int
@@ -64,16 +64,23 @@ class Settings:
         if task == "regression" and self.head == "svm":
             raise ValueError("A support vector machine cannot do regression; use --head ridge.")
         kind = FourierRidge if task == "regression" else FourierSVC if self.head == "svm" else FourierRidgeClassifier
-        return kind(self._new_features(), cv=N_FOLDS, length_scales=self.length_scales, random_state=self.seed)
+        kernels = self.kernels if len(self.kernels) > 1 else None
+        return kind(
+            self._new_features(),
+            cv=N_FOLDS,
+            length_scales=self.length_scales,
+            kernels=kernels,
+            random_state=self.seed,
+        )
 
     def _new_features(self) -> FourierFeatures | LandmarkFeatures:
-        length_scale = "learn" if self.learn else "median"
+        kernel, length_scale = self.kernels[0], "learn" if self.learn else "median"
         if self.features == "landmarks":  # as many columns as Fourier features have
-            return LandmarkFeatures(self.kernel, length_scale=length_scale, n_landmarks=2 * self.n_frequencies)
-        sampler = "orthogonal" if issubclass(KERNELS[self.kernel], IsotropicKernel) else "halton"
-        return FourierFeatures(
-            self.kernel, length_scale=length_scale, n_frequencies=self.n_frequencies, sampler=sampler
-        )
+            return LandmarkFeatures(kernel, length_scale=length_scale, n_landmarks=2 * self.n_frequencies)
+        # One sampler for all kernels, so that their scores can be compared.
+        is_isotropic = all(issubclass(KERNELS[name], IsotropicKernel) for name in self.kernels)
+        sampler = "orthogonal" if is_isotropic else "halton"
+        return FourierFeatures(kernel, length_scale=length_scale, n_frequencies=self.n_frequencies, sampler=sampler)
 
 
 @dataclass
