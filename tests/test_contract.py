@@ -60,7 +60,7 @@ SHORT = LearnedLengthScales(n_iterations=3)
 
 LINEAR_MODELS = [
     FourierRidge(small_features()),
-    FourierRidge(small_features(), cv=None, length_scales=[0.5, 2.0]),
+    FourierRidge(small_features(), cv=None, length_scales=[0.5, 2.0], kernels=["gaussian", "exponential"]),
     FourierRidgeClassifier(small_features()),
     FourierRidgeClassifier(small_features(), cv=None),
     FourierSVC(small_features()),
@@ -76,6 +76,8 @@ SLOW_LINEAR_MODELS = [
     FourierSVC(FourierFeatures("matern", length_scale="learn", n_frequencies=6), Cs=[1.0, 10.0]),
     FourierRidgeClassifier(LandmarkFeatures("laplacian", n_landmarks=24, n_components=8), length_scales=[0.5, 1.0]),
     FourierSVC(LandmarkFeatures(length_scale=SHORT, n_landmarks=8)),
+    FourierSVC(small_features(), Cs=[1.0, 10.0], kernels=("gaussian", Matern(nu=2.5))),
+    FourierRidgeClassifier(LandmarkFeatures(n_landmarks=8), kernels=["laplacian", "exponential"]),
 ]
 
 
@@ -234,6 +236,7 @@ def test_every_parameter_of_a_linear_model_can_be_searched(rng, model):
         "Cs": [(1.0,), (0.1, 1.0)],
         "cv": [2, 3, KFold(2)],
         "length_scales": [(1.0,), (1.0, 2.0)],
+        "kernels": [None, ["gaussian", Matern(nu=2.5)]],
         "class_weight": [None, "balanced"],
         "probability": [False, True],
         "random_state": [0, 1],

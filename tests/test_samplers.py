@@ -4,7 +4,7 @@ import pytest
 from scipy import sparse, stats
 
 from bochner.kernels import KERNELS, Gaussian, Laplacian
-from bochner.samplers import SAMPLERS, Halton, Lattice, MonteCarlo, Orthogonal, QuasiMonteCarlo, Sobol
+from bochner.samplers import SAMPLERS, Halton, Lattice, MonteCarlo, Orthogonal, QuasiMonteCarlo, Sobol, Sorf
 from tests.conftest import KERNEL_SAMPLER_PAIRS
 
 QUASI_MONTE_CARLO = [Halton, Sobol, Lattice]
@@ -139,6 +139,15 @@ def test_orthogonal_rejects_product_kernels(rng):
 def test_rotation_rejects_product_kernels(sampler, rng):
     with pytest.raises(ValueError, match="Laplacian is not isotropic"):
         sampler(rotate=True).sample(Laplacian(), 4, np.zeros((1, 2)), rng)
+
+
+def test_samplers_say_which_kernels_they_support():
+    for sampler in (MonteCarlo(), Halton(), Sobol(), Lattice()):
+        sampler.check_kernel(Laplacian())
+    for sampler in (Orthogonal(), Sorf(), Sobol(rotate=True)):
+        sampler.check_kernel(Gaussian())
+        with pytest.raises(ValueError, match=f"Laplacian is not .*{type(sampler).__name__}.*isotropic kernel"):
+            sampler.check_kernel(Laplacian())
 
 
 def test_sobol_rejects_too_many_dimensions(rng):

@@ -65,8 +65,9 @@ def test_reports_of_a_regression(table_file, tmp_path):
     lines = result.stdout.splitlines()
     assert lines[0] == "Task: regression (column 'y' contains numbers with more than 1000 distinct values)."
     assert lines[1] == "Text columns, one-hot encoded: color (3 categories)."
-    labels = ["task", "target", "rows", "columns", "alpha", "length scale", "cross validated r2", "kernel error"]
-    assert [line.partition(":")[0] for line in lines[2:]] == [*labels, "seconds", "output"]
+    labels = ["task", "target", "rows", "columns", "alpha", "kernel", "length scale", "cross validated r2"]
+    assert [line.partition(":")[0] for line in lines[2:]] == [*labels, "kernel error", "seconds", "output"]
+    assert lines[7] == "kernel: gaussian"
     result = run("predict", model, table_file, "--output", output, "--std")
     assert result.stdout.splitlines() == ["rows: 1600", "target: y", f"output: {output}"]
     assert list(pd.read_csv(output).columns) == ["y", "y_std"]
@@ -109,6 +110,23 @@ def test_options_reach_the_model(table_file, tmp_path):
     assert estimator.features_.weights_.shape == (12,)
     assert estimator.length_scale_scores_.shape == (2,)
     assert estimator.random_state == 3
+
+
+@pytest.mark.parametrize(("features", "best"), [("fourier", "exponential"), ("landmarks", "matern")])
+def test_best_kernel_is_chosen_and_reported(tmp_path, features, best, rng):
+    x = rng.uniform(-1, 1, size=400)
+    y = np.abs(x) + (np.abs(x + 0.1) < 0.4) + 0.05 * rng.normal(size=400)
+    path = write_table(tmp_path / "a.parquet", {"x": x, "y": y})
+    options = ("--target", "y", "--features", features, "--n-frequencies", "32", "--output", tmp_path / "m.skops")
+    several = ("--kernel", "gaussian,exponential", "--kernel", "matern", "--kernel", "gaussian")
+    report = run_json("fit", path, *options, *several)
+    assert report["kernel"] == best
+    estimator = load(tmp_path / "m.skops").estimator
+    assert estimator.kernels == ["gaussian", "exponential", "matern"]
+    assert estimator.kernels[estimator.kernel_scores_.argmax()] == best
+    alone = run_json("fit", path, *options, "--kernel", best)
+    for name in ("alpha", "kernel", "length_scale", "cross_validated_r2", "kernel_error"):
+        assert report[name] == alone[name]
 
 
 class TestResume:
@@ -205,6 +223,7 @@ class TestInvalidInput:
             (["--target", "cost"], "has no column 'cost'; its columns are 'a', 'b'"),
             (["--target", "y", "--drop", "nix"], "has no column 'nix'"),
             (["--target", "y", "--kernel", "wavelet"], "--kernel wavelet is not one of gaussian"),
+            (["--target", "y", "--kernel", "gaussian,cubic"], "--kernel cubic is not one of gaussian"),
             (["--target", "y", "--length-scale", "-1"], "`--length-scale` must be"),
             (["--target", "y", "--head", "svm"], "A support vector machine cannot do regression; use --head ridge."),
             (["--target", "kind", "--task", "regression"], "column 'kind' contains text; use --task classification."),

@@ -22,6 +22,7 @@ MODELS = {
     "ridge": FourierRidge(SMALL, random_state=0),
     "two targets": FourierRidge(SMALL, random_state=0, cv=None),
     "length scales": FourierRidge(SMALL, random_state=0, length_scales=[0.5, 1, 2]),
+    "kernels": FourierRidge(SMALL, random_state=0, length_scales=[1, 2], kernels=["exponential", "gaussian"]),
     "classes": FourierRidgeClassifier(SMALL, random_state=0),
     "svm": FourierSVC(SMALL, random_state=0, Cs=[0.1, 10, 1000]),
     "svm with three classes": FourierSVC(SMALL, random_state=0, Cs=[1, 100], class_weight="balanced"),
@@ -65,7 +66,8 @@ def assert_same_model(found, expected, tolerance=1e-8):
     for name in ("alpha_", "C_"):
         assert getattr(found, name, None) == getattr(expected, name, None)
     assert found.features_.length_scale_ == pytest.approx(expected.features_.length_scale_, rel=1e-14)
-    for name in ("coef_", "intercept_", "cv_errors_"):
+    assert getattr(found.features_, "kernel", None) == getattr(expected.features_, "kernel", None)
+    for name in ("coef_", "intercept_", "cv_errors_", "kernel_scores_"):
         if hasattr(expected, name):
             a, b = np.asarray(getattr(found, name)), np.asarray(getattr(expected, name))
             np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * np.abs(b).max())

@@ -1,19 +1,32 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Candidate features: seeds, length scales, and the rows that a transformer of another library is fitted on."""
+"""Candidate features: seeds, kernels, length scales, and rows to fit transformers of other libraries on."""
+
+import re
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.kernel_approximation import Nystroem, PolynomialCountSketch
+from sklearn.metrics.pairwise import chi2_kernel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import bochner.linear_models.candidates
 import bochner.rows.sampling
-from bochner import FourierFeatures
+from bochner import FourierFeatures, LandmarkFeatures
 from bochner.feature_maps import TransformerMap
-from bochner.linear_models.candidates import feature_map_of, fit_candidates, seed_of
+from bochner.kernels import Gaussian, Matern
+from bochner.landmarks import KMeans
+from bochner.learning import LearnedLengthScales
+from bochner.linear_models.candidates import (
+    best_scores,
+    feature_map_of,
+    features_of_kernels,
+    fit_candidates,
+    seed_of,
+)
 from bochner.rows import MemoryRows, PartitionedRows
+from bochner.samplers import Sampler, Sobol
 from tests.rows.array_partitions import ArrayPartitions
 
 
@@ -112,6 +125,110 @@ class TestFourierFeatures:
         expected = FourierFeatures(n_frequencies=6, length_scale="learn", random_state=0)
         expected.fit(X, np.where(y > 0, 1.0, -1.0)[:, None])
         np.testing.assert_allclose(found.length_scale_, expected.length_scale_, rtol=1e-12)
+
+
+class TestKernels:
+    def test_none_keeps_the_kernel_of_the_features(self):
+        features = FourierFeatures("cauchy", sampler="mc")
+        (found,) = features_of_kernels(features, None)
+        assert found is not features
+        assert found.kernel == "cauchy"
+
+    @pytest.mark.parametrize("features", [FourierFeatures(n_frequencies=6), LandmarkFeatures(n_landmarks=6)])
+    def test_every_kernel_is_combined_with_every_length_scale(self, data, features):
+        X, y, weights = data
+        kernels, factors = ["exponential", Matern(nu=2.5)], (0.5, 3.0)
+        candidates = fit_candidates(features, in_memory(X, y, weights), columns, factors, 2, kernels)
+        alone = [
+            candidate
+            for kernel in kernels
+            for candidate in clone(features)
+            .set_params(kernel=kernel, random_state=2)
+            .fit_length_scales(X, factors, sample_weight=weights)
+        ]
+        assert len(candidates) == 4
+        for candidate, expected in zip(candidates, alone, strict=True):
+            assert repr(candidate.kernel_) == repr(expected.kernel_)
+            np.testing.assert_array_equal(candidate.transform(X), expected.transform(X))
+        assert features.kernel == "gaussian"
+
+    def test_kernels_share_the_directions_of_their_frequencies(self, data):
+        X, y, _ = data
+        candidates = fit_candidates(None, in_memory(X, y), columns, (1.0,), 0, ["gaussian", "exponential"])
+        first, second = (
+            features.frequencies_ / np.linalg.norm(features.frequencies_, axis=1)[:, None] for features in candidates
+        )
+        np.testing.assert_allclose(np.abs(np.einsum("ij,ij->i", first, second)), 1.0, rtol=1e-12)
+
+    def test_length_scales_are_learned_for_each_kernel(self, data):
+        X, y, _ = data
+        features = FourierFeatures(n_frequencies=6, length_scale=LearnedLengthScales(n_iterations=3))
+        kernels = ["gaussian", "exponential"]
+        candidates = fit_candidates(features, in_memory(X, y), columns, (1.0, 2.0), 0, kernels)
+        for kernel, (candidate, twice) in zip(kernels, (candidates[:2], candidates[2:]), strict=True):
+            alone = clone(features).set_params(kernel=kernel, random_state=0).fit(X, y)
+            np.testing.assert_allclose(candidate.length_scale_, alone.length_scale_, rtol=1e-12)
+            np.testing.assert_allclose(twice.length_scale_, 2 * alone.length_scale_, rtol=1e-12)
+
+    def test_landmark_features_accept_functions(self):
+        found = features_of_kernels(LandmarkFeatures(), ["gaussian", chi2_kernel])
+        assert [features.kernel for features in found] == ["gaussian", chi2_kernel]
+
+    def test_own_samplers_need_no_check(self):
+        class Duck(BaseEstimator):
+            def sample(self, kernel, n_frequencies, X, rng):
+                """Never called."""
+
+        class Own(Sampler):
+            sample = Duck.sample
+
+        for sampler in (Duck(), Own()):
+            assert len(features_of_kernels(FourierFeatures(sampler=sampler), ["gaussian", "laplacian"])) == 2
+
+    @pytest.mark.parametrize(
+        ("features", "kernels", "message"),
+        [
+            (None, [], "`kernels` must contain at least one kernel. Got [] instead."),
+            (None, ["gaussian", "gausian"], "`kernels` contains 'gausian'; use names among 'gaussian', 'laplacian', "),
+            (LandmarkFeatures(), ["precomputed"], "`kernels` contains 'precomputed'; use names among"),
+            (None, [1.0], "The 'kernel' parameter of FourierFeatures must be"),
+            (None, [chi2_kernel], "The 'kernel' parameter of FourierFeatures must be"),
+            (None, [Matern(nu=-1.0)], "The 'nu' parameter of Matern must be"),
+            (LandmarkFeatures(), [Matern(nu=-1.0)], "The 'nu' parameter of Matern must be"),
+            (LandmarkFeatures(landmarks=KMeans()), [chi2_kernel], "use 'uniform' or 'pivoted'"),
+            (
+                None,
+                ["gaussian", "laplacian"],
+                "Laplacian is not compatible with sampler Orthogonal, because it is not isotropic; use sampler='mc'",
+            ),
+            (FourierFeatures(sampler="sorf"), ["cauchy"], "Cauchy is not compatible with sampler Sorf"),
+            (
+                FourierFeatures(sampler=Sobol(rotate=True)),
+                ["cauchy"],
+                "Cauchy is not isotropic, so Sobol(rotate=True) would change its spectral distribution; use rotate=F",
+            ),
+            (Nystroem(), ["gaussian"], "needs FourierFeatures or LandmarkFeatures, and `features` is a Nystroem; use "),
+            (
+                make_pipeline(StandardScaler(), FourierFeatures()),
+                ["gaussian"],
+                "and `features` is a Pipeline; use None",
+            ),
+        ],
+    )
+    def test_unsupported_kernels_are_refused(self, features, kernels, message):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            features_of_kernels(features, kernels)
+
+    def test_classes_are_refused(self):
+        with pytest.raises(TypeError, match="Gaussian is a class; give an instance"):
+            features_of_kernels(None, [Gaussian])
+
+    def test_best_scores(self):
+        scores = np.array([0.1, 0.5, 0.2, 0.4, 0.3, 0.5])
+        for n_kernels, by_kernel, by_scale in ((3, [0.5, 0.4, 0.5], [0.1, 0.5]), (1, [0.5], scores)):
+            found = best_scores(scores, n_kernels)
+            np.testing.assert_array_equal(found[0], by_kernel)
+            np.testing.assert_array_equal(found[1], by_scale)  # of the first of equally good kernels
 
 
 class TestOtherTransformers:

@@ -61,8 +61,14 @@ def in_lanes(*fast):
 
 # Every model and every chunking is in the fast lane once or twice.
 FAST = [
-    *[("ridge", "uneven"), ("two targets", "empty"), ("length scales", "even"), ("classes", "uneven")],
-    *[("classes", "single rows"), ("svm", "empty"), ("svm with three classes", "uneven"), ("svm with one C", "one")],
+    *[("ridge", "uneven"), ("two targets", "empty"), ("length scales", "even"), ("kernels", "uneven")],
+    *[
+        ("classes", "uneven"),
+        ("classes", "single rows"),
+        ("svm", "empty"),
+        ("svm with three classes", "uneven"),
+        ("svm with one C", "one"),
+    ],
 ]
 
 

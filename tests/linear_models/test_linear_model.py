@@ -16,8 +16,9 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit, StratifiedKFo
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, LabelBinarizer, StandardScaler
 from sklearn.svm import LinearSVC
+from sklearn.utils import get_tags
 
-from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC, LandmarkFeatures
 
 SMALL = FourierFeatures(n_frequencies=8, random_state=0)
 MODELS = [FourierRidge(SMALL), FourierRidgeClassifier(SMALL), FourierSVC(SMALL, Cs=[1.0])]
@@ -166,9 +167,35 @@ class TestOtherFeatures:
         with pytest.raises(ValueError, match="needs features with a length scale, and Nystroem has none"):
             FourierRidge(nystroem(20), length_scales=[0.5, 1.0]).fit(*regression)
 
+    def test_kernels_need_features_that_have_one(self, regression):
+        with pytest.raises(ValueError, match="needs FourierFeatures or LandmarkFeatures, and `features` is a Nystroem"):
+            FourierRidge(nystroem(20), kernels=["gaussian", "exponential"]).fit(*regression)
+
     def test_features_must_transform(self, regression):
         with pytest.raises(ValueError, match="The 'features' parameter of FourierRidge must be"):
             FourierRidge(Ridge()).fit(*regression)
+
+
+class TestKernels:
+    """Kernels that the features do not support."""
+
+    @pytest.mark.parametrize("model", MODELS, ids=["ridge", "classifier", "svm"], indirect=True)
+    def test_kernels_are_refused_before_any_work(self, model):
+        model.set_params(kernels=["gaussian", "laplacian"])
+        for rows in (np.zeros((3, 2)), "no such file.parquet"):
+            with pytest.raises(ValueError, match="Laplacian is not compatible with sampler Orthogonal"):
+                model.fit(rows, None)
+
+    @pytest.mark.parametrize("method", ["partial_fit", "fit_features"])
+    def test_other_methods_refuse_them(self, regression, method):
+        model = FourierRidge(SMALL, kernels=["gaussian", "laplacian"])
+        with pytest.raises(ValueError, match="Laplacian is not compatible with sampler Orthogonal"):
+            getattr(model, method)(*regression)
+
+    def test_precomputed_kernel_that_is_replaced(self):
+        features = LandmarkFeatures("precomputed")
+        assert get_tags(FourierRidge(features)).input_tags.pairwise
+        assert not get_tags(FourierRidge(features, kernels=["gaussian"])).input_tags.pairwise
 
 
 class TestMissingValues:

@@ -20,10 +20,12 @@ from sklearn.model_selection import (
     ShuffleSplit,
     StratifiedKFold,
 )
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import LabelBinarizer
 
-from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier
+from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, LandmarkFeatures
 from bochner.feature_maps.moments import SPAN_ROWS
+from bochner.kernels import Matern
 
 ALPHAS = np.logspace(-8, 4, 25)
 
@@ -197,6 +199,117 @@ def test_best_length_scale_is_chosen(rng):
     assert model.features_.length_scale_ == single[0].features_.length_scale_
     assert model.features_.length_scale_ == pytest.approx(0.2 * features().fit(X).length_scale_)
     np.testing.assert_allclose(model.coef_, single[0].coef_)
+
+
+class TestKernels:
+    """The choice among kernels."""
+
+    KERNELS = ("gaussian", "exponential", Matern(nu=2.5))
+
+    @pytest.fixture
+    def jumps(self, rng):
+        X = rng.uniform(-1, 1, size=(300, 1))
+        return X, np.abs(X[:, 0]) + (np.abs(X[:, 0] + 0.1) < 0.4) + 0.05 * rng.normal(size=300)
+
+    @pytest.mark.parametrize(("name", "best"), [("jumps", "Exponential"), ("regression", "Matern")])
+    def test_choice_equals_grid_search(self, request, name, best):
+        """Features of a given length scale and without weights are the same in every fold of the grid search."""
+        X, y = request.getfixturevalue(name)
+        plain = FourierFeatures(length_scale=1.0, weighting="uniform", n_frequencies=24, random_state=0)
+        alphas, folds = [1e-5, 1e-3, 1e-1], KFold(4, shuffle=True, random_state=0)
+        model = FourierRidge(plain, alphas=alphas, cv=folds, kernels=self.KERNELS).fit(X, y)
+        search = GridSearchCV(
+            Pipeline([("features", plain), ("ridge", Ridge())]),
+            {"features__kernel": self.KERNELS, "ridge__alpha": np.multiply(alphas, len(X))},
+            cv=folds,
+            scoring={"r2": "r2", "error": "neg_mean_squared_error"},
+            refit="r2",
+        ).fit(X, y)
+        assert type(model.features_.kernel_).__name__ == best
+        assert repr(model.features_.kernel) == repr(search.best_params_["features__kernel"])
+        assert model.alpha_ * len(X) == pytest.approx(search.best_params_["ridge__alpha"])
+        results = search.cv_results_
+        np.testing.assert_allclose(
+            model.kernel_scores_, results["mean_test_r2"].reshape(3, 3).max(axis=1), rtol=1e-8, atol=1e-8
+        )
+        assert model.best_score_ == pytest.approx(search.best_score_, rel=1e-8)
+        errors = -np.stack([results[f"split{fold}_test_error"] for fold in range(4)], axis=1).reshape(3, 3, 4)
+        np.testing.assert_allclose(model.cv_errors_, errors[search.best_index_ // 3], rtol=1e-8)
+        np.testing.assert_allclose(model.predict(X), search.predict(X), rtol=1e-7)
+
+    @pytest.mark.parametrize(
+        ("estimator", "transformer", "weighted"),
+        [
+            (FourierRidge, features(), False),
+            (FourierRidge, LandmarkFeatures(n_landmarks=12, random_state=0), True),
+            (FourierRidgeClassifier, features(), True),
+        ],
+    )
+    def test_choice_equals_separate_fits(self, jumps, rng, estimator, transformer, weighted):
+        X, y = jumps
+        y = y if estimator is FourierRidge else np.digitize(y, [0.6, 1.1])
+        weights = rng.integers(0, 3, size=300) if weighted else None
+        scales = [0.5, 2.0]
+        model = estimator(transformer, length_scales=scales, kernels=self.KERNELS).fit(X, y, weights)
+        single = [
+            estimator(clone(transformer).set_params(kernel=kernel), length_scales=scales).fit(X, y, weights)
+            for kernel in self.KERNELS
+        ]
+        np.testing.assert_allclose(model.kernel_scores_, [other.best_score_ for other in single], rtol=1e-12)
+        chosen = max(single, key=lambda other: other.best_score_)
+        assert repr(model.features_) == repr(chosen.features_)
+        assert model.alpha_ == chosen.alpha_
+        for name in ("coef_", "intercept_", "cv_errors_", "length_scale_scores_"):
+            np.testing.assert_array_equal(getattr(model, name), getattr(chosen, name), err_msg=name)
+        assert model.cv_errors_.shape == (25, 5)
+        assert model.length_scale_scores_.shape == (2,)
+
+    def test_one_kernel_replaces_that_of_the_features(self, jumps):
+        model = FourierRidge(features(), kernels=["exponential"]).fit(*jumps)
+        alone = FourierRidge(features().set_params(kernel="exponential")).fit(*jumps)
+        np.testing.assert_array_equal(model.coef_, alone.coef_)
+        np.testing.assert_array_equal(model.kernel_scores_, [alone.best_score_])
+        np.testing.assert_array_equal(alone.kernel_scores_, [alone.best_score_])
+
+    def test_generalized_cross_validation(self, jumps):
+        model = FourierRidge(features(), cv=None, kernels=self.KERNELS).fit(*jumps)
+        single = [FourierRidge(features().set_params(kernel=kernel), cv=None).fit(*jumps) for kernel in self.KERNELS]
+        np.testing.assert_allclose(model.kernel_scores_, [other.best_score_ for other in single], rtol=1e-12)
+
+    def test_memory_map_and_float32(self, jumps, tmp_path):
+        X, y = jumps
+        np.save(tmp_path / "X.npy", X.astype(np.float32))
+        rows = np.load(tmp_path / "X.npy", mmap_mode="r")
+        model = FourierRidge(features(), kernels=self.KERNELS).fit(rows, y)
+        expected = FourierRidge(features(), kernels=self.KERNELS).fit(X.astype(np.float32), y)
+        np.testing.assert_array_equal(model.coef_, expected.coef_)
+        assert model.predict(rows).dtype == np.float32
+
+    def test_division_into_calls_of_partial_fit_makes_no_difference(self, jumps):
+        X, y = jumps
+        whole = FourierRidge(features(), kernels=self.KERNELS).partial_fit(X, y)
+        parts = FourierRidge(features(), kernels=self.KERNELS)
+        for rows in np.array_split(np.arange(300), 4):
+            parts.partial_fit(X[rows], y[rows])
+            assert parts.kernel_scores_.shape == (3,)
+        np.testing.assert_array_equal(parts.kernel_scores_, whole.kernel_scores_)
+        np.testing.assert_array_equal(parts.coef_, whole.coef_)
+        fitted = FourierRidge(features(), kernels=self.KERNELS).fit_features(X).partial_fit(X, y)
+        np.testing.assert_array_equal(fitted.coef_, whole.coef_)
+
+    def test_fitted_model_keeps_its_scores(self, jumps):
+        model = FourierRidge(features(), kernels=self.KERNELS).fit(*jumps)
+        scores = model.kernel_scores_
+        copies = [pickle.loads(pickle.dumps(model)), model.set_params(kernels=None)]
+        for copy in copies:
+            np.testing.assert_array_equal(copy.kernel_scores_, scores)
+        assert clone(model).fit(*jumps).kernel_scores_.shape == (1,)
+        assert "kernels=('gaussian', 'exponential', Matern(nu=2.5))" in repr(copies[0])
+
+    def test_kernels_can_be_searched(self, jumps):
+        grid = {"kernels": [["gaussian"], ["gaussian", "exponential"], (Matern(nu=2.5),), None]}
+        search = GridSearchCV(FourierRidge(features()), grid, cv=2, error_score="raise").fit(*jumps)
+        assert search.best_params_["kernels"] == ["gaussian", "exponential"]
 
 
 @pytest.mark.parametrize("noise", [0.1, 1.0])
@@ -428,6 +541,7 @@ class TestErrors:
             ({"alphas": []}, "`alphas` must be a non-empty sequence of positive numbers"),
             ({"alphas": [0.0]}, "`alphas` must be"),
             ({"length_scales": [-1.0]}, "`length_scales` must be"),
+            ({"kernels": "exponential"}, "The 'kernels' parameter of FourierRidge must be an instance of 'list'"),
             ({"cv": ShuffleSplit(3)}, "`cv` must test every row at most once"),
             ({"cv": 301}, "n_splits=301"),
         ],

@@ -4,13 +4,16 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit, StratifiedKFold
+from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 
 import bochner.linear_models.squared_hinge
 import bochner.linear_models.svm
 from bochner import FourierFeatures, FourierSVC
+from bochner.kernels import Matern
 
 CS = np.logspace(-2, 3, 6)
 
@@ -137,6 +140,46 @@ def test_best_length_scale_is_chosen(rng):
     assert model.best_score_ == model.length_scale_scores_.max()
 
 
+def test_choice_of_a_kernel_equals_grid_search(classes):
+    """Features of a given length scale and without weights are the same in every fold of the grid search."""
+    X, y = classes
+    kernels = ["gaussian", "exponential", Matern(nu=2.5)]
+    plain = FourierFeatures(length_scale=1.0, weighting="uniform", n_frequencies=12, random_state=0)
+    model = FourierSVC(plain, Cs=[0.01, 1.0], cv=StratifiedKFold(3), kernels=kernels).fit(X, y)
+    search = GridSearchCV(
+        Pipeline([("features", plain), ("svm", LinearSVC(dual=False, tol=1e-10, max_iter=100_000))]),
+        {"features__kernel": kernels, "svm__C": [0.01, 1.0]},
+        cv=StratifiedKFold(3),
+    ).fit(X, y)
+    assert repr(model.features_.kernel) == repr(search.best_params_["features__kernel"])
+    assert search.best_params_["svm__C"] == model.C_
+    scores = search.cv_results_["mean_test_score"].reshape(3, 2)
+    np.testing.assert_allclose(model.kernel_scores_, scores.max(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(1.0 - model.cv_errors_.mean(axis=1), scores[search.best_index_ // 2], rtol=1e-12)
+    np.testing.assert_array_equal(model.predict(X), search.predict(X))
+
+
+def test_kernels_and_length_scales_equal_separate_fits(classes):
+    X, y = classes
+    options = {"Cs": [0.1, 1.0], "length_scales": [2.0, 0.5]}
+    model = FourierSVC(features(), kernels=["exponential", "gaussian"], **options).fit(X, y)
+    single = [
+        FourierSVC(features().set_params(kernel=kernel), **options).fit(X, y) for kernel in ("exponential", "gaussian")
+    ]
+    np.testing.assert_array_equal(model.kernel_scores_, [other.best_score_ for other in single])
+    chosen = max(single, key=lambda other: other.best_score_)
+    assert repr(model.features_) == repr(chosen.features_)
+    for name in ("cv_errors_", "length_scale_scores_", "coef_"):
+        np.testing.assert_array_equal(getattr(model, name), getattr(chosen, name), err_msg=name)
+
+
+def test_probabilities_are_those_of_the_chosen_kernel(classes):
+    X, y = classes
+    model = FourierSVC(features(), Cs=[1.0], kernels=["exponential", "gaussian"], probability=True).fit(X, y)
+    chosen = FourierSVC(clone(model.features_), Cs=[1.0], probability=True).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), chosen.predict_proba(X), rtol=1e-10)
+
+
 def test_probabilities_equal_scikit_learn(classes):
     X, y = classes
     assert not hasattr(FourierSVC(), "predict_proba")
@@ -207,9 +250,10 @@ class TestErrors:
             FourierSVC(features(), **parameters).fit(path, "y")
 
     def test_candidates_need_folds(self, classes):
-        for candidates in ({"Cs": [1.0, 2.0]}, {"Cs": [1.0], "length_scales": [1.0, 2.0]}):
+        kernels = {"kernels": ["gaussian", "exponential"]}
+        for candidates in ({"Cs": [1.0, 2.0]}, {"length_scales": [1.0, 2.0]}, kernels):
             with pytest.raises(ValueError, match="`cv`=None cannot choose among candidates; give a number of folds"):
-                FourierSVC(features(), cv=None, **candidates).fit(*classes)
+                FourierSVC(features(), cv=None, **{"Cs": [1.0], **candidates}).fit(*classes)
 
     @pytest.mark.parametrize("Cs", [[], [0.0], [1.0, np.nan], "much"])
     def test_invalid_Cs(self, classes, Cs):

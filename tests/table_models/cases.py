@@ -6,10 +6,10 @@ from bochner.tables.file_table import FileTable
 
 TARGETS = {"regression": "y", "classification": "kind", "svm": "kind", "landmarks": "y"}
 SETTINGS = {
-    "regression": Settings("ridge", "auto", "gaussian", 16, [0.7, 1.5], 3),
-    "classification": Settings("ridge", "auto", "gaussian", 16, [1.0], 3),
-    "svm": Settings("svm", "auto", "gaussian", 8, [1.0], 3),
-    "landmarks": Settings("ridge", "auto", "matern", 8, [0.7, 1.5], 3, features="landmarks"),
+    "regression": Settings("ridge", "auto", ["gaussian"], 16, [0.7, 1.5], 3),
+    "classification": Settings("ridge", "auto", ["gaussian", "exponential"], 16, [1.0], 3),
+    "svm": Settings("svm", "auto", ["gaussian"], 8, [1.0], 3),
+    "landmarks": Settings("ridge", "auto", ["matern"], 8, [0.7, 1.5], 3, features="landmarks"),
 }
 
 
@@ -32,6 +32,7 @@ def fitted_arrays(model):
         "intercept": estimator.intercept_,
         "penalty": penalty,
         "scores": estimator.length_scale_scores_,
+        "kernel scores": estimator.kernel_scores_,
         **{name: getattr(features, name) for name in names},
         "mean": model.encoding.mean,
         "scale": model.encoding.scale,

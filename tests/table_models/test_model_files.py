@@ -98,7 +98,7 @@ def test_stored_training_contains_only_arrays_and_trusted_types(trainings, phase
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_models_with_every_kernel_can_be_loaded(files, tmp_path, kernel):
-    settings = replace(SETTINGS["regression"], kernel=kernel, n_frequencies=4, length_scales=[1.0])
+    settings = replace(SETTINGS["regression"], kernels=[kernel], n_frequencies=4, length_scales=[1.0])
     model = fit_table(FileTable(files["regression"], "y"), settings, ignore).model
     save(model, tmp_path / "m.skops")
     np.testing.assert_array_equal(load(tmp_path / "m.skops").estimator.coef_, model.estimator.coef_)

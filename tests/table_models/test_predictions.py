@@ -33,7 +33,7 @@ def read(path):
 
 
 def fit_frame(path, frame, target="y"):
-    settings = Settings("ridge", "auto", "gaussian", 8, [1.0], 0)
+    settings = Settings("ridge", "auto", ["gaussian"], 8, [1.0], 0)
     return fit_table(FileTable(write(path, frame), target), settings, ignore).model
 
 
@@ -174,6 +174,6 @@ class TestColumns:
     def test_decimals_are_numbers(self, tmp_path):
         columns = {"x": [Decimal(i) for i in range(40)], "y": [Decimal(i) / 2 for i in range(40)]}
         parquet.write_table(pa.table(columns), tmp_path / "a.parquet")
-        settings = Settings("ridge", "auto", "gaussian", 8, [1.0], 0)
+        settings = Settings("ridge", "auto", ["gaussian"], 8, [1.0], 0)
         model = fit_table(FileTable(tmp_path / "a.parquet", "y"), settings, ignore).model
         assert evaluate(model, tmp_path / "a.parquet").measures["r2"] > 0.99

@@ -197,7 +197,7 @@ class TestTask:
     def fit(self, path, values, task="auto", head="ridge", n_rows=40):
         columns = {"x": np.arange(float(n_rows)), "y": values}
         reports = []
-        settings = Settings(head, task, "gaussian", 4, [1.0], 0)
+        settings = Settings(head, task, ["gaussian"], 4, [1.0], 0)
         model = fit_table(FileTable(write_table(path, columns), "y"), settings, reports.append).model
         return model, reports
 
@@ -256,10 +256,22 @@ def test_empty_table_is_refused(tmp_path):
 
 
 def test_settings_determine_the_estimator(files):
-    settings = Settings("ridge", "regression", "laplacian", 12, [0.5, 4.0], 3)
+    settings = Settings("ridge", "regression", ["laplacian"], 12, [0.5, 4.0], 3)
     model = fit_table(FileTable(files["regression"], "y"), settings, ignore).model
     estimator = model.estimator
     assert estimator.get_params()["features__kernel"] == "laplacian"
     assert estimator.features_.weights_.shape == (12,)
     assert estimator.length_scale_scores_.shape == (2,)
+    assert estimator.kernels is None
     assert estimator.random_state == 3
+
+
+@pytest.mark.parametrize(
+    ("kernels", "sampler"),
+    [(["gaussian", "matern"], "orthogonal"), (["gaussian", "laplacian"], "halton"), (["cauchy"], "halton")],
+)
+def test_all_kernels_have_the_same_sampler(kernels, sampler):
+    estimator = Settings("ridge", "regression", kernels, 12, [1.0], 3).new_estimator("regression")
+    assert estimator.kernels == (kernels if len(kernels) > 1 else None)
+    assert estimator.features.kernel == kernels[0]
+    assert estimator.features.sampler == sampler
