@@ -22,7 +22,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC, LandmarkFeatures
+from bochner import (
+    FourierFeatures,
+    FourierRidge,
+    FourierRidgeClassifier,
+    FourierSVC,
+    LandmarkFeatures,
+    RobustStandardizer,
+)
 from bochner.feature_maps.hadamard import HadamardFrequencies
 from bochner.kernels import KERNELS, Gaussian, IsotropicKernel, Matern
 from bochner.landmarks import LANDMARKS, KMeans, Pivoted
@@ -106,6 +113,7 @@ ESTIMATORS = [
     LandmarkFeatures("matern", landmarks=Pivoted(n_points=20), n_landmarks=6),
     LandmarkFeatures(Similarity(), n_landmarks=6, random_state=0),
     LandmarkFeatures("precomputed", n_landmarks=6, random_state=0),
+    RobustStandardizer(),
 ]
 SLOW_ESTIMATORS = [
     *(build(*parts) for parts in VALID_COMBINATIONS if parts not in COVERING_COMBINATIONS),

@@ -20,6 +20,7 @@ MODULES = [
     "bochner.kernel_error",
     "bochner.sizes",
     "bochner.display",
+    "bochner.robust_standardizer",
 ]
 
 # Not required: a summary on the line after the quotes, an extended summary, "See Also", and examples of methods.

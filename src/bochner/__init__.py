@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bochner.kernel_error import KernelError
     from bochner.landmark_features import LandmarkFeatures
     from bochner.linear_models import FourierRidge, FourierRidgeClassifier, FourierSVC
+    from bochner.robust_standardizer import RobustStandardizer
 
     __version__: str
 
@@ -26,6 +27,7 @@ __all__ = [
     "KernelErrorDisplay",
     "LandmarkFeatures",
     "RelevanceDisplay",
+    "RobustStandardizer",
     "WeightsDisplay",
 ]
 
@@ -38,6 +40,7 @@ _MODULES = {
     "KernelErrorDisplay": "display",
     "LandmarkFeatures": "landmark_features",
     "RelevanceDisplay": "display",
+    "RobustStandardizer": "robust_standardizer",
     "WeightsDisplay": "display",
 }
 

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Training on tables: in Python and by `fit_table`, interrupted, and on several files."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
 from sklearn.model_selection import PredefinedSplit
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import bochner.tables.reader
-from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC, RobustStandardizer
 from bochner.linear_models.table_training import TableTraining
 from bochner.table_models.model_files import load, save
 from bochner.table_models.training import Settings, StoredTraining, fit_table
@@ -37,10 +39,10 @@ class TestFitOnPath:
 
     @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
     @pytest.mark.parametrize("model", ESTIMATORS, ids=["regression", "classification", "svm", "nystroem"])
-    def test_equals_fit_on_standardized_columns(self, tmp_path, rng, suffix, model):
+    def test_equals_fit_on_robustly_standardized_columns(self, tmp_path, rng, suffix, model):
         X, y = 10.0 + rng.normal(size=(300, 3)) * [1.0, 100.0, 0.01], (np.arange(300) % 3).astype(float)
         path = write_table(tmp_path / f"a{suffix}", {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y})
-        standardized = StandardScaler().fit_transform(X)
+        standardized = RobustStandardizer().fit_transform(X)
         expected = clone(model).set_params(cv=PredefinedSplit(np.arange(300) % 5)).fit(standardized, y)
         model = clone(model).fit(path, "y")
         np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6, atol=1e-8)
@@ -253,6 +255,22 @@ def test_empty_table_is_refused(tmp_path):
     table = FileTable(tmp_path / "a.csv", "y")
     with pytest.raises(ValueError, match=r"a\.csv has no rows; its columns are 'x', 'y'"):
         TableTraining.begin(table, 0).run(table, lambda survey: FourierRidge())
+
+
+@pytest.mark.parametrize(
+    ("standardize", "scaler"),
+    [("robust", RobustStandardizer()), ("plain", StandardScaler()), ("none", FunctionTransformer())],
+)
+def test_settings_determine_the_standardization(tmp_path, rng, standardize, scaler):
+    X, y = 5.0 + rng.standard_t(2.0, size=(300, 2)), rng.normal(size=300)
+    path = write_table(tmp_path / "a.parquet", {"a": X[:, 0], "b": X[:, 1], "y": y})
+    settings = replace(SETTINGS["regression"], standardize=standardize)
+    model = fit_table(FileTable(path, "y"), settings, ignore).model
+    save(model, tmp_path / "model.skops")
+    loaded = load(tmp_path / "model.skops")
+    _, rows = next(loaded.open(path, with_target=False).batches())
+    np.testing.assert_allclose(rows, scaler.fit_transform(X), rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(loaded.estimator.predict(path), model.estimator.predict(path))
 
 
 def test_settings_determine_the_estimator(files):

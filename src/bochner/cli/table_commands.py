@@ -81,6 +81,13 @@ def fit(
         ),
     ] = None,
     learn: Annotated[bool, typer.Option("--learn", help="Learn one length scale per column from the target.")] = False,
+    standardize: Annotated[
+        Literal["robust", "plain", "none"],
+        typer.Option(
+            help="How numeric columns are standardized: robust (by quartiles, and outlying rows are pulled towards the "
+            "others), plain (by mean and standard deviation) or none."
+        ),
+    ] = "robust",
     drop: Annotated[
         list[str] | None, typer.Option(help="Columns to ignore, separated by commas. The option may be repeated.")
     ] = None,
@@ -119,7 +126,7 @@ def fit(
                 raise ValueError(f"--page {page} must end in .html.")
         kernels, dropped = _check_kernels(comma_separated(kernel)), comma_separated(drop)
         scales = positive_values("--length-scale", length_scale or [1.0]).tolist()
-        settings = Settings(head, task, kernels, n_frequencies, scales, seed, learn, features)
+        settings = Settings(head, task, kernels, n_frequencies, scales, seed, learn, features, standardize)
         start = monotonic()
         if dask or scheduler is not None:
             folder = _open_folder(path, target, dropped, resume)

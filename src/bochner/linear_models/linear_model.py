@@ -27,7 +27,7 @@ from bochner.validation import HasMethods, fit_context
 if TYPE_CHECKING:
     from bochner.tables.encoding import Encoding
     from bochner.tables.reader import Table
-    from bochner.tables.survey import Survey
+    from bochner.tables.survey import Standardization, Survey
 
 __all__ = ["LinearModel", "OneVsRestMixin", "is_path"]
 
@@ -77,9 +77,10 @@ class LinearModel(BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
-            Training rows, or the path of a Parquet or CSV file, which is streamed: numeric columns are standardized and
-            text columns are one-hot encoded, as by ``bochner fit``. A model that needs several passes reads a file or a
-            Dask collection as often; persist a collection that fits into the memory of the workers.
+            Training rows, or the path of a Parquet or CSV file, which is streamed: numeric columns are standardized by
+            `RobustStandardizer` and text columns are one-hot encoded, as by ``bochner fit``. A model that needs several
+            passes reads a file or a Dask collection as often; persist a collection that fits into the memory of the
+            workers.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or str
             Targets or classes; for a file, the name of the column to predict.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -164,7 +165,9 @@ class LinearModel(BaseEstimator):
         TableTraining.begin(table, self._seed or 0).run(table, lambda survey: self)
         return self
 
-    def fit_table_features(self, table: "Table", survey: "Survey") -> list[Any]:
+    def fit_table_features(
+        self, table: "Table", survey: "Survey", standardize: "Standardization" = "robust"
+    ) -> list[Any]:
         """Fit the features on the sampled rows of a table, the first step of training on one.
 
         Parameters
@@ -173,6 +176,8 @@ class LinearModel(BaseEstimator):
             The table.
         survey : Survey
             What a pass over the table has found.
+        standardize : {"robust", "plain", "none"}, default="robust"
+            How numeric columns are standardized.
 
         Returns
         -------
@@ -183,7 +188,7 @@ class LinearModel(BaseEstimator):
         if survey.n_rows < n_folds:
             raise ValueError(f"{table.path} has {survey.n_rows} rows, too few for {n_folds} folds; add rows.")
         self._check_table(table, survey)
-        self.encoding_ = survey.encoding()
+        self.encoding_ = survey.encoding(standardize)
         sample = MemoryRows(self.encoding_.encode(survey.sample.cells()), survey.sample.targets)
         return self._fit_candidates(self._check_targets(self._validate_training(sample)))
 

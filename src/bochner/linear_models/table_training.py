@@ -11,7 +11,7 @@ from typing import Any
 
 from bochner.tables.file_table import FileTable
 from bochner.tables.parquet_folder import ParquetFolder
-from bochner.tables.survey import Survey
+from bochner.tables.survey import Standardization, Survey
 
 __all__ = ["TableTraining"]
 
@@ -26,6 +26,8 @@ class TableTraining:
         Identifies the table, to recognize it when the training is resumed.
     survey : Survey
         What the first pass has found so far.
+    standardize : {"robust", "plain", "none"}
+        How numeric columns are standardized.
     model : LinearModel or None
         The model, once the survey is complete.
     candidates : list of transformer
@@ -38,15 +40,18 @@ class TableTraining:
 
     fingerprint: list[str]
     survey: Survey
+    standardize: Standardization = "robust"
     model: Any = None
     candidates: list[Any] = field(default_factory=list)
     statistic: Any = None
     next_group: int = 0
 
     @classmethod
-    def begin(cls, table: FileTable | ParquetFolder, seed: int) -> "TableTraining":
+    def begin(
+        cls, table: FileTable | ParquetFolder, seed: int, standardize: Standardization = "robust"
+    ) -> "TableTraining":
         """Return a training that has not read any rows; the seed determines the sample of rows."""
-        return cls(table.fingerprint(), Survey.of(table, seed))
+        return cls(table.fingerprint(), Survey.of(table, seed), standardize)
 
     def run(
         self,
@@ -74,7 +79,7 @@ class TableTraining:
             self.survey = table.survey(self.survey, self.next_group, self._checkpoint("survey", checkpoint))
             self.survey.check_not_empty(table)
             self.model = choose_model(self.survey)
-            self.candidates = self.model.fit_table_features(table, self.survey)
+            self.candidates = self.model.fit_table_features(table, self.survey, self.standardize)
             self.next_group = 0
         resume: dict[str, Any] = {}
         if self.model.is_resumable and checkpoint is not None:

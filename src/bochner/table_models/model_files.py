@@ -15,6 +15,7 @@ from bochner.learning.ridge import RidgeSolution
 from bochner.linear_models import FourierRidge, FourierRidgeClassifier, FourierSVC
 from bochner.linear_models.ridge_moments import RidgeChoice, RidgeMoments
 from bochner.linear_models.table_training import TableTraining
+from bochner.robust_standardizer import SoftClipping
 from bochner.samplers import SAMPLERS
 from bochner.table_models.table_model import TableModel
 from bochner.table_models.training import Settings, StoredTraining
@@ -70,7 +71,7 @@ def _type_names(*kinds: type) -> set[str]:
 
 # What a model file may contain beside numbers, text and scikit-learn's own estimators.
 TRUSTED = _type_names(
-    *(TableModel, StoredTraining, TableTraining, Settings, Survey, Sample, ColumnMoments, Encoding),
+    *(TableModel, StoredTraining, TableTraining, Settings, Survey, Sample, ColumnMoments, Encoding, SoftClipping),
     *(
         FourierFeatures,
         LandmarkFeatures,

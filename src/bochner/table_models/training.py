@@ -16,7 +16,7 @@ from bochner.rows import Array
 from bochner.table_models.table_model import Estimator, TableModel
 from bochner.tables.file_table import FileTable
 from bochner.tables.parquet_folder import ParquetFolder
-from bochner.tables.survey import MAX_CLASSES, Survey
+from bochner.tables.survey import MAX_CLASSES, Standardization, Survey
 
 __all__ = ["FittedTable", "Settings", "StoredTraining", "fit_table"]
 
@@ -48,6 +48,8 @@ class Settings:
         Whether to learn one length scale per column.
     features : {"fourier", "landmarks"}
         Cosines and sines of random frequencies, or kernel values at landmarks.
+    standardize : {"robust", "plain", "none"}
+        How numeric columns are standardized: by quartiles with soft clipping, by mean and standard deviation, or not.
     """
 
     head: Literal["ridge", "svm"]
@@ -58,6 +60,7 @@ class Settings:
     seed: int
     learn: bool = False
     features: Literal["fourier", "landmarks"] = "fourier"
+    standardize: Standardization = "robust"
 
     def new_estimator(self, task: str) -> Estimator:
         """Return the unfitted estimator for a task."""
@@ -126,7 +129,7 @@ def fit_table(
     FittedTable
         The model.
     """
-    training = training or TableTraining.begin(table, settings.seed)
+    training = training or TableTraining.begin(table, settings.seed, settings.standardize)
 
     def choose_estimator(survey: Survey) -> Estimator:
         return settings.new_estimator(_choose_task(table, survey, settings, report))

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bochner.rows import Array
+from bochner.robust_standardizer import SoftClipping, standardize
+from bochner.rows import Array, Floats
 from bochner.tables.reader import Chunk, Table, import_pyarrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["EncodedTable", "Encoding"]
+__all__ = ["EncodedTable", "Encoding", "column_numbers"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class Encoding:
         The value that is subtracted from each numeric column, and the value that it is then divided by.
     single : bool
         Whether the encoded rows are float32 instead of float64.
+    clipping : SoftClipping or None
+        How the standardized numeric columns are clipped; None leaves them as they are.
 
     Examples
     --------
@@ -49,6 +52,7 @@ class Encoding:
     mean: Array
     scale: Array
     single: bool
+    clipping: SoftClipping | None = None
 
     @property
     def names(self) -> list[str]:
@@ -64,16 +68,23 @@ class Encoding:
         """Return the cells as an array of shape (n_rows, len(names))."""
         pa = import_pyarrow()
         encoded = np.zeros((cells.num_rows, len(self.names)), dtype=np.float32 if self.single else np.float64)
-        for index, name in enumerate(self.numeric):
-            column = cells.column(name).to_numpy(False).astype(np.float64)
-            encoded[:, index] = (column - self.mean[index]) / self.scale[index]
         first = len(self.numeric)
+        standardized = standardize(column_numbers(cells, self.numeric), np.asarray(self.mean), np.asarray(self.scale))
+        encoded[:, :first] = standardized if self.clipping is None else self.clipping.apply(standardized)
         for name, values in self.categories.items():
             codes = pa.compute.index_in(cells.column(name), pa.array(values, pa.string())).fill_null(-1).to_numpy(False)
             rows = np.flatnonzero(codes >= 0)
             encoded[rows, first + codes[rows]] = 1.0
             first += len(values)
         return encoded
+
+
+def column_numbers(cells: "pa.RecordBatch", names: list[str]) -> Floats:
+    """Return columns as float64 numbers."""
+    numbers = np.empty((cells.num_rows, len(names)), order="F")
+    for index, name in enumerate(names):
+        numbers[:, index] = cells.column(name).to_numpy(False)
+    return numbers
 
 
 @dataclass(frozen=True)

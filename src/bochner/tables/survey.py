@@ -2,18 +2,21 @@
 """One pass over a table that collects what a model needs beforehand: column moments, categories, a sample of rows."""
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from bochner.robust_standardizer import RobustStandardizer
 from bochner.rows import Array, Floats
-from bochner.tables.encoding import Encoding
+from bochner.tables.encoding import Encoding, column_numbers
 from bochner.tables.reader import Chunk, Table, import_pyarrow, join_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ColumnMoments", "Sample", "Survey"]
+__all__ = ["ColumnMoments", "Sample", "Standardization", "Survey"]
+
+Standardization = Literal["robust", "plain", "none"]
 
 SAMPLE_ROWS = 20_000  # ten times the number of rows that the weights are fitted on
 SAMPLE_BYTES = 1 << 26
@@ -207,7 +210,7 @@ class Survey:
     def add(self, table: Table, chunk: Chunk) -> None:
         """Add the rows of a chunk."""
         cells = chunk.cells
-        self.moments = self.moments.merge(ColumnMoments.of(_numbers(cells, table.numeric)))
+        self.moments = self.moments.merge(ColumnMoments.of(column_numbers(cells, table.numeric)))
         for name in table.text:
             self._add_categories(table, name, cells.column(name).unique().to_pylist())
         targets = None if table.target is None else table.target_values(chunk)
@@ -246,15 +249,28 @@ class Survey:
             raise ValueError(f"{target} contains fractional numbers, which cannot be classes; fit a regression.")
         return [int(value) for value in self.target_values]  # whole numbers of a CSV file are read as floats
 
-    def encoding(self) -> Encoding:
-        """Return the encoding of the rows."""
-        return Encoding(
+    def encoding(self, standardize: Standardization = "robust") -> Encoding:
+        """Return the encoding of the rows.
+
+        Parameters
+        ----------
+        standardize : {"robust", "plain", "none"}, default="robust"
+            How numeric columns are standardized: as by `RobustStandardizer` on the sampled rows, by the mean and the
+            standard deviation of all rows, or not at all.
+        """
+        encoding = Encoding(
             numeric=self.sample.numeric,
             categories={name: self.categories[name] for name in self.sample.text},
             mean=self.moments.mean,
             scale=self.moments.scale,
             single=self.single,
         )
+        if standardize == "none":
+            return replace(encoding, mean=np.zeros_like(encoding.mean), scale=np.ones_like(encoding.scale))
+        if standardize == "plain" or not encoding.numeric:
+            return encoding
+        robust = RobustStandardizer().fit(column_numbers(self.sample.cells(), encoding.numeric))
+        return replace(encoding, mean=robust.center_, scale=robust.scale_, clipping=robust.clipping_)
 
     def _add_target_values(self, values: list[Any] | None) -> None:
         """Add distinct targets; None stands for more than `MAX_CLASSES`."""
@@ -269,14 +285,6 @@ class Survey:
                 f"convert it to numbers or fewer categories."
             )
         self.categories[name] = categories
-
-
-def _numbers(cells: "pa.RecordBatch", names: list[str]) -> Floats:
-    """Return columns as float64 numbers."""
-    numbers = np.empty((cells.num_rows, len(names)), order="F")
-    for index, name in enumerate(names):
-        numbers[:, index] = cells.column(name).to_numpy(False)
-    return numbers
 
 
 def _smallest(keys: Floats, size: int) -> Array:
