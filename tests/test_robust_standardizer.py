@@ -78,14 +78,13 @@ class TestSoftClipping:
     def test_row_that_contradicts_itself_moves_to_the_others(self, related):
         row = np.array([[1.0, -1.0, 0.5]])  # no value is unusual in its column
         clipped = SoftClipping.fit(related, 3.0, 5.0).apply(row)
-        assert abs(clipped[0, 0] - clipped[0, 1]) < 5.0 * 0.01 * np.sqrt(2) * 1.1
-        assert clipped[0, 2] == pytest.approx(0.5, abs=0.1)
+        assert np.abs(clipped).max() < 0.1
 
     def test_coordinates_are_bounded(self, related):
         clipping = SoftClipping.fit(related, np.inf, 5.0)
         rows = clipping.apply(np.array([[1e9, -1e9, 1e200], [-np.inf, np.inf, 0.0]]))
         coordinates = (rows @ clipping.axes - clipping.center) / clipping.width
-        assert np.abs(coordinates).max() <= 5.0 * (1.0 + 1e-6)
+        assert np.sqrt(np.square(coordinates).mean(axis=1)).max() <= 5.0 * (1.0 + 1e-6)
 
     def test_rare_category_has_no_part_in_the_axes(self, related):
         rare = (np.arange(2000) % 100 == 0).astype(float)
@@ -103,10 +102,10 @@ class TestSoftClipping:
 
 class TestRobustStandardizer:
     def test_normal_columns_keep_their_quantiles(self, rng):
-        Z = RobustStandardizer().fit_transform(rng.normal(50.0, 4.0, size=(50_000, 2)))
+        Z = RobustStandardizer(joint_limit=np.inf).fit_transform(rng.normal(50.0, 4.0, size=(50_000, 2)))
         levels = [0.05, 0.25, 0.5, 0.75, 0.95]
-        expected = soft_clip(norm.ppf(levels), RobustStandardizer().limit)
-        np.testing.assert_allclose(np.quantile(Z, levels, axis=0)[:, 0], expected, atol=0.06)
+        expected = soft_clip(norm.ppf(levels), 3.0)
+        np.testing.assert_allclose(np.quantile(Z, levels, axis=0)[:, 0], expected, atol=0.03)
 
     def test_units_of_columns_do_not_matter(self, related):
         Z = RobustStandardizer().fit_transform(related)
@@ -121,7 +120,7 @@ class TestRobustStandardizer:
         np.testing.assert_allclose(Z, standardizer.transform(X.astype(np.float64)), atol=1e-6)
 
     def test_sparse_matrix_is_refused(self):
-        with pytest.raises(TypeError, match="sparse|Sparse"):
+        with pytest.raises(TypeError, match="dense data is required"):
             RobustStandardizer().fit(sparse.eye_array(5, format="csr"))
 
     def test_pickled_transformer_is_equal(self, related):
@@ -138,6 +137,6 @@ class TestRobustStandardizer:
 
     @pytest.mark.parametrize("outlier", [[0.0, 0.0, 1e6], [1.5, -1.5, 0.0]])
     def test_prediction_of_an_outlying_row_stays_bounded(self, related, outlier):
-        y = np.sin(3.0 * related[:, 0]) + related[:, 2]
+        y = np.sin(3.0 * related[:, 0]) + related[:, 2]  # between -5 and 5
         model = make_pipeline(RobustStandardizer(), FourierRidge(FourierFeatures(n_frequencies=64), random_state=0))
-        assert abs(model.fit(related, y).predict([outlier])[0]) < 6.0
+        assert abs(model.fit(related, y).predict([outlier])[0]) < 10.0

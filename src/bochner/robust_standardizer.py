@@ -122,7 +122,8 @@ class SoftClipping:
     Attributes
     ----------
     limit, joint_limit : float
-        Bounds of the values of columns, and of the coordinates along principal axes as multiples of their widths.
+        Bounds of the values of columns, and of the root mean square of the coordinates of a row along the principal
+        axes, as multiples of their widths.
     columns : ndarray of shape (n_joint,)
         Indices of the columns that have principal axes; empty if rows are clipped per column only.
     axes : ndarray of shape (n_joint, n_joint)
@@ -173,8 +174,10 @@ class SoftClipping:
         if len(self.columns):
             with serial_blas():
                 coordinates = (clipped[:, self.columns] @ self.axes - self.center) / self.width
-                coordinates = self.center + self.width * soft_clip(coordinates, self.joint_limit)
-                clipped[:, self.columns] = coordinates @ self.axes.T
+                # One factor per row: a row that is outlying along one axis tells little about the other axes too.
+                norm = np.sqrt(np.square(coordinates).mean(axis=1, keepdims=True))
+                coordinates /= np.sqrt(1.0 + np.square(norm / self.joint_limit))
+                clipped[:, self.columns] = (self.center + self.width * coordinates) @ self.axes.T
         return clipped
 
 
@@ -183,8 +186,9 @@ class RobustStandardizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     A value x of a column becomes :math:`z / \sqrt{1 + (z / c)^2}`, where z is x minus the median, divided by the
     interquartile range in units of the standard normal distribution, and c is `limit`. Values near the median are
-    standardized, and no value exceeds c. Then the rows are clipped in the same way along the principal axes of the
-    clipped columns, where `joint_limit` is c: a row whose values contradict each other moves closer to the others.
+    standardized, and no value exceeds c. Then each row is clipped in the same way along the principal axes of the
+    clipped columns: its coordinates, in units of the widths of the axes, are divided by :math:`\sqrt{1 + (r / c)^2}`,
+    where r is their root mean square and c is `joint_limit`. A row whose values contradict each other moves to the center.
 
     Features of a kernel extrapolate badly to rows far from all others. With `StandardScaler`, a few such rows can
     dominate the error of a model and what is learned from the targets.
@@ -194,8 +198,8 @@ class RobustStandardizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     limit : float, default=3.0
         Bound of the standardized values of a column. Infinity does not clip columns.
     joint_limit : float, default=5.0
-        Bound of the coordinates of rows along the principal axes, as a multiple of the width of an axis. Infinity
-        clips columns only; so does a number of rows below ten times the number of columns.
+        Bound of the root mean square of the coordinates of a row along the principal axes, in units of their widths.
+        Infinity clips columns only; so does a number of rows below ten times the number of columns.
 
     Attributes
     ----------
@@ -230,8 +234,8 @@ class RobustStandardizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "limit": [Interval(Real, 0.0, None, closed="neither")],
-        "joint_limit": [Interval(Real, 0.0, None, closed="neither")],
+        "limit": [Interval(Real, 0.0, None, closed="right")],
+        "joint_limit": [Interval(Real, 0.0, None, closed="right")],
     }
 
     center_: Floats
