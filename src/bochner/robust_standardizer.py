@@ -188,7 +188,8 @@ class RobustStandardizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     interquartile range in units of the standard normal distribution, and c is `limit`. Values near the median are
     standardized, and no value exceeds c. Then each row is clipped in the same way along the principal axes of the
     clipped columns: its coordinates, in units of the widths of the axes, are divided by :math:`\sqrt{1 + (r / c)^2}`,
-    where r is their root mean square and c is `joint_limit`. A row whose values contradict each other moves to the center.
+    where r is their root mean square and c is `joint_limit`. A row whose values contradict each other moves to the
+    center.
 
     Features of a kernel extrapolate badly to rows far from all others. With `StandardScaler`, a few such rows can
     dominate the error of a model and what is learned from the targets.
