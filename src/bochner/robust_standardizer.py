@@ -64,8 +64,10 @@ def robust_moments(X: Array) -> tuple[Floats, Floats]:
 
     Returns
     -------
-    center, scale : ndarray of shape (n_features,)
-        The centers and scales, in float64.
+    center : ndarray of shape (n_features,)
+        The centers, in float64.
+    scale : ndarray of shape (n_features,)
+        The scales, in float64.
 
     Examples
     --------
@@ -119,7 +121,7 @@ class SoftClipping:
     Columns may be closely related, such as the length and the width of things. Then each value of a row can be usual
     and the row still be far from all others. Such a row is outlying along a principal axis of small width.
 
-    Attributes
+    Parameters
     ----------
     limit, joint_limit : float
         Bounds of the values of columns, and of the root mean square of the coordinates of a row along the principal
@@ -139,8 +141,8 @@ class SoftClipping:
     >>> clipping = SoftClipping.fit(np.column_stack([x, x]), limit=3.0, joint_limit=5.0)
     >>> rows = np.array([[1.0, 1.0], [1.0, -1.0]])  # the columns are equal in all other rows
     >>> np.abs(clipping.apply(rows)).round(2)
-    array([[0.93, 0.93],
-           [0.  , 0.  ]])
+    array([[0.94, 0.94],
+           [0.07, 0.07]])
     """
 
     limit: float
@@ -156,6 +158,18 @@ class SoftClipping:
 
         Columns with equal quartiles have no part in the axes, because the values of a rare category are not outliers.
         There are no axes if there are too few rows per column.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (n_samples, n_features)
+            Rows.
+        limit, joint_limit : float
+            The bounds.
+
+        Returns
+        -------
+        SoftClipping
+            The fitted clipping.
         """
         clipped = soft_clip(Z, limit)
         low, high = np.quantile(clipped, [0.25, 0.75], axis=0)
@@ -169,7 +183,18 @@ class SoftClipping:
         return cls(limit, joint_limit, columns, axes, center, np.maximum(width, SMALLEST_WIDTH * width.max()))
 
     def apply(self, Z: Floats) -> Floats:
-        """Return the clipped rows."""
+        """Clip robustly scaled rows.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The clipped rows.
+        """
         clipped: Floats = soft_clip(Z, self.limit)
         if len(self.columns):
             with serial_blas():
