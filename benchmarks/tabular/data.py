@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-__all__ = ["TABLES", "Division", "Source", "Table", "divide", "load", "missing_packages"]
+__all__ = ["TABLES", "Division", "Source", "Table", "divide", "load", "missing_packages", "n_train"]
 
 Kind = Literal["regression", "classes"]
 MAX_TRAIN = 20_000
@@ -173,6 +173,11 @@ def divide(table: Table, seed: int) -> Division:
     )
     # The rows are in random order, so that the first ones are a random sample.
     return Division(X_train[:MAX_TRAIN], X_test, y_train[:MAX_TRAIN], y_test)
+
+
+def n_train(table: Table) -> int:
+    """Return the number of training rows of a division."""
+    return min(MAX_TRAIN, int(0.75 * len(table.X)))
 
 
 def _read(source: Source) -> pd.DataFrame:

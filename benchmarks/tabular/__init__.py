@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The benchmark on public tables: data, methods, stored results and the page that shows them."""

@@ -1,0 +1,2 @@
+def page(s): return "x"
+def markdown(s): return str(s.mean_ranks())
