@@ -5,8 +5,9 @@ BIN := .venv/bin
 FLOOR_BIN := .venv-floor/bin
 INSTALL := pip install --quiet --disable-pip-version-check
 COMPILE := $(BIN)/uv pip compile pyproject.toml --all-extras --generate-hashes --no-annotate --no-header
+TABLES := $(BIN)/uv pip compile --group tables --no-deps --universal --generate-hashes --no-annotate --no-header
 
-.PHONY: demo test test-slow test-all coverage lint wheel floor bench bench-dask lock clean
+.PHONY: demo test test-slow test-all coverage lint wheel floor bench bench-dask bench-tabular lock clean
 
 demo: .venv/.ready
 	$(BIN)/bochner demo
@@ -49,11 +50,16 @@ bench: .venv/.ready
 bench-dask: .venv/.ready
 	$(BIN)/python benchmarks/bench_dask.py
 
+# Hours in total, resumed by the same command; `make bench-tabular OPTIONS=--quick` takes a minute.
+bench-tabular: .venv/.tables
+	$(BIN)/python benchmarks/bench_tabular.py $(OPTIONS)
+
 # Maintainers only: installing needs pip and nothing else.
 lock: .venv/.ready
 	$(BIN)/$(INSTALL) uv
 	$(COMPILE) --group dev --universal --upgrade --output-file dev.lock
 	$(COMPILE) --group test --group build --python-version 3.11 --resolution lowest-direct --upgrade --output-file floor.lock
+	$(TABLES) --upgrade --output-file tables.lock
 
 clean:
 	rm -rf .venv .venv-floor build dist .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
@@ -63,6 +69,10 @@ clean:
 	$(PYTHON) -m venv .venv
 	$(BIN)/$(INSTALL) --require-hashes --requirement dev.lock
 	$(BIN)/$(INSTALL) --no-deps --no-build-isolation --editable .
+	touch $@
+
+.venv/.tables: tables.lock .venv/.ready
+	$(BIN)/$(INSTALL) --no-deps --require-hashes --requirement tables.lock
 	touch $@
 
 .venv-floor/.ready: floor.lock pyproject.toml

@@ -15,14 +15,14 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from tabular.data import TABLES, Table, divide, load, missing_packages, n_train
-from tabular.methods import METHODS
-from tabular.page import markdown, page
-from tabular.results import Result, Store, Summary, measure_error
 from threadpoolctl import threadpool_limits
 
 from bochner.experiments.pages import write_atomically
 from bochner.progress import progress_bar, show_progress
+from tabular.data import TABLES, Table, divide, load, missing_packages, n_train
+from tabular.methods import METHODS
+from tabular.page import markdown, page
+from tabular.results import Result, Store, Summary, measure_error
 
 QUICK_TABLES = ("concrete", "airfoil", "mortgage", "phoneme")
 QUICK_METHODS = ("boosting", "nystroem", "isotropic-256", "learn-256", "learn-matrix-256", "landmarks-learn")
@@ -90,7 +90,8 @@ def main(
     names = chosen("--tables", tables, QUICK_TABLES if quick else TABLES, TABLES)
     selected = chosen("--methods", methods, QUICK_METHODS if quick else METHODS, METHODS)
     if missing := missing_packages(names):
-        raise typer.BadParameter(f"{', '.join(missing)} not installed; run `make bench-tabular`.", param_hint="--tables")
+        message = f"the tables need {', '.join(missing)}, which `make bench-tabular` installs."
+        raise typer.BadParameter(message, param_hint="--tables")
     output.mkdir(parents=True, exist_ok=True)
     store = Store(output / "results.jsonl")
     with show_progress():

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Public tables that come with packages of the dependency group `tables`: read, encoded and divided into rows.
 
-Rules for all tables: exact copies of a row are dropped. Columns with more than half of their values missing are
+Rules for all tables: exact copies of a row are dropped. Columns of numbers of which more than half are missing are
 dropped, then rows with a missing number; missing text is a category of its own. Dates become year, day of the year and
-weekday. Text columns are one-hot encoded; categories of fewer than one row in a hundred share one column. Prices and
-the like are predicted as logarithms.
+weekday. Text columns are one-hot encoded; categories of fewer than one row in a hundred share one column. Prices are
+predicted as logarithms where they span orders of magnitude.
 """
 
 from collections.abc import Iterable
@@ -69,9 +69,7 @@ HEADLESS = (("header", None),)
 TABLES = {
     "casp": Source("regression", f"{COMMON}/casp/CASP.csv", "RMSD"),
     "puma32h": Source("regression", f"{COMMON}/puma32h/puma32h.dat", "thetadd6"),
-    "grid": Source(
-        "regression", f"{COMMON}/electrical_grid_stability/Data_for_UCI_named.csv", "stab", drop=("stabf",)
-    ),
+    "grid": Source("regression", f"{COMMON}/electrical_grid_stability/Data_for_UCI_named.csv", "stab", drop=("stabf",)),
     "ccpp": Source("regression", f"{COMMON}/ccpp/Folds5x2_pp.xlsx", "PE"),
     "compactiv": Source("regression", f"{COMMON}/compactiv/compactiv.dat", "usr"),
     "wine-white": Source(
@@ -145,18 +143,18 @@ def load(name: str) -> Table:
     """
     source = TABLES[name]
     frame = _read(source).drop(columns=list(source.drop)).drop_duplicates()
-    frame = frame.loc[:, (frame.isna().mean() <= 0.5) | (frame.dtypes == object)]
+    frame = frame.drop(columns=[column for column in _numbers(frame) if frame[column].isna().mean() > 0.5])
     for column in source.dates:
         dates = pd.to_datetime(frame.pop(column))
         frame = frame.assign(
             **{f"{column} year": dates.dt.year, f"{column} day": dates.dt.day_of_year},
-            **{f"{column} weekday": dates.dt.day_name().astype(object)},
+            **{f"{column} weekday": dates.dt.day_name()},
         )
     target = frame.pop(source.target)
-    texts = [column for column in frame.columns if not pd.api.types.is_numeric_dtype(frame[column])]
-    kept = frame.drop(columns=texts).notna().all(axis=1) & target.notna()
+    numbers = _numbers(frame)
+    kept = frame[numbers].notna().all(axis=1) & target.notna()
     frame, target = frame[kept], target[kept]
-    parts = [_one_hot(frame[column]) if column in texts else frame[[column]] for column in frame.columns]
+    parts = [frame[[column]] if column in numbers else _one_hot(frame[column]) for column in frame.columns]
     encoded = pd.concat(parts, axis=1)
     encoded = encoded.loc[:, encoded.nunique() > 1]
     return Table(name, source.kind, [str(c) for c in encoded.columns], encoded.to_numpy(float), _target(source, target))
@@ -181,7 +179,7 @@ def n_train(table: Table) -> int:
 
 
 def _read(source: Source) -> pd.DataFrame:
-    """Read a file by its ending; text is of type object."""
+    """Read a file by its ending."""
     path, options = _locate(source), dict(source.options)
     if path.suffix == ".compress":
         return pd.read_pickle(path, compression="xz")
@@ -189,8 +187,7 @@ def _read(source: Source) -> pd.DataFrame:
         return pd.read_excel(path)
     if path.suffix == ".dat" and "header" not in options:
         options = {"names": _names(path), "comment": "@"}
-    frame = pd.read_csv(path, na_values="?", skipinitialspace=True, **options)
-    return frame.astype({column: object for column in frame.select_dtypes("str").columns})
+    return pd.read_csv(path, na_values="?", skipinitialspace=True, **options)
 
 
 def _locate(source: Source) -> Path:
@@ -205,6 +202,11 @@ def _names(path: Path) -> list[str]:
     """Return the names of the columns in the header of a KEEL file."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return [line.split()[1] for line in lines if line.lower().startswith("@attribute")]
+
+
+def _numbers(frame: pd.DataFrame) -> list[Any]:
+    """Return the names of the columns of numbers."""
+    return list(frame.select_dtypes("number").columns)
 
 
 def _one_hot(column: "pd.Series[Any]") -> pd.DataFrame:

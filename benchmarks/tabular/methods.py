@@ -20,9 +20,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
-from tabular.data import Kind
 
 from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, LandmarkFeatures
+from tabular.data import Kind
 
 __all__ = ["BOOSTING", "METHODS", "OURS", "Method"]
 
@@ -145,7 +145,9 @@ OURS = {
 }
 METHODS = {
     BOOSTING: Method(_boosting, "scikit-learn's HistGradientBoosting with its defaults"),
-    "nystroem": Method(_nystroem, "scikit-learn's Nystroem with 512 landmarks and RidgeCV, the best of five length scales"),
+    "nystroem": Method(
+        _nystroem, "scikit-learn's Nystroem with 512 landmarks and RidgeCV, the best of five length scales"
+    ),
     "svm": Method(
         _svm, f"scikit-learn's SVR or SVC, the best of nine settings; up to {SVM_ROWS:,} training rows", SVM_ROWS
     ),

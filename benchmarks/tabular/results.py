@@ -120,42 +120,49 @@ class Ratios:
 class Summary:
     """Means over the divisions, and statistics over the tables.
 
+    The methods of a table are compared on the divisions that all of them have; a table without such a division is left
+    out.
+
     Parameters
     ----------
     results : list of Result
-        Results of any tables and methods. Methods are compared on the divisions that all methods of a table have.
+        Results of any tables and methods.
+    order : list of str
+        Names of all methods, in the order to show them.
 
     Attributes
     ----------
     tables, methods : list of str
-        Names in the order of their first results.
+        Names with results.
+    n_divisions : dict from str to int
+        The number of divisions of each table.
     errors, seconds : ndarray of shape (n_tables, n_methods)
         Mean errors and mean seconds; NaN where a method was not run.
     """
 
     def __init__(self, results: list[Result], order: list[str]) -> None:
-        self.results = results
-        self.tables = list(dict.fromkeys(result.table for result in results))
-        present = {result.method for result in results}
-        self.methods = [method for method in order if method in present]
-        self.errors = np.full((len(self.tables), len(self.methods)), np.nan)
-        self.seconds = self.errors.copy()
-        for row, table in enumerate(self.tables):
-            self._average(row, [result for result in results if result.table == table])
+        divisions: dict[str, dict[str, set[int]]] = {}
+        for result in results:
+            divisions.setdefault(result.table, {}).setdefault(result.method, set()).add(result.division)
+        common = {table: set.intersection(*methods.values()) for table, methods in divisions.items()}
+        self.results = [result for result in results if result.division in common[result.table]]
+        self.tables = [table for table in divisions if common[table]]
+        self.n_divisions = {table: len(common[table]) for table in self.tables}
+        self.methods = [method for method in order if method in {result.method for result in self.results}]
+        self.errors = self._means("error")
+        self.seconds = self._means("seconds")
 
-    def _average(self, row: int, results: list[Result]) -> None:
-        """Average the errors and seconds of a table over the divisions that all of its methods have."""
-        divisions = {
-            method: {result.division for result in results if result.method == method}
-            for method in {result.method for result in results}
-        }
-        common = set.intersection(*divisions.values())
-        for method in divisions:
-            chosen = [result for result in results if result.method == method and result.division in common]
-            column = self.methods.index(method)
-            if chosen:
-                self.errors[row, column] = np.mean([result.error for result in chosen])
-                self.seconds[row, column] = np.mean([result.seconds for result in chosen])
+    def _means(self, name: str) -> NDArray[np.float64]:
+        """Return the means of an attribute over the divisions."""
+        sums = np.full((len(self.tables), len(self.methods)), np.nan)
+        for result in self.results:
+            cell = self.tables.index(result.table), self.methods.index(result.method)
+            sums[cell] = np.nansum([sums[cell], getattr(result, name) / self.n_divisions[result.table]])
+        return sums
+
+    def n_tables(self) -> list[int]:
+        """Return the number of tables that each method has results for."""
+        return [int(n) for n in (~np.isnan(self.errors)).sum(axis=0)]
 
     def error(self, method: str) -> NDArray[np.float64]:
         """Return the errors of a method by table."""
