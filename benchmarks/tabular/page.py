@@ -28,8 +28,9 @@ COMPARISONS = [
     *(("learn-matrix-256", other) for other in ("learn-256", "isotropic-256", BOOSTING)),
     *(("learn-matrix-1024", other) for other in ("learn-1024", "isotropic-1024", BOOSTING)),
     *(("landmarks-learn-matrix", other) for other in ("landmarks-learn", BOOSTING)),
-    ("learn-256", "isotropic-256"),
+    *(("learn-256", other) for other in ("isotropic-256", BOOSTING)),
     *(("learn-1024", other) for other in ("isotropic-1024", "nystroem", "svm", BOOSTING)),
+    ("landmarks-learn", BOOSTING),
 ]
 # No two methods share a marker, so that a print without color can be read.
 STYLE = {
@@ -200,7 +201,7 @@ def _is_lowest(errors: Any) -> Any:
 def _error(kind: Kind, error: float) -> str:
     if np.isnan(error):
         return "not run"
-    return f"{100 * error:.1f} %" if kind == "classes" else f"{error:.3f}"
+    return f"{100 * error:.1f} %" if kind == "classes" else f"{error:.{3 if error >= 0.1 else 4}f}"
 
 
 def _seconds(seconds: float) -> str:
@@ -210,8 +211,10 @@ def _seconds(seconds: float) -> str:
 
 
 def _small_seconds(text: str) -> str:
-    """Put the seconds in small print below the errors, which keeps the columns narrow."""
-    return re.sub(r" \(([\d.]+ s)\)", r'<br><small style="font-weight: normal; color: #555">\1</small>', text)
+    """Put the seconds in small print below the errors, which keeps the columns narrow, and all errors in one line."""
+    text = re.sub(r" \(([\d.]+ s)\)", r'<br><small style="font-weight: normal; color: #555">\1</small>', text)
+    text = text.replace("<td>not run", '<td style="vertical-align: top">not run')
+    return re.sub(r"<th>([^<]*</th><td)", r'<th style="vertical-align: top">\1', text)
 
 
 def _picture(summary: Summary) -> str:
