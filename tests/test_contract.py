@@ -15,7 +15,7 @@ import pytest
 import skops.io
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
@@ -35,7 +35,7 @@ from bochner.kernels import KERNELS, Gaussian, IsotropicKernel, Matern
 from bochner.landmarks import LANDMARKS, KMeans, Pivoted
 from bochner.learning import LearnedLengthScales
 from bochner.samplers import Halton, Sobol
-from bochner.weightings import WEIGHTINGS, Matrix, Stein
+from bochner.weightings import WEIGHTINGS, Alignment, Matrix, Stein
 from tests.conftest import COVERING_COMBINATIONS, VALID_COMBINATIONS, covering_set, value_pairs
 
 pytestmark = pytest.mark.usefixtures("structured_sorf")
@@ -76,8 +76,11 @@ LINEAR_MODELS = [
     FourierSVC(FourierFeatures("laplacian", sampler="sobol", weighting="shrinkage", n_frequencies=6), Cs=[0.1, 10.0]),
     FourierRidge(FourierFeatures(length_scale=SHORT, n_frequencies=6)),
     FourierRidge(LandmarkFeatures(n_landmarks=24)),
+    FourierRidge(FourierFeatures(weighting="alignment", n_frequencies=6), length_scales=[0.5, 1.0]),
 ]
 SLOW_LINEAR_MODELS = [
+    FourierRidgeClassifier(FourierFeatures(weighting="alignment", n_frequencies=6), length_scales=[0.5, 1.0]),
+    FourierSVC(FourierFeatures(length_scale=SHORT, weighting="alignment", n_frequencies=6)),
     FourierRidge(FourierFeatures(length_scale="learn", n_frequencies=6)),
     FourierRidgeClassifier(FourierFeatures(length_scale="learn", n_frequencies=6), length_scales=[0.5, 1.0]),
     FourierSVC(FourierFeatures("matern", length_scale="learn", n_frequencies=6), Cs=[1.0, 10.0]),
@@ -107,6 +110,7 @@ ESTIMATORS = [
     FourierFeatures("cauchy", sampler="sobol", weighting="uniform", n_frequencies=6, refine=5),
     FourierFeatures(weighting=Matrix(n_points=20), n_frequencies=6, n_components=3),
     FourierFeatures("matern", weighting="matrix", n_frequencies=6, n_components=5, refine=5),
+    FourierFeatures("matern", weighting=Alignment(rho=2.0, n_points=20), n_frequencies=6, n_components=5),
     *(with_learned_scales(kernel) for kernel in ("gaussian", "laplacian")),
     LandmarkFeatures(n_landmarks=6, random_state=0),
     LandmarkFeatures("laplacian", landmarks="uniform", n_landmarks=6, n_components=3, random_state=0),
@@ -209,15 +213,16 @@ def test_sorf_is_structured_in_these_tests(rng, monkeypatch):
 def test_sorf_with_many_columns(kernel, weighting, n_features, rng):
     """The contract where `Sorf` is structured without the fixture: scikit-learn's checks have at most 10 columns."""
     X = sparse.random_array((40, n_features), density=0.2, rng=rng, format="csr")
-    features = build(kernel, "sorf", weighting).fit(X.toarray())
+    y = rng.normal(size=40)
+    features = build(kernel, "sorf", weighting).fit(X.toarray(), y)
     Z = features.transform(X.toarray())
     assert features.frequencies_.shape == (6, n_features)
     assert np.isfinite(Z).all()
-    np.testing.assert_array_equal(clone(features).fit_transform(X.toarray()), Z)
+    np.testing.assert_array_equal(clone(features).fit_transform(X.toarray(), y), Z)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(features)).transform(X.toarray()), Z)
     np.testing.assert_allclose(np.vstack([features.transform(X.toarray()[i : i + 7]) for i in range(0, 40, 7)]), Z)
-    np.testing.assert_allclose(clone(features).fit(X).transform(X), Z, atol=1e-6)
-    single = clone(features).fit(X.toarray().astype(np.float32)).transform(X.toarray().astype(np.float32))
+    np.testing.assert_allclose(clone(features).fit(X, y).transform(X), Z, atol=1e-6)
+    single = clone(features).fit(X.toarray().astype(np.float32), y).transform(X.toarray().astype(np.float32))
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, Z, atol=1e-4)
 
@@ -271,7 +276,7 @@ def test_every_parameter_can_be_searched(rng):
         "n_components": [None, 3],
         "sampler": ["mc", "orthogonal"],
         "sampler__rotate": [False, True],
-        "weighting": ["uniform", "shrinkage", "quadrature"],
+        "weighting": ["uniform", "shrinkage", "quadrature", "alignment"],
         "weighting__sketch": ["points", "pairs"],
         "weighting__n_points": [10, 20],
         "weighting__alphas": [(1.0,), (0.1, 1.0)],
@@ -332,6 +337,20 @@ def test_every_parameter_of_a_matrix_can_be_searched(rng):
     for name, values in grids.items():
         search = GridSearchCV(model, {f"fourierfeatures__{name}": values}, cv=2, error_score="raise").fit(X, y)
         assert len(search.cv_results_["params"]) == len(values)
+
+
+def test_every_parameter_of_an_alignment_can_be_searched(rng):
+    X, y = rng.normal(size=(40, 3)), np.array(["a", "b"])[np.arange(40) % 2]
+    features = FourierFeatures(weighting=Alignment(), n_frequencies=6, random_state=0)
+    grids = {"rho": [0.0, 3.0], "n_points": [10, 20]}
+    assert set(Alignment().get_params()) == set(grids)
+    for model, prefix in (
+        (make_pipeline(features, RidgeClassifier()), "fourierfeatures"),
+        (FourierSVC(features), "features"),
+    ):
+        for name, values in grids.items():
+            search = GridSearchCV(model, {f"{prefix}__weighting__{name}": values}, cv=2, error_score="raise").fit(X, y)
+            assert len(search.cv_results_["params"]) == len(values)
 
 
 def test_fit_does_not_change_the_given_parts(rng):

@@ -20,7 +20,7 @@ from bochner import FourierFeatures
 from bochner.feature_maps import FeatureMap, fourier_map
 from bochner.kernels import KERNELS, IsotropicKernel, Matern
 from bochner.samplers import Orthogonal, Sobol
-from bochner.weightings import Matrix, Quadrature, Stein
+from bochner.weightings import WEIGHTINGS, Matrix, Quadrature, Stein
 from tests.conftest import COMBINATIONS, COVERING_COMBINATIONS, KERNEL_SAMPLER_PAIRS, VALID_COMBINATIONS, covering_set
 
 
@@ -41,10 +41,10 @@ def mostly_slow(fast, *factors):
 @pytest.mark.parametrize(("kernel", "sampler", "weighting"), COMBINATIONS)
 def test_approximates_the_exact_kernel(kernel, sampler, weighting, rng):
     """With many frequencies the approximation is close to the kernel, and not to one of another length scale."""
-    X = rng.normal(size=(150, 3))
+    X, y = rng.normal(size=(150, 3)), rng.normal(size=150)
     features = FourierFeatures(
         kernel, sampler=sampler, weighting=weighting, n_frequencies=400, length_scale=2.0, random_state=0
-    ).fit(X)
+    ).fit(X, y)
     error = relative_error(features, X)
     assert error < 0.12
     wider = FourierFeatures(kernel, length_scale=2.0 * np.sqrt(2), sampler="mc", n_frequencies=1).fit(X).exact_kernel(X)
@@ -124,10 +124,10 @@ def test_stein_is_never_worse_than_uniform_on_held_out_rows(digits, sampler, n_f
 
 @pytest.mark.parametrize(("kernel", "sampler"), KERNEL_SAMPLER_PAIRS)
 def test_weighting_does_not_change_the_frequencies(kernel, sampler, rng):
-    X = rng.normal(size=(30, 3))
+    X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
     fits = [
-        FourierFeatures(kernel, sampler=sampler, weighting=w, n_frequencies=8, random_state=0).fit(X)
-        for w in ("uniform", "shrinkage", "quadrature", "stein")
+        FourierFeatures(kernel, sampler=sampler, weighting=w, n_frequencies=8, random_state=0).fit(X, y)
+        for w in WEIGHTINGS
     ]
     for fit in fits[1:]:
         np.testing.assert_array_equal(fit.frequencies_, fits[0].frequencies_)
@@ -136,10 +136,10 @@ def test_weighting_does_not_change_the_frequencies(kernel, sampler, rng):
 
 @pytest.mark.parametrize(("kernel", "sampler", "weighting"), COMBINATIONS)
 def test_float32_stays_float32_and_close_to_float64(kernel, sampler, weighting, rng):
-    X = rng.normal(size=(60, 3))
+    X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
     fits = [
         FourierFeatures(kernel, sampler=sampler, weighting=weighting, n_frequencies=8, random_state=0).fit(
-            X.astype(dtype)
+            X.astype(dtype), y
         )
         for dtype in (np.float64, np.float32)
     ]
@@ -535,7 +535,7 @@ FAST_DEGENERATE = set(
 
 
 def check_finite(features, X):
-    Z = features.fit_transform(X)
+    Z = features.fit_transform(X, np.arange(len(X)))  # targets, for weightings that need them
     assert np.isfinite(Z).all()
     assert np.isfinite(features.exact_kernel(X)).all()
     assert np.isfinite(features.kernel_error(X)).all()

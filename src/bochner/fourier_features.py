@@ -50,9 +50,10 @@ class FourierFeatures(KernelFeatures):
         How frequencies are drawn: "mc", "halton", "sobol", "lattice", "orthogonal", "sorf", or an instance such as
         ``Sobol(rotate=True)``.
     weighting : str or Weighting, default="stein"
-        How frequencies are weighted: "uniform", "shrinkage", "quadrature", "stein", "matrix", or an instance such as
-        ``Stein(sketch="pairs")``. "matrix" replaces weights by the best matrix on a pool of frequencies, compressed to
-        `n_components` columns. It has the lowest error for a given number of columns, but a slower `transform`.
+        How frequencies are weighted: "uniform", "shrinkage", "quadrature", "stein", "matrix", "alignment", or an
+        instance such as ``Stein(sketch="pairs")``. "matrix" replaces weights by the best matrix on a pool of
+        frequencies, compressed to `n_components` columns. It has the lowest error for a given number of columns, but a
+        slower `transform`. "alignment" fits the weights to y instead of the kernel.
     n_components : int, default=None
         Number of columns; None means ``2 * n_frequencies``. A smaller number compresses the columns. With
         ``weighting="matrix"``, the best matrix compresses them; twelve frequencies per column are a good choice, and
@@ -148,6 +149,8 @@ class FourierFeatures(KernelFeatures):
 
     def _fit_parts(self, training: TrainingRows, length_scale: Units, streams: Streams) -> None:
         """Draw the frequencies, weight them, and refine or compress them where that is asked for."""
+        if self.refine:
+            self._refuse_targets(f"`refine`={self.refine}", "use refine=0")
         n_frequencies, n_components = self._resolve_size(training, length_scale, streams.sizing)
         kernel: Kernel = make_part(self.kernel, KERNELS)
         sampler: Sampler = make_part(self.sampler, SAMPLERS)
@@ -160,7 +163,8 @@ class FourierFeatures(KernelFeatures):
 
         rows = training.scaled(length_scale)
         drawn = sampler.sample(kernel, n_frequencies, rows, streams.drawing)
-        beta = weighting.weigh(np.asarray(drawn), kernel, rows, streams.weighting)
+        weighed = training.scaled_with_targets(length_scale) if self._weighting_trait("needs_targets") else rows
+        beta = weighting.weigh(np.asarray(drawn), kernel, weighed, streams.weighting)
         if self.refine:
             start = np.asarray(drawn)
             moved, beta = refine(start, beta, kernel, rows, self.refine, streams.refining)
@@ -209,6 +213,7 @@ class FourierFeatures(KernelFeatures):
         >>> bool(features.kernel_error(X, random_state=0).error < 0.05)
         True
         """
+        self._refuse_targets("`suggest`", "select `n_frequencies` by cross-validation")
         suggestion: Suggestion = self._suggest(X, tolerance, y, confidence)
         return suggestion
 
@@ -249,6 +254,7 @@ class FourierFeatures(KernelFeatures):
         if isinstance(n_frequencies, str):
             if n_components is not None and self._always_compresses():
                 return POOL * n_components, n_components
+            self._refuse_targets(f"`n_frequencies`={n_frequencies!r}", "give a number of frequencies")
             suggestion = self._suggest_size(training, length_scale, self.tolerance, 0.95, rng)
             n_components = n_components or suggestion.n_components
             n_frequencies = max(suggestion.n_frequencies, -(-(n_components or 0) // 2))
@@ -268,8 +274,31 @@ class FourierFeatures(KernelFeatures):
             sampler.check_kernel(kernel)
 
     def _always_compresses(self) -> bool:
-        weighting = WEIGHTINGS[self.weighting] if isinstance(self.weighting, str) else self.weighting
-        return getattr(weighting, "always_compresses", False)
+        return self._weighting_trait("always_compresses")
+
+    def _weighting_trait(self, name: str) -> bool:
+        """Return a class attribute of the weighting; False if it does not have it."""
+        weighting = WEIGHTINGS.get(self.weighting) if isinstance(self.weighting, str) else self.weighting
+        return getattr(weighting, name, False)
+
+    def _needs_targets(self) -> bool:
+        return super()._needs_targets() or self._weighting_trait("needs_targets")
+
+    def _missing_targets(self) -> str:
+        if self._learns():
+            return super()._missing_targets()
+        return (
+            f"`weighting`={self.weighting!r} requires y to be passed, but the target y is None; give y, or a weighting "
+            f"that does not need it, such as 'stein'."
+        )
+
+    def _refuse_targets(self, option: str, remedy: str) -> None:
+        """Raise an error for an option that needs weights fitted to the kernel, if they are fitted to targets."""
+        if self._weighting_trait("needs_targets"):
+            raise ValueError(
+                f"{option} needs weights that approximate the kernel, and `weighting`={self.weighting!r} fits them to "
+                f"y; {remedy}, or another weighting, such as 'stein'."
+            )
 
     def _suggest_size(
         self,

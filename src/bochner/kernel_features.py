@@ -87,8 +87,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             chunks; the other rows are checked when they are mapped. A `bochner.rows.RowSource` has its own targets and
             weights.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
-            Targets to learn length scales from with ``length_scale="learn"`` or "learn-matrix", else ignored. Text,
-            booleans and up to 20 distinct whole numbers are classes.
+            Targets to learn from with ``length_scale="learn"`` or "learn-matrix" and, for Fourier features,
+            ``weighting="alignment"``; else ignored. Text, booleans and up to 20 distinct whole numbers are classes.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights. Up to 2,000 rows, a weight of two equals two copies of a numeric row exactly; with more
             rows, samples are drawn in proportion to the weights.
@@ -252,12 +252,11 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 f"`kernel`={self.kernel!r} has no length scale, of which multiples {multiples} were asked for; leave "
                 f"them at [1.0]."
             )
-        unlabeled = source.with_targets(None)
         if features._is_automatic:
-            shortest = clone(features).set_params(length_scale=length_scale * min(multiples)).fit(unlabeled)
+            shortest = clone(features).set_params(length_scale=length_scale * min(multiples)).fit(source)
             features.set_params(**shortest._fitted_size())
         candidates = [
-            clone(features).set_params(length_scale=length_scale * factor).fit(unlabeled) for factor in multiples
+            clone(features).set_params(length_scale=length_scale * factor).fit(source) for factor in multiples
         ]
         for candidate in candidates if features._learns() else []:
             candidate.learning_gain_ = features.learning_gain_
@@ -393,13 +392,10 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
         The sample is the same one for rows in memory and in partitions.
         """
-        learns = self._learns()
-        if learns and not source.has_targets:
-            raise ValueError(
-                f"`length_scale`={self.length_scale!r} requires y to be passed, but the target y is None; give y, or a "
-                f"length scale that does not need it, such as 'median'."
-            )
-        source = source if learns else source.with_targets(None)
+        needs_targets = self._needs_targets()
+        if needs_targets and not source.has_targets:
+            raise ValueError(self._missing_targets())
+        source = source if needs_targets else source.with_targets(None)
         source = source.validate(self, multi_output=True, **self._row_options())
         rows = sample_source(source, streams.choosing) if source.shape[0] > MANY_ROWS else source
         y, weights = rows.collect_columns()
@@ -410,7 +406,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 raise ValueError("All sampled rows have a `sample_weight` of zero; shuffle the rows.")
             rows, y = rows.drop_zero_weights(weights), None if y is None else y[weights > 0.0]
             weights = weights[weights > 0.0]
-        labeled = LabeledRows(rows.data, regression_targets(y), weights) if learns else None
+        labeled = LabeledRows(rows.data, regression_targets(y), weights) if needs_targets else None
         checked = source if source.location == "memory" else rows  # remote rows are checked as they are read
         if rows.shape[0] > FEW_ROWS:
             return TrainingRows(rows.data, weights, False, labeled, checked)
@@ -426,10 +422,21 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         given = self.length_scale
         return given in LEARNERS if isinstance(given, str) else hasattr(given, "learn")
 
+    def _needs_targets(self) -> bool:
+        """Return whether `fit` needs targets."""
+        return self._learns()
+
+    def _missing_targets(self) -> str:
+        """Return the error message for a fit without the targets that it needs."""
+        return (
+            f"`length_scale`={self.length_scale!r} requires y to be passed, but the target y is None; give y, or a "
+            f"length scale that does not need it, such as 'median'."
+        )
+
     def _resolve_length_scale(self, training: "TrainingRows", streams: "Streams") -> Units:
         """Return the length scale that the parameter asks for, and refuse rows that it cannot resolve."""
         length_scale: Units
-        if training.labeled is not None:
+        if training.labeled is not None and self._learns():
             length_scale, self.learning_gain_ = self._learn_length_scales(training, training.labeled, streams)
         elif isinstance(self.length_scale, str):
             length_scale = LENGTH_SCALES[self.length_scale](training.rows, streams.measuring, training.weights)
@@ -485,7 +492,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.target_tags.required = self._learns()
+        tags.target_tags.required = self._needs_targets()
         return tags
 
 
@@ -518,7 +525,7 @@ class TrainingRows(NamedTuple):
     distinct : bool
         Whether equal rows were merged.
     labeled : LabeledRows or None
-        Rows with targets, where length scales are learned from them.
+        Rows with targets, where the fit needs them.
     checked : RowSource
         The rows whose resolution is checked now.
     """
@@ -534,6 +541,12 @@ class TrainingRows(NamedTuple):
         # One divisor for all columns keeps the order of distinct rows; one per column does not.
         keeps_order = not isinstance(length_scale, np.ndarray | Metric)
         return ScaledRows(self.rows, length_scale, self.weights, self.distinct and keeps_order)
+
+    def scaled_with_targets(self, length_scale: Units) -> ScaledRows:
+        """Return the rows as multiples of the length scale, with targets; equal rows are not merged."""
+        if self.labeled is None:
+            raise ValueError("The training rows have no targets.")
+        return ScaledRows(self.labeled.X, length_scale, self.labeled.weights, targets=self.labeled.targets)
 
 
 def _integer_seed(random_state: Any) -> int:

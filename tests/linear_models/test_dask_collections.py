@@ -172,6 +172,20 @@ class TestFeatures:
         alone = clone(features).set_params(random_state=0).fit(rows, targets)
         np.testing.assert_allclose(alone.length_scale_, clone(alone).fit(X, y).length_scale_, rtol=1e-10)
 
+    @pytest.mark.parametrize("many", [1 << 20, 1000])
+    @pytest.mark.parametrize("name", ["ridge", "classes"])
+    def test_weights_that_are_fitted_to_targets(self, name, many, monkeypatch):
+        monkeypatch.setattr(bochner.kernel_features, "MANY_ROWS", many)
+        monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_BLOCK_ROWS", 64)
+        X, y = make_data(name)
+        features = FourierFeatures(n_frequencies=16, weighting="alignment", random_state=0)
+        model = clone(MODELS[name]).set_params(features=features, length_scales=[1, 2])
+        rows, targets, weights = to_dask(X, y, np.arange(len(X)) % 3, chunks=CHUNKINGS["even"])
+        expected, found = clone(model).fit(X, y), model.fit(rows, targets)
+        np.testing.assert_allclose(found.features_.weights_, expected.features_.weights_, rtol=1e-9)
+        alone, in_memory = clone(features).fit(rows, targets, weights), clone(features).fit(X, y, weights.compute())
+        np.testing.assert_allclose(alone.weights_, in_memory.weights_, rtol=1e-9)
+
     @pytest.mark.parametrize("weighted", [False, True])
     @pytest.mark.parametrize("name", ["ridge", pytest.param("svm", marks=pytest.mark.slow)])
     def test_features_are_fitted_on_the_same_sample_of_many_rows(self, name, weighted, monkeypatch, rng):

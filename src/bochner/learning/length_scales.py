@@ -91,9 +91,10 @@ class LabeledRows:
         return (self.X.shape[0], self.X.shape[1] + self.targets.shape[1])
 
     def __getitem__(self, rows: slice | Indices) -> Any:
-        if is_sparse(self.X):
-            return sparse.hstack([self.X[rows], sparse.csr_array(self.targets[rows])], format="csr", dtype=np.float64)
-        return np.hstack([self.X[rows], self.targets[rows]], dtype=np.float64)
+        block, targets = self.X[rows], self.targets[rows]
+        if is_sparse(block):
+            return sparse.hstack([block, sparse.csr_array(targets)], format="csr", dtype=np.float64)
+        return np.hstack([block, targets], dtype=np.float64)
 
     @serial_blas()
     def sample(self, size: int, rng: np.random.Generator) -> "LabeledRows":
@@ -171,7 +172,7 @@ def regression_targets(y: Any) -> Floats:
         y = np.array(y.tolist())  # finds the dtype of numbers that are stored as objects
     if y.dtype.kind not in "biufUS" or (y.ndim > 1 and y.dtype.kind in "US"):
         raise ValueError(
-            f"y must contain numbers or, in one column, class labels to learn length scales. Got "
+            f"y must contain numbers or, in one column, class labels to learn from. Got "
             f"{reprlib.repr(y.tolist())} instead."
         )
     if y.ndim == 1:

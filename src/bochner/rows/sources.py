@@ -360,12 +360,15 @@ class ScaledRows:
         Sample weights; None means 1 for every row.
     distinct : bool, default=False
         Whether the rows are known to be distinct and in the order of `distinct_rows`.
+    targets : ndarray of shape (n_samples, n_targets), default=None
+        Targets, for weightings that need them.
     """
 
     source: Rows
     scale: float | Floats | Metric | None
     weights: Floats | None = None
     distinct: bool = False
+    targets: Floats | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
