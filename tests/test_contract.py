@@ -110,7 +110,7 @@ ESTIMATORS = [
     FourierFeatures("cauchy", sampler="sobol", weighting="uniform", n_frequencies=6, refine=5),
     FourierFeatures(weighting=Matrix(n_points=20), n_frequencies=6, n_components=3),
     FourierFeatures("matern", weighting="matrix", n_frequencies=6, n_components=5, refine=5),
-    FourierFeatures("matern", weighting=Alignment(rho=2.0, n_points=20), n_frequencies=6, n_components=5),
+    FourierFeatures("matern", weighting=Alignment(rho=2.0), n_frequencies=6, n_components=5),
     *(with_learned_scales(kernel) for kernel in ("gaussian", "laplacian")),
     LandmarkFeatures(n_landmarks=6, random_state=0),
     LandmarkFeatures("laplacian", landmarks="uniform", n_landmarks=6, n_components=3, random_state=0),

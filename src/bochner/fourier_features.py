@@ -297,7 +297,7 @@ class FourierFeatures(KernelFeatures):
         if self._weighting_trait("needs_targets"):
             raise ValueError(
                 f"{option} needs weights that approximate the kernel, and `weighting`={self.weighting!r} fits them to "
-                f"y; {remedy}, or another weighting, such as 'stein'."
+                f"y; {remedy}, or use another weighting, such as 'stein'."
             )
 
     def _suggest_size(

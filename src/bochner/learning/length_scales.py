@@ -175,11 +175,10 @@ def regression_targets(y: Any) -> Floats:
             f"y must contain numbers or, in one column, class labels to learn from. Got "
             f"{reprlib.repr(y.tolist())} instead."
         )
-    if y.ndim == 1:
-        is_numeric = y.dtype.kind in "iuf"
-        # Only integers can be classes; for fractions, the values themselves are a bound on the number of classes.
-        classes = np.unique(y) if not is_numeric or (y == np.rint(y)).all() else y
-        if not is_numeric or len(classes) <= MAX_CLASSES < len(y):
+    if y.ndim == 1 and (y.dtype.kind not in "iuf" or (y == np.rint(y)).all()):
+        # Whether integers are classes does not depend on the number of rows: a weight of two equals two rows.
+        classes = np.unique(y)
+        if y.dtype.kind not in "iuf" or len(classes) <= MAX_CLASSES:
             return np.where(y[:, None] == classes[1 if len(classes) == 2 else 0 :], 1.0, -1.0)
     return np.asarray(y.reshape(len(y), -1), dtype=np.float64)
 
