@@ -38,13 +38,17 @@ def mostly_slow(fast, *factors):
     return [pytest.param(*values, marks=[] if values in fast else pytest.mark.slow) for values in product(*factors)]
 
 
-@pytest.mark.parametrize(("kernel", "sampler", "weighting"), COMBINATIONS)
+# Weights that are fitted to targets change the kernel.
+APPROXIMATIONS = [case for case in COMBINATIONS if not WEIGHTINGS[case.values[2]].needs_targets]
+
+
+@pytest.mark.parametrize(("kernel", "sampler", "weighting"), APPROXIMATIONS)
 def test_approximates_the_exact_kernel(kernel, sampler, weighting, rng):
     """With many frequencies the approximation is close to the kernel, and not to one of another length scale."""
-    X, y = rng.normal(size=(150, 3)), rng.normal(size=150)
+    X = rng.normal(size=(150, 3))
     features = FourierFeatures(
         kernel, sampler=sampler, weighting=weighting, n_frequencies=400, length_scale=2.0, random_state=0
-    ).fit(X, y)
+    ).fit(X)
     error = relative_error(features, X)
     assert error < 0.12
     wider = FourierFeatures(kernel, length_scale=2.0 * np.sqrt(2), sampler="mc", n_frequencies=1).fit(X).exact_kernel(X)
