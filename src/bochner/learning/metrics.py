@@ -36,7 +36,8 @@ __all__ = ["LearnedMetric"]
 
 MOST_DIRECTIONS = 128  # more columns than that get a diagonal and a few directions
 FEW_DIRECTIONS = 64
-FACTORS = (0.71, 1.0, 1.41)  # multiples of the length scales that a round tries
+FIRST_FACTORS = (0.71, 1.0, 1.41)  # multiples of the length scales that the first round tries
+LATER_FACTORS = (0.84, 1.0, 1.19)
 ALPHAS = np.logspace(-9, 1, 21)
 TRIAL_RATIO = 2  # small samples get one trial for each time that two such samples fit into `n_rows`
 MOST_TRIALS = 4
@@ -147,11 +148,10 @@ class LearnedMetric(BaseEstimator):
         sample = rows.sample(start.n_rows, rng)
         n_rows, n_features = sample.X.shape
         length_scales, gain = start.learn_from(sample, rows, frequencies[:, :n_features], rng)
-        initial = _DirectionScales.of_columns(
-            1.0 / np.asarray(length_scales), self._n_directions(n_features, len(frequencies))
-        )
+        column_scales = 1.0 / np.asarray(length_scales)
+        initial = _DirectionScales.of_columns(column_scales, self._n_directions(n_features, len(frequencies)))
         if not self.n_rounds or not start.is_possible(sample):
-            return LearningResult(initial.metric(), gain)
+            return LearningResult(_column_metric(initial), gain)
         n_held_out = n_rows // HELD_OUT_RATIO
         n_trials = int(np.clip(start.n_rows // (TRIAL_RATIO * n_rows), 1, MOST_TRIALS))
         trials = []
@@ -161,8 +161,10 @@ class LearnedMetric(BaseEstimator):
                 problem = LearningProblem.of(rolled, start.folds, n_held_out, frequencies)
                 trials.append(self._rounds(problem, initial, advance))
         best, further_gain = _select_round(trials)
-        metric = _DirectionScales.average([rounds[best].scales for rounds in trials]).metric()
-        return LearningResult(metric, 1.0 - (1.0 - gain) * (1.0 - further_gain))
+        if best == 0:
+            return LearningResult(_column_metric(initial), gain)
+        scales = _DirectionScales.average([rounds[best].scales for rounds in trials])
+        return LearningResult(scales.metric(), 1.0 - (1.0 - gain) * (1.0 - further_gain))
 
     def _rounds(
         self, problem: LearningProblem, initial: "_DirectionScales", advance: Callable[[float], None]
@@ -171,8 +173,9 @@ class LearnedMetric(BaseEstimator):
         differences = _differences(problem.rows, initial.column_scales)
         current, factor = _evaluate(problem, initial, (1.0,))
         rounds = [current]
-        for _ in range(self.n_rounds):
-            current, factor = _evaluate(problem, current.scales.step(factor, self.power, differences), FACTORS)
+        for index in range(self.n_rounds):
+            scales = current.scales.step(factor, self.power, differences)
+            current, factor = _evaluate(problem, scales, LATER_FACTORS if index else FIRST_FACTORS)
             rounds.append(current)
             advance(1)
         return rounds
@@ -229,7 +232,8 @@ class _DirectionScales:
         """Return the map, with length scales that are longer by a factor."""
         if self.is_complete:
             return Metric((self.directions * (self.factors / factor)) @ self.directions.T * self.column_scales)
-        return Metric(self._excess().T / factor * self.column_scales, self.floor / factor * self.column_scales)
+        excess = self._excess()
+        return Metric(excess.T / factor * self.column_scales, self.floor / factor * self.column_scales)
 
     def longer(self, factor: float) -> "_DirectionScales":
         """Return scales whose length scales are longer by a factor."""
@@ -273,6 +277,13 @@ class _DirectionScales:
                 self.floor**2 * (differences.multiply(differences) if is_sparse(differences) else differences**2).sum()
             )
         return float(np.sqrt(size / differences.shape[0]))
+
+
+def _column_metric(scales: _DirectionScales) -> Metric:
+    """Return the metric of the scales of columns alone."""
+    if scales.is_complete:
+        return Metric(np.diag(scales.column_scales))
+    return Metric(np.empty((0, len(scales.column_scales))), scales.column_scales)
 
 
 class _Round(NamedTuple):
