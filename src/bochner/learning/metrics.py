@@ -8,7 +8,7 @@ feature machines (Radhakrishnan, Beaglehole, Pandit and Belkin, Science 2024), f
 over the rows beside that of ridge regression.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -27,9 +27,9 @@ from bochner.learning.length_scales import (
     LearningProblem,
     LearningResult,
 )
-from bochner.learning.ridge import cross_validated_errors, ridge_solution
+from bochner.learning.objectives import held_out_error, ridge_residuals
 from bochner.progress import progress_bar
-from bochner.rows import Floats, Metric, ScaledRows, is_sparse, serial_blas
+from bochner.rows import Floats, Metric, ScaledRows, in_threads, is_sparse, serial_blas
 from bochner.validation import HasMethods, Interval, make_part
 
 __all__ = ["LearnedMetric"]
@@ -38,9 +38,10 @@ MOST_DIRECTIONS = 128  # more columns than that get a diagonal and a few directi
 FEW_DIRECTIONS = 64
 FIRST_FACTORS = (0.71, 1.0, 1.41)  # multiples of the length scales that the first round tries
 LATER_FACTORS = (0.84, 1.0, 1.19)
-ALPHAS = np.logspace(-9, 1, 21)
+ALPHAS = np.logspace(-9, 1, 11)
+NEARBY = np.logspace(-1, 1, 5)  # penalties that a round tries, as multiples of that of the round before
 TRIAL_RATIO = 2  # small samples get one trial for each time that two such samples fit into `n_rows`
-MOST_TRIALS = 4
+MOST_TRIALS = 3
 LEAST_FACTOR = 1e-3  # smallest scale along a direction, as a multiple of the largest one
 N_DIFFERENCES = 1000  # differences of rows whose mean square is kept from round to round
 
@@ -56,7 +57,7 @@ class LearnedMetric(BaseEstimator):
 
     Parameters
     ----------
-    n_rounds : int, default=5
+    n_rounds : int, default=4
         Maximum number of rounds.
     power : float, default=0.25
         Exponent of G in the coordinates of the round before. With 1/2 the distances become those of G at once; with 1/4
@@ -92,7 +93,7 @@ class LearnedMetric(BaseEstimator):
 
     def __init__(
         self,
-        n_rounds: int = 5,
+        n_rounds: int = 4,
         power: float = 0.25,
         rank: int | None = None,
         length_scales: LearnedLengthScales | None = None,
@@ -171,11 +172,12 @@ class LearnedMetric(BaseEstimator):
     ) -> list["_Round"]:
         """Return round 0 and those that follow it."""
         differences = _differences(problem.rows, initial.column_scales)
-        current, factor = _evaluate(problem, initial, (1.0,))
+        current, gradients = _evaluate(problem, initial, (1.0,), ALPHAS)
         rounds = [current]
         for index in range(self.n_rounds):
-            scales = current.scales.step(factor, self.power, differences)
-            current, factor = _evaluate(problem, scales, LATER_FACTORS if index else FIRST_FACTORS)
+            scales = current.scales.step(gradients, self.power, differences)
+            factors = LATER_FACTORS if index else FIRST_FACTORS
+            current, gradients = _evaluate(problem, scales, factors, current.alpha * NEARBY)
             rounds.append(current)
             advance(1)
         return rounds
@@ -287,44 +289,52 @@ def _column_metric(scales: _DirectionScales) -> Metric:
 
 
 class _Round(NamedTuple):
-    """A round: its scales, and the squared errors of its ridge model on the held-out rows, with their weights."""
+    """A round: its scales and penalty, and the squared errors of its model on the held-out rows, with their weights."""
 
     scales: _DirectionScales
+    alpha: float
     errors: Floats
     weights: Floats
 
 
-def _evaluate(problem: LearningProblem, scales: _DirectionScales, factors: tuple[float, ...]) -> tuple[_Round, Floats]:
+def _evaluate(
+    problem: LearningProblem, scales: _DirectionScales, factors: Sequence[float], alphas: Floats
+) -> tuple[_Round, Floats]:
     """Return the round at the best multiple of the length scales, and L with L'L = G of its ridge model."""
-    best: tuple[float, float, float, Floats] | None = None
+    trials = []
     for factor in factors:
-        moments = problem.moments(scales.metric(factor))
-        training = moments[: problem.n_folds]
-        weight = float(training[:, -1 - problem.n_targets, -1 - problem.n_targets].sum())
-        folds = np.concatenate([training, np.zeros_like(training[:1])])
-        penalties = ALPHAS * weight * (1.0 - 1.0 / problem.n_folds)
-        errors = cross_validated_errors(folds, problem.n_targets, penalties).mean(axis=(1, 2))
-        if best is None or errors.min() < best[0]:
-            best = float(errors.min()), factor, float(ALPHAS[errors.argmin()] * weight), training.sum(axis=0)
-    assert best is not None
-    _, factor, penalty, total = best
+        moments = problem.moments(scales.metric(factor))[: problem.n_folds]
+        errors = _validation_errors(moments, problem.n_targets, alphas)
+        trials.append((float(errors.min()), factor, float(alphas[errors.argmin()]), moments.sum(axis=0)))
+    _, factor, alpha, total = min(trials, key=lambda trial: trial[0])
     scales = scales.longer(factor)
+    (residuals,) = in_threads(lambda moments: ridge_residuals(moments, problem.n_targets, alpha), [total])
+    width = len(total) - 1 - problem.n_targets
+    coef, intercept = residuals[:width], residuals[width]
     metric = scales.metric()
-    solution = ridge_solution(total, problem.n_targets, penalty)
-    width = len(solution.coef)
-    gram = total[:width, :width] / solution.weight
     is_held_out = problem.folds == problem.n_folds
-    targets, weights = problem.rows.targets[is_held_out], problem.rows.weights
-    squares = apply_to_features(
+    predictions = apply_to_features(
         problem.feature_map(metric)[0],
         problem.rows.X[is_held_out],
         problem.n_targets,
-        lambda features: features @ solution.coef + solution.intercept,
+        lambda features: features @ coef + intercept,
     )
-    errors = np.square(squares - targets).mean(axis=1)
-    round_weights = np.ones(len(errors)) if weights is None else weights[is_held_out]
-    factor_of_gradients = gradient_factor(metric.pull_back(problem.frequencies), solution.coef, gram)
-    return _Round(scales, errors, round_weights), factor_of_gradients
+    errors = np.square(predictions - problem.rows.targets[is_held_out]).mean(axis=1)
+    weights = np.ones(len(errors)) if problem.rows.weights is None else problem.rows.weights[is_held_out]
+    gram = total[:width, :width] / total[width, width]
+    gradients = gradient_factor(metric.pull_back(problem.frequencies), coef, gram)
+    return _Round(scales, alpha, errors, weights), gradients
+
+
+def _validation_errors(fold_moments: Floats, n_targets: int, alphas: Floats) -> Floats:
+    """Return the mean squared error over the folds for each penalty.
+
+    A few penalties need one Cholesky factor each; that is faster than one reduction of the matrix for all penalties.
+    """
+    total = fold_moments.sum(axis=0)
+    tasks = [(alpha, fold) for alpha in alphas.tolist() for fold in fold_moments]
+    errors = in_threads(lambda task: held_out_error(total - task[1], task[1], n_targets, task[0]), tasks)
+    return np.asarray(np.array(list(errors)).reshape(len(alphas), len(fold_moments)).mean(axis=1))
 
 
 def _select_round(trials: list[list[_Round]]) -> tuple[int, float]:

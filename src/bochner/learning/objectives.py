@@ -17,7 +17,10 @@ from sklearn.base import BaseEstimator
 
 from bochner.rows import Floats, in_threads, serial_blas
 
-__all__ = ["OBJECTIVES", "MarginalLikelihood", "Objective", "ObjectiveGradient", "ValidationLoss", "held_out_error"]
+__all__ = [
+    *("OBJECTIVES", "MarginalLikelihood", "Objective", "ObjectiveGradient", "ValidationLoss"),
+    *("held_out_error", "ridge_residuals"),
+]
 
 SMALLEST_ERROR = 1e-14  # relative to the variance of the targets; smaller errors are rounding errors
 
@@ -213,9 +216,30 @@ def held_out_error(training_moments: Floats, held_out_moments: Floats, n_targets
     float
         The mean over rows and targets.
     """
-    factor, _ = _factor(training_moments, n_targets, alpha)
-    v = _residual_vectors(factor, training_moments, n_targets)
+    v = ridge_residuals(training_moments, n_targets, alpha)
     return float((v * (held_out_moments @ v)).sum()) / (n_targets * _weight(held_out_moments, n_targets))
+
+
+def ridge_residuals(moments: Floats, n_targets: int, alpha: float) -> Floats:
+    """Return v = [c, b, -1] with the coefficients c and the intercept b of ridge regression, one column per target.
+
+    The product of a row [z, 1, y] with v is prediction minus target.
+
+    Parameters
+    ----------
+    moments : ndarray of shape (size, size)
+        Second moments of [z, 1, y].
+    n_targets : int
+        Number of targets.
+    alpha : float
+        The ridge penalty, relative to the number of rows.
+
+    Returns
+    -------
+    ndarray of shape (size, n_targets)
+        The vectors v.
+    """
+    return _residual_vectors(_factor(moments, n_targets, alpha)[0], moments, n_targets)
 
 
 def _weight(moments: Floats, n_targets: int) -> float:
