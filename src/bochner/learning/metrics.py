@@ -8,7 +8,7 @@ feature machines (Radhakrishnan, Beaglehole, Pandit and Belkin, Science 2024), f
 over the rows beside that of ridge regression.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -39,10 +39,10 @@ FEW_DIRECTIONS = 64
 FIRST_FACTORS = (0.71, 1.0, 1.41)  # multiples of the length scales that the first round tries
 LATER_FACTORS = (0.84, 1.0, 1.19)
 ALPHAS = np.logspace(-9, 1, 11)
-NEARBY = np.logspace(-1, 1, 5)  # penalties that a round tries, as multiples of that of the round before
-TRIAL_RATIO = 2  # small samples get one trial for each time that two such samples fit into `n_rows`
-MOST_TRIALS = 3
+NEARBY = np.logspace(-0.5, 0.5, 3)  # penalties that a round tries, as multiples of that of the round before
 LEAST_FACTOR = 1e-3  # smallest scale along a direction, as a multiple of the largest one
+PATIENCE = 2  # rounds without a smaller error on the held-out rows
+LARGEST_QUANTILE = 0.95  # of errors on held-out rows; larger ones count as that
 N_DIFFERENCES = 1000  # differences of rows whose mean square is kept from round to round
 
 
@@ -52,13 +52,13 @@ class LearnedMetric(BaseEstimator):
     The start are length scales, one per column, learned by `length_scales`. In every round a ridge model is fitted in
     the current coordinates, its average gradient outer product G is computed, and the map is multiplied by a power of
     G. The overall scale and the ridge penalty are then selected by cross-validation. A fifth of the sampled rows is
-    held out, and the round with the smallest error on them is kept: round 0, the length scales, unless the gain exceeds
-    its standard error. With few rows, several trials hold out different rows; their errors and maps are averaged.
+    held out, and the round with the smallest error on them is kept; it is round 0, the length scales, unless that error
+    is smaller by one percent.
 
     Parameters
     ----------
-    n_rounds : int, default=4
-        Maximum number of rounds.
+    n_rounds : int, default=8
+        Maximum number of rounds; they stop after two rounds without a smaller error on the held-out rows.
     power : float, default=0.25
         Exponent of G in the coordinates of the round before. With 1/2 the distances become those of G at once; with 1/4
         a round goes half of the way, on a logarithmic scale.
@@ -93,7 +93,7 @@ class LearnedMetric(BaseEstimator):
 
     def __init__(
         self,
-        n_rounds: int = 4,
+        n_rounds: int = 8,
         power: float = 0.25,
         rank: int | None = None,
         length_scales: LearnedLengthScales | None = None,
@@ -153,34 +153,32 @@ class LearnedMetric(BaseEstimator):
         initial = _DirectionScales.of_columns(column_scales, self._n_directions(n_features, len(frequencies)))
         if not self.n_rounds or not start.is_possible(sample):
             return LearningResult(_column_metric(initial), gain)
-        n_held_out = n_rows // HELD_OUT_RATIO
-        n_trials = int(np.clip(start.n_rows // (TRIAL_RATIO * n_rows), 1, MOST_TRIALS))
-        trials = []
-        with progress_bar("learning the metric", n_trials * self.n_rounds) as advance:
-            for trial in range(n_trials):
-                rolled = sample.rolled(trial * n_held_out)
-                problem = LearningProblem.of(rolled, start.folds, n_held_out, frequencies)
-                trials.append(self._rounds(problem, initial, advance))
-        best, further_gain = _select_round(trials)
-        if best == 0:
+        problem = LearningProblem.of(sample, start.folds, n_rows // HELD_OUT_RATIO, frequencies)
+        best, further_gain = self._best_round(problem, initial)
+        if best is None:
             return LearningResult(_column_metric(initial), gain)
-        scales = _DirectionScales.average([rounds[best].scales for rounds in trials])
-        return LearningResult(scales.metric(), 1.0 - (1.0 - gain) * (1.0 - further_gain))
+        return LearningResult(best.metric(), 1.0 - (1.0 - gain) * (1.0 - further_gain))
 
-    def _rounds(
-        self, problem: LearningProblem, initial: "_DirectionScales", advance: Callable[[float], None]
-    ) -> list["_Round"]:
-        """Return round 0 and those that follow it."""
+    def _best_round(
+        self, problem: LearningProblem, initial: "_DirectionScales"
+    ) -> tuple["_DirectionScales | None", float]:
+        """Return the scales of the best round and their gain; None and 0 if no round is better than the start."""
         differences = _differences(problem.rows, initial.column_scales)
-        current, gradients = _evaluate(problem, initial, (1.0,), ALPHAS)
-        rounds = [current]
-        for index in range(self.n_rounds):
-            scales = current.scales.step(gradients, self.power, differences)
-            factors = LATER_FACTORS if index else FIRST_FACTORS
-            current, gradients = _evaluate(problem, scales, factors, current.alpha * NEARBY)
-            rounds.append(current)
-            advance(1)
-        return rounds
+        start = current = _evaluate(problem, initial, (1.0,), ALPHAS)
+        best, largest_gain, n_stale = None, LEAST_GAIN, 0
+        with progress_bar("learning the metric", self.n_rounds) as advance:
+            for index in range(self.n_rounds):
+                scales = current.scales.step(current.gradients, self.power, differences)
+                factors = LATER_FACTORS if index else FIRST_FACTORS
+                current = _evaluate(problem, scales, factors, current.nearby_alphas())
+                advance(1)
+                n_stale += 1
+                gain = current.gain_over(start)
+                if gain > largest_gain:
+                    best, largest_gain, n_stale = current.scales, gain, 0
+                if n_stale == PATIENCE:
+                    break
+        return (None, 0.0) if best is None else (best, largest_gain)
 
 
 @dataclass(frozen=True)
@@ -215,15 +213,6 @@ class _DirectionScales:
         factors = singular_values[:rank] if rank == len(column_scales) else np.hypot(singular_values[:rank], floor)
         # No direction is lost for good: a later round may find that it matters.
         return cls(column_scales, directions[:, :rank], np.maximum(factors, LEAST_FACTOR * factors.max()), floor)
-
-    @classmethod
-    def average(cls, several: "list[_DirectionScales]") -> "_DirectionScales":
-        """Return the scales of the mean squared distance."""
-        if len(several) == 1:
-            return several[0]
-        floor = float(np.sqrt(np.mean([scales.floor**2 for scales in several])))
-        factor = np.hstack([scales._excess() for scales in several]) / np.sqrt(len(several))
-        return cls.of_factor(several[0].column_scales, factor, floor, len(several[0].factors))
 
     @property
     def is_complete(self) -> bool:
@@ -289,18 +278,42 @@ def _column_metric(scales: _DirectionScales) -> Metric:
 
 
 class _Round(NamedTuple):
-    """A round: its scales and penalty, and the squared errors of its model on the held-out rows, with their weights."""
+    """A round.
+
+    Attributes
+    ----------
+    scales : _DirectionScales
+        Its scales.
+    alpha : float
+        Its ridge penalty, relative to the number of rows.
+    gradients : ndarray of shape (n_frequencies, n_features)
+        L with L'L = G of its ridge model.
+    errors, weights : ndarray of shape (n_held_out,)
+        Squared errors of its model on the held-out rows, and their weights.
+    """
 
     scales: _DirectionScales
     alpha: float
+    gradients: Floats
     errors: Floats
     weights: Floats
 
+    def nearby_alphas(self) -> Floats:
+        """Return penalties for the next round to try."""
+        return np.unique(np.clip(self.alpha * NEARBY, ALPHAS[0], ALPHAS[-1]))
 
-def _evaluate(
-    problem: LearningProblem, scales: _DirectionScales, factors: Sequence[float], alphas: Floats
-) -> tuple[_Round, Floats]:
-    """Return the round at the best multiple of the length scales, and L with L'L = G of its ridge model."""
+    def gain_over(self, start: "_Round") -> float:
+        """Return the relative decrease of the mean error on the held-out rows.
+
+        Errors beyond a quantile count as that quantile, so that a few outlying rows do not choose the round.
+        """
+        largest = np.quantile(start.errors, LARGEST_QUANTILE)
+        before, after = (float(np.minimum(one.errors, largest) @ one.weights) for one in (start, self))
+        return 1.0 - after / before if before > 0.0 else 0.0
+
+
+def _evaluate(problem: LearningProblem, scales: _DirectionScales, factors: Sequence[float], alphas: Floats) -> _Round:
+    """Return the round at the best multiple of the length scales."""
     trials = []
     for factor in factors:
         moments = problem.moments(scales.metric(factor))[: problem.n_folds]
@@ -323,7 +336,7 @@ def _evaluate(
     weights = np.ones(len(errors)) if problem.rows.weights is None else problem.rows.weights[is_held_out]
     gram = total[:width, :width] / total[width, width]
     gradients = gradient_factor(metric.pull_back(problem.frequencies), coef, gram)
-    return _Round(scales, alpha, errors, weights), gradients
+    return _Round(scales, alpha, gradients, errors, weights)
 
 
 def _validation_errors(fold_moments: Floats, n_targets: int, alphas: Floats) -> Floats:
@@ -335,23 +348,6 @@ def _validation_errors(fold_moments: Floats, n_targets: int, alphas: Floats) -> 
     tasks = [(alpha, fold) for alpha in alphas.tolist() for fold in fold_moments]
     errors = in_threads(lambda task: held_out_error(total - task[1], task[1], n_targets, task[0]), tasks)
     return np.asarray(np.array(list(errors)).reshape(len(alphas), len(fold_moments)).mean(axis=1))
-
-
-def _select_round(trials: list[list[_Round]]) -> tuple[int, float]:
-    """Return the round with the smallest error on the held-out rows of all trials, and its gain over round 0.
-
-    It is round 0 unless the gain is larger than its standard error, and than what is attributed to chance.
-    """
-    weights = np.concatenate([rounds[0].weights for rounds in trials])
-    shares = weights / weights.sum()
-    errors = np.stack([np.concatenate([rounds[r].errors for rounds in trials]) for r in range(len(trials[0]))])
-    gains = (errors[0] - errors) @ shares
-    best = int(gains.argmax())
-    deviations = errors[0] - errors[best] - gains[best]
-    standard_error = float(np.sqrt(np.square(shares * deviations).sum()))
-    if gains[best] <= max(standard_error, LEAST_GAIN * float(errors[0] @ shares)):
-        return 0, 0.0
-    return best, float(gains[best] / (errors[0] @ shares))
 
 
 @serial_blas()  # no bit depends on the number of threads
