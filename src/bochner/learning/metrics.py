@@ -219,6 +219,7 @@ class _DirectionScales:
         """Whether the directions span all columns, so that the floor has no meaning."""
         return len(self.factors) == len(self.column_scales)
 
+    @serial_blas()  # no bit depends on the number of threads
     def metric(self, factor: float = 1.0) -> Metric:
         """Return the map, with length scales that are longer by a factor."""
         if self.is_complete:
@@ -230,6 +231,7 @@ class _DirectionScales:
         """Return scales whose length scales are longer by a factor."""
         return _DirectionScales(self.column_scales, self.directions, self.factors / factor, self.floor / factor)
 
+    @serial_blas()  # no bit depends on the number of threads
     def step(self, gradient_factor: Floats, power: float, differences: Any) -> "_DirectionScales":
         """Return the scales of the next round, with the same mean square of given differences of rows.
 
