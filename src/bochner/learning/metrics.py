@@ -21,7 +21,6 @@ from bochner.feature_maps import apply_to_features
 from bochner.learning.gradients import gradient_factor
 from bochner.learning.length_scales import (
     HELD_OUT_RATIO,
-    LEAST_GAIN,
     LabeledRows,
     LearnedLengthScales,
     LearningProblem,
@@ -52,12 +51,11 @@ class LearnedMetric(BaseEstimator):
     The start are length scales, one per column, learned by `length_scales`. In every round a ridge model is fitted in
     the current coordinates, its average gradient outer product G is computed, and the map is multiplied by a power of
     G. The overall scale and the ridge penalty are then selected by cross-validation. A fifth of the sampled rows is
-    held out, and the round with the smallest error on them is kept; it is round 0, the length scales, unless that error
-    is smaller by one percent.
+    held out, and the round with the smallest error on them is kept, which may be round 0, the length scales.
 
     Parameters
     ----------
-    n_rounds : int, default=8
+    n_rounds : int, default=3
         Maximum number of rounds; they stop after two rounds without a smaller error on the held-out rows.
     power : float, default=0.25
         Exponent of G in the coordinates of the round before. With 1/2 the distances become those of G at once; with 1/4
@@ -93,7 +91,7 @@ class LearnedMetric(BaseEstimator):
 
     def __init__(
         self,
-        n_rounds: int = 8,
+        n_rounds: int = 3,
         power: float = 0.25,
         rank: int | None = None,
         length_scales: LearnedLengthScales | None = None,
@@ -123,7 +121,7 @@ class LearnedMetric(BaseEstimator):
 
     def _n_directions(self, n_features: int, n_frequencies: int) -> int:
         rank = (n_features if n_features <= MOST_DIRECTIONS else FEW_DIRECTIONS) if self.rank is None else self.rank
-        if rank >= n_features:
+        if n_features <= min(rank, n_frequencies):
             return n_features
         return min(rank, max(1, n_frequencies // 2))  # the other half determines the scale of all other directions
 
@@ -165,7 +163,7 @@ class LearnedMetric(BaseEstimator):
         """Return the scales of the best round and their gain; None and 0 if no round is better than the start."""
         differences = _differences(problem.rows, initial.column_scales)
         start = current = _evaluate(problem, initial, (1.0,), ALPHAS)
-        best, largest_gain, n_stale = None, LEAST_GAIN, 0
+        best, largest_gain, n_stale = None, 0.0, 0
         with progress_bar("learning the metric", self.n_rounds) as advance:
             for index in range(self.n_rounds):
                 scales = current.scales.step(current.gradients, self.power, differences)
@@ -178,7 +176,7 @@ class LearnedMetric(BaseEstimator):
                     best, largest_gain, n_stale = current.scales, gain, 0
                 if n_stale == PATIENCE:
                     break
-        return (None, 0.0) if best is None else (best, largest_gain)
+        return best, largest_gain
 
 
 @dataclass(frozen=True)
