@@ -20,6 +20,7 @@ from bochner.rows import Array, Floats, for_each_span, is_sparse, row_spans, to_
 __all__ = ["FeatureMap", "ProductMap", "TransformerMap", "accepts_nan", "apply_to_features", "map_rows"]
 
 GRAM_ROWS = 1024  # rows per matrix product of a sum: enough for its speed, and little memory
+MOST_GRAM_ROWS = 4096
 BLOCK_BYTES = 1 << 20
 
 
@@ -97,16 +98,26 @@ class FeatureMap(ABC):
         self.write(X, out)
         return out
 
+    @property
+    def gram_rows(self) -> int:
+        """Number of rows per matrix product of a sum of moments: as many as columns, so that the product dominates."""
+        return min(max(GRAM_ROWS, self.width), MOST_GRAM_ROWS)
+
     def features64(self, X: Any) -> Floats:
-        """Return the features of up to GRAM_ROWS rows in float64, in a buffer that the next call in a thread reuses."""
-        wide = self._buffer("float64", self.width, GRAM_ROWS, np.float64)[: X.shape[0]]
+        """Return the features of up to `gram_rows` rows in float64, in a buffer that a thread's next call reuses."""
+        wide = self._buffer("float64", self.width, self.gram_rows, np.float64)[: X.shape[0]]
         if self.dtype == np.float64:
             self.write(X, wide)
         else:
-            narrow = self._buffer("narrow", self.width, GRAM_ROWS)[: X.shape[0]]
-            self.write(X, narrow)
-            wide[...] = narrow
+            for rows in row_spans(X.shape[0], GRAM_ROWS):
+                narrow = self._buffer("narrow", self.width, GRAM_ROWS)[: rows.stop - rows.start]
+                self.write(X[rows], narrow)
+                wide[rows] = narrow
         return wide
+
+    def square_buffer(self) -> Floats:
+        """Return the calling thread's array for a product of features with features, in float64."""
+        return self._buffer("square", self.width, self.width, np.float64)
 
     def _buffer(self, name: str, width: int, n_rows: int | None = None, dtype: Any = None) -> Array:
         """Return the calling thread's array of that name, with `block_rows` rows unless `n_rows` is given."""

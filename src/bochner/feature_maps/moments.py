@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.feature_maps.feature_map import GRAM_ROWS, FeatureMap
+from bochner.feature_maps.feature_map import FeatureMap
 from bochner.rows import Floats, Indices, in_threads, row_spans
 
 __all__ = ["SPAN_ROWS", "add_moments"]
@@ -66,15 +66,18 @@ def add_moments(
 
     for parts in in_threads(part, row_spans(X.shape[0], span_rows)):
         for fold, moments in parts:
-            totals[fold] += moments
+            if isinstance(totals, np.ndarray) or fold in totals:
+                totals[fold] += moments
+            else:
+                totals[fold] = moments
 
 
 def _moments(feature_map: FeatureMap, X: Any, targets: Floats, row_weights: Floats | None) -> Floats:
     """Return the second moments of [z, 1, y] over the rows of X, computed in the calling thread."""
     width = feature_map.width
-    gram, product = np.zeros((width, width)), np.empty((width, width))
     moments = np.zeros((width + 1 + targets.shape[1],) * 2)
-    for rows in row_spans(X.shape[0], GRAM_ROWS):
+    gram, product = moments[:width, :width], feature_map.square_buffer()
+    for rows in row_spans(X.shape[0], feature_map.gram_rows):
         features = feature_map.features64(X[rows])
         rest = np.column_stack([np.ones(len(features)), targets[rows]])
         if row_weights is not None:
@@ -85,6 +88,5 @@ def _moments(feature_map: FeatureMap, X: Any, targets: Floats, row_weights: Floa
         gram += np.matmul(features.T, features, out=product)
         moments[:width, width:] += features.T @ rest
         moments[width:, width:] += rest.T @ rest
-    moments[:width, :width] = gram
     moments[width:, :width] = moments[:width, width:].T
     return moments

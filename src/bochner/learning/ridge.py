@@ -7,15 +7,21 @@ squared error on a fold is a quadratic form in its moments.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import linalg
 from scipy.linalg import lapack
 
-from bochner.rows import Floats, in_threads
+from bochner.learning.band_form import BandForm
+from bochner.learning.fold_errors import FoldErrors
+from bochner.rows import Floats, in_threads, serial_blas
 
 __all__ = ["RidgeSolution", "cross_validated_errors", "generalized_errors", "ridge_solution", "target_variances"]
+
+BAND_WIDTH = 1024  # columns from which matrix products reduce a Gram matrix faster than LAPACK
+STEP_COST = 45  # columns per penalty and target, from which steps cost less than a reduction per fold
 
 
 @dataclass(frozen=True)
@@ -28,22 +34,38 @@ class RidgeSolution:
         The coefficients c.
     intercept : ndarray of shape (n_targets,)
         The intercept b.
-    noise : ndarray of shape (n_targets,)
-        Variance of the noise: the residual sum of squares divided by the residual degrees of freedom.
+    residual_squares : ndarray of shape (n_targets,)
+        Residual sums of squares.
     mean : ndarray of shape (width,)
         Mean of the features.
-    half_precision : ndarray of shape (width, width)
-        R with :math:`R R^T = (G + \lambda)^{-1}`, where G is the centered Gram matrix.
+    factor : ndarray of shape (width, width)
+        The lower Cholesky factor of :math:`G + \lambda`, where G is the centered Gram matrix.
+    penalty : float
+        The penalty :math:`\lambda`.
     weight : float
         Sum of the sample weights.
     """
 
     coef: Floats
     intercept: Floats
-    noise: Floats
+    residual_squares: Floats
     mean: Floats
-    half_precision: Floats
+    factor: Floats
+    penalty: float
     weight: float
+
+    @cached_property
+    def half_precision(self) -> Floats:
+        r"""R with :math:`R R^T = (G + \lambda)^{-1}`; it is computed when variances are first needed."""
+        with serial_blas():
+            return np.asarray(_lapack("dtrtri", self.factor, lower=1)[0].T)
+
+    @cached_property
+    def noise(self) -> Floats:
+        """Variance of the noise: the residual sum of squares divided by the residual degrees of freedom."""
+        degrees_of_freedom = 1.0 + len(self.mean) - self.penalty * float(np.square(self.half_precision).sum())
+        # With fewer rows than degrees of freedom, no residual degrees of freedom are left to estimate the noise.
+        return self.residual_squares / max(self.weight - degrees_of_freedom, 1e-3 * self.weight)
 
     def variance(self, features: Floats) -> Floats:
         r"""Return predictive variances :math:`\sigma^2 (1 + 1/n + |R^T (z - \bar z)|^2)`.
@@ -80,6 +102,11 @@ class _CenteredMoments:
         gram = moments[:width, :width] - weight * np.outer(mean, mean)
         cross = moments[:width, width + 1 :] - weight * np.outer(mean, target_mean)
         return cls(gram, cross, mean, target_mean, weight)
+
+    @property
+    def least_penalty(self) -> float:
+        """The rounding errors of the Gram matrix: with a smaller penalty, a singular one has no Cholesky factor."""
+        return len(self.mean) * float(np.finfo(float).eps) * float(np.diag(self.gram).max(initial=0.0))
 
 
 @dataclass(frozen=True)
@@ -137,23 +164,20 @@ def ridge_solution(moments: Floats, n_targets: int, penalty: float) -> RidgeSolu
     >>> solution.coef.round(6), solution.intercept.round(6)
     (array([[2.]]), array([5.]))
     """
-    centered, width = _CenteredMoments.of(moments, n_targets), len(moments) - 1 - n_targets
-    penalized = centered.gram.copy()
-    # A singular Gram matrix has no Cholesky factor if the penalty is below its rounding errors.
-    penalized.flat[:: width + 1] += max(penalty, width * np.finfo(float).eps * float(np.diag(centered.gram).max()))
-    factor = linalg.cholesky(penalized, lower=True, overwrite_a=True, check_finite=False)
-    coef = linalg.cho_solve((factor, True), centered.cross, check_finite=False)
-    half_precision = np.asarray(_lapack("dtrtri", factor, lower=1)[0].T)
-    degrees_of_freedom = 1.0 + width - penalty * float(np.square(half_precision).sum())
-    # With fewer rows than degrees of freedom, no residual degrees of freedom are left to estimate the noise.
-    residual_freedom = max(centered.weight - degrees_of_freedom, 1e-3 * centered.weight)
+    centered = _CenteredMoments.of(moments, n_targets)
+    penalized = centered.gram  # its own array
+    penalized.flat[:: len(penalized) + 1] += max(penalty, centered.least_penalty)
+    with serial_blas():
+        factor = linalg.cholesky(penalized, lower=True, overwrite_a=True, check_finite=False)
+        coef = linalg.cho_solve((factor, True), centered.cross, check_finite=False)
     explained = (coef * (centered.cross + penalty * coef)).sum(axis=0)
     return RidgeSolution(
         coef=coef,
         intercept=centered.target_mean - centered.mean @ coef,
-        noise=np.maximum(centered.weight * target_variances(moments, n_targets) - explained, 0.0) / residual_freedom,
+        residual_squares=np.maximum(centered.weight * target_variances(moments, n_targets) - explained, 0.0),
         mean=centered.mean,
-        half_precision=half_precision,
+        factor=factor,
+        penalty=penalty,
         weight=centered.weight,
     )
 
@@ -176,38 +200,58 @@ def cross_validated_errors(fold_moments: Floats, n_targets: int, penalties: Floa
         Mean squared errors.
     """
     total = fold_moments.sum(axis=0)
+    order = np.argsort(penalties)
+    centered = _CenteredMoments.of(total, n_targets)
+    floored = np.maximum(penalties[order], centered.least_penalty)
+    width, n_folds = len(centered.mean), len(fold_moments) - 1
+    is_wide = width * (n_folds - 1) > STEP_COST * len(penalties) * n_targets * n_folds
+    shared = FoldErrors.of(**vars(centered), penalties=floored) if is_wide else None
 
     def errors(held_out: Floats) -> Floats:
-        training = _CenteredMoments.of(total - held_out, n_targets)
-        coef = _coefficients(training.gram, training.cross, penalties)
-        intercept = training.target_mean - np.tensordot(training.mean, coef, axes=1)
-        # The product of a = [z, 1, y] with [c, b, -1] is the residual.
-        minus_targets = np.broadcast_to(-np.eye(n_targets)[:, None, :], (n_targets, len(penalties), n_targets))
-        combination = np.concatenate([coef, intercept[None], minus_targets]).reshape(len(total), -1)
-        squares = np.einsum("ij,ij->j", combination, held_out @ combination)
-        weight = held_out[-1 - n_targets, -1 - n_targets]
-        return np.asarray(np.maximum(squares, 0.0).reshape(len(penalties), n_targets) / weight)
+        squares = None if shared is None else shared.squares(held_out)
+        if squares is None:
+            squares = _held_out_squares(_CenteredMoments.of(total - held_out, n_targets), held_out, floored)
+        return np.maximum(squares, 0.0) / held_out[width, width]
 
-    return np.stack(list(in_threads(errors, list(fold_moments[:-1]))), axis=1)
+    sorted_errors = np.stack(list(in_threads(errors, list(fold_moments[:-1]))), axis=1)
+    return np.asarray(sorted_errors[np.argsort(order)])
+
+
+def _held_out_squares(training: "_CenteredMoments", held_out: Floats, penalties: Floats) -> Floats:
+    """Return sums of squared errors on a fold, of shape (n_penalties, n_targets), from solutions on the other rows."""
+    n_targets = len(training.target_mean)
+    coef = _coefficients(training.gram, training.cross, penalties)
+    intercept = training.target_mean - np.tensordot(training.mean, coef, axes=1)
+    # The product of a = [z, 1, y] with [c, b, -1] is the residual.
+    minus_targets = np.broadcast_to(-np.eye(n_targets)[:, None, :], (n_targets, len(penalties), n_targets))
+    combination = np.concatenate([coef, intercept[None], minus_targets]).reshape(len(held_out), -1)
+    squares = np.einsum("ij,ij->j", combination, held_out @ combination)
+    return np.asarray(squares.reshape(len(penalties), n_targets))
 
 
 def _coefficients(gram: Floats, right: Floats, penalties: Floats) -> Floats:
     r"""Solve :math:`(G + \lambda) c = b` for every penalty; the shape is (width, n_penalties, n_columns).
 
-    G is reduced to tridiagonal form once, at a third of the cost of its eigenvectors. Each penalty is then cheap.
+    G is reduced once: to tridiagonal form, at a third of the cost of its eigenvectors, or to a band if it exceeds the
+    cache. Each penalty is then cheap.
     """
     if len(gram) < 2:
         return right[:, None, :] / (gram + penalties)[:, :, None]
+    if len(gram) >= BAND_WIDTH:
+        form = BandForm.of(gram)
+        rotated = form.rotate(right.T)
+        solved = form.shifted(penalties).solve(np.broadcast_to(rotated, (len(penalties), *rotated.shape)))
+        return form.unrotate(solved.reshape(-1, len(gram))).reshape(solved.shape).transpose(2, 0, 1)
     # The workspace that LAPACK recommends: 64 numbers per column of the wider operand.
     workspace = 64 * max(len(gram), len(penalties) * right.shape[1])
     reflectors, diagonal, off_diagonal, tau = _lapack("dsytrd", gram, lower=1, lwork=workspace)
     below = reflectors[1:, :-1]  # the reflections leave the first row unchanged
     rotated = np.array(right, order="F")
     rotated[1:] = _lapack("dormqr", "L", "T", below, tau, rotated[1:], workspace)[0]
-    solved = [
+    columns = [
         _lapack("dgtsv", off_diagonal, diagonal + penalty, off_diagonal, rotated)[3] for penalty in penalties.tolist()
     ]
-    solutions = np.stack(solved, axis=1).reshape(len(gram), -1)
+    solutions = np.stack(columns, axis=1).reshape(len(gram), -1)
     solutions[1:] = _lapack("dormqr", "L", "N", below, tau, solutions[1:], workspace)[0]
     return solutions.reshape(len(gram), len(penalties), -1)
 

@@ -2,7 +2,6 @@
 """Second moments of candidate features by fold, and the choice of a candidate and a penalty from them."""
 
 import warnings
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -85,9 +84,9 @@ def moments_of_batch(
     for number, feature_map in enumerate(maps):
         feature_map.check(batch.X)
         earlier = {} if before is None else before.totals[number]
-        totals: dict[int, Any] = defaultdict(float, {fold: moments.copy() for fold, moments in earlier.items()})
+        totals: dict[int, Floats] = {fold: moments.copy() for fold, moments in earlier.items()}
         add_moments(totals, moment_map(feature_map)[0], batch.X, targets, batch.weights, batch.folds)
-        all_totals.append(dict(totals))
+        all_totals.append(totals)
     return RidgeMoments(len(targets) + (0 if before is None else before.n_rows), all_totals)
 
 
