@@ -100,8 +100,8 @@ class FeatureMap(ABC):
 
     @property
     def gram_rows(self) -> int:
-        """Number of rows per matrix product of a sum of moments: as many as columns, so that the product dominates."""
-        return min(max(GRAM_ROWS, self.width), MOST_GRAM_ROWS)
+        """Number of rows per matrix product of a sum of moments: twice as many as columns, so that it dominates."""
+        return min(max(GRAM_ROWS, 2 * self.width), MOST_GRAM_ROWS)
 
     def features64(self, X: Any) -> Floats:
         """Return the features of up to `gram_rows` rows in float64, in a buffer that a thread's next call reuses."""
@@ -118,6 +118,10 @@ class FeatureMap(ABC):
     def square_buffer(self) -> Floats:
         """Return the calling thread's array for a product of features with features, in float64."""
         return self._buffer("square", self.width, self.width, np.float64)
+
+    def release_buffers(self) -> None:
+        """Free the buffers of all threads, which are large for sums of moments."""
+        self._local = threading.local()
 
     def _buffer(self, name: str, width: int, n_rows: int | None = None, dtype: Any = None) -> Array:
         """Return the calling thread's array of that name, with `block_rows` rows unless `n_rows` is given."""

@@ -70,6 +70,7 @@ def add_moments(
                 totals[fold] += moments
             else:
                 totals[fold] = moments
+    feature_map.release_buffers()
 
 
 def _moments(feature_map: FeatureMap, X: Any, targets: Floats, row_weights: Floats | None) -> Floats:

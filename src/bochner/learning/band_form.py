@@ -80,18 +80,18 @@ class BandForm:
         return cls(diagonal, below, reflectors)
 
     def rotate(self, rows: Floats) -> Floats:
-        """Return rows of shape (n_rows, size) times Q."""
-        rotated = rows.copy()
+        """Return rows of shape (..., size) times Q."""
+        rotated = rows.reshape(-1, rows.shape[-1]).copy()
         for start, vectors, triangle in self.reflectors:
             rotated[:, start:] -= ((rotated[:, start:] @ vectors) @ triangle) @ vectors.T
-        return rotated
+        return rotated.reshape(rows.shape)
 
     def unrotate(self, rows: Floats) -> Floats:
-        """Return rows of shape (n_rows, size) times the transpose of Q."""
-        rotated = rows.copy()
+        """Return rows of shape (..., size) times the transpose of Q."""
+        rotated = rows.reshape(-1, rows.shape[-1]).copy()
         for start, vectors, triangle in reversed(self.reflectors):
             rotated[:, start:] -= ((rotated[:, start:] @ vectors) @ triangle.T) @ vectors.T
-        return rotated
+        return rotated.reshape(rows.shape)
 
     def shifted(self, shifts: Floats) -> "ShiftedBand":
         """Factor B plus each of the shifts, which make it positive definite."""
@@ -183,4 +183,6 @@ def _update(work: Floats, reflector: _Reflectors) -> None:
     for first, last in tiles:
         for column, end in tiles:
             if column <= first:
-                work[first:last, column:end] -= left[first - start : last - start] @ right[:, column - start : end - start]
+                work[first:last, column:end] -= (
+                    left[first - start : last - start] @ right[:, column - start : end - start]
+                )

@@ -11,10 +11,11 @@ The conjugate gradient method for x, preconditioned with P, computes it with twi
 Gauss quadrature. The number of steps depends on how much a fold differs from all rows, and little on the penalty.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bochner.learning.band_form import BandForm, ShiftedBand
 from bochner.rows import Floats
@@ -73,113 +74,125 @@ class FoldErrors:
         coef = shifted.solve(np.broadcast_to(right, (len(penalties), *right.shape)))
         return cls(mean, target_mean, weight, form, shifted, coef)
 
-    def squares(self, held_out: Floats) -> Floats | None:
-        """Return the sums of squared errors on a fold.
+    def squares(self, held_out: Sequence[Floats]) -> list[Floats | None]:
+        """Return the sums of squared errors on some folds.
 
         Parameters
         ----------
-        held_out : ndarray of shape (size, size)
-            Second moments of [z, 1, y] of the fold, not centered.
+        held_out : sequence of ndarray of shape (size, size)
+            Second moments of [z, 1, y] of each fold, not centered.
 
         Returns
         -------
-        ndarray of shape (n_penalties, n_targets), or None
-            The sums; None if they have not converged.
+        list of ndarray of shape (n_penalties, n_targets), or None
+            The sums for each fold; None where they have not converged.
         """
-        width = self.coef.shape[2]
-        features, one = held_out[: width + 1, : width + 1], held_out[width]
-        targets = held_out[width + 1 :, : width + 1] - np.outer(self.target_mean, one[: width + 1])
-        cross = self._rotate(targets)
-        squares = np.diag(held_out)[width + 1 :] - self.target_mean * (
-            2.0 * one[width + 1 :] - self.target_mean * one[width]
-        )
+        n_penalties, n_targets, width = self.coef.shape
+        targets = [
+            fold[width + 1 :, : width + 1] - np.outer(self.target_mean, fold[width, : width + 1]) for fold in held_out
+        ]
+        cross = self._rotate(np.array(targets))
 
         def multiply(rotated: Floats) -> Floats:
-            flat = rotated.reshape(-1, width + 1)
-            rows = np.empty_like(flat)
-            rows[:, :width] = self.form.unrotate(flat[:, :width])
-            rows[:, width] = flat[:, width] - rows[:, :width] @ self.mean
-            return self._rotate(rows @ features).reshape(rotated.shape)
+            rows = np.empty_like(rotated)
+            rows[..., :width] = self.form.unrotate(rotated[..., :width])
+            rows[..., width] = rotated[..., width] - rows[..., :width] @ self.mean
+            for number, fold in enumerate(held_out):
+                product = rows[:, number].reshape(-1, width + 1) @ fold[: width + 1, : width + 1]
+                rows[:, number] = product.reshape(rows[:, number].shape)
+            return self._rotate(rows)
 
-        coef = np.pad(self.coef, ((0, 0), (0, 0), (0, 1)))  # the intercept is 0, because the moments are centered
+        coef = np.zeros((n_penalties, len(held_out), n_targets, width + 1))  # intercepts of centered moments are 0
+        coef[..., :width] = self.coef[:, None]
         gradient = multiply(coef) - cross
-        return self._quadrature(multiply, gradient, (coef * (gradient - cross)).sum(axis=2) + squares)
+        squares = (coef * (gradient - cross)).sum(axis=3) + [self._target_squares(fold) for fold in held_out]
+        found, is_final = self._quadrature(multiply, gradient, squares)
+        return [found[:, number] if final else None for number, final in enumerate(is_final)]
+
+    def _target_squares(self, fold: Floats) -> Floats:
+        """Return the sums of squares of the targets of a fold about the mean of all rows."""
+        n_targets = len(self.target_mean)
+        one = fold[-1 - n_targets, -1 - n_targets :]
+        return np.diag(fold)[-n_targets:] - self.target_mean * (2.0 * one[1:] - self.target_mean * one[0])
 
     def _quadrature(
         self, multiply: Callable[[Floats], Floats], gradient: Floats, squares: Floats
-    ) -> Floats | None:
-        """Add what follows from leaving the fold out to the sums of squares under the solution on all rows.
+    ) -> tuple[Floats, NDArray[np.bool_]]:
+        """Add what follows from leaving the folds out to the sums of squares under the solution on all rows.
 
-        Penalties whose sums have converged are dropped from the end, where few steps are enough.
+        Penalties whose sums have converged are dropped from the end, where few steps are enough. Return the sums, and
+        whether those of each fold have converged.
         """
         state = _ConjugateGradients(gradient)
         result, on = squares.copy(), slice(0, len(gradient))
         for _ in range(MOST_STEPS):
-            excess = state.precondition(self._solve, on)
-            unfinished = ~(excess <= TOLERANCE * result[on]).all(axis=1)
+            unfinished = ~(state.precondition(self._solve, on) <= TOLERANCE * result[on])
             if not unfinished.any():
-                return result
-            on = slice(0, int(np.flatnonzero(unfinished)[-1]) + 1)
+                break
+            on = slice(0, int(np.flatnonzero(unfinished.any(axis=(1, 2)))[-1]) + 1)
             result[on] = squares[on] + state.step(multiply, on)
-        return None
+        return result, ~unfinished.any(axis=(0, 2))
 
     def _solve(self, rows: Floats) -> Floats:
         """Divide rotated rows by P, in which the intercept is decoupled."""
         solution = np.empty_like(rows)
-        solution[:, :, :-1] = self.shifted.solve(rows[:, :, :-1])
-        solution[:, :, -1] = rows[:, :, -1] / self.weight
+        features = rows[..., :-1]
+        solution[..., :-1] = self.shifted.solve(features.reshape(len(rows), -1, features.shape[-1])).reshape(
+            features.shape
+        )
+        solution[..., -1] = rows[..., -1] / self.weight
         return solution
 
     def _rotate(self, rows: Floats) -> Floats:
         """Center and rotate rows of moments with [z, 1]."""
         rotated = rows.copy()
-        rotated[:, :-1] = self.form.rotate(rows[:, :-1] - np.outer(rows[:, -1], self.mean))
+        rotated[..., :-1] = self.form.rotate(rows[..., :-1] - rows[..., -1:] * self.mean)
         return rotated
 
 
 class _ConjugateGradients:
-    """The conjugate gradient method for all penalties and targets at a time, with the images of its vectors under P."""
+    """The conjugate gradient method for all penalties, folds and targets, with the images of its vectors under P.
+
+    Parameters
+    ----------
+    right : ndarray of shape (n_penalties, n_folds, n_targets, size)
+        Right-hand sides.
+    """
 
     def __init__(self, right: Floats) -> None:
         self.residual = right.copy()
         self.solution, self.image, self.direction, self.direction_image = np.zeros((4, *right.shape))
-        self.squares, self.gain = np.ones(right.shape[:2]), np.full(right.shape[:2], np.inf)
-        self.value = np.zeros(right.shape[:2])
-        self.energy = np.zeros(right.shape[:2])
-        self.is_first = True
+        self.energy, self.value = np.zeros((2, *right.shape[:-1]))
+        self.squares = self.gain = np.full(right.shape[:-1], np.inf)
 
     def precondition(self, solve: Callable[[Floats], Floats], on: slice) -> Floats:
         """Find the next directions, and return estimates of what all further steps add to the value.
 
-        The steps shrink like the residual: by the factor s of the last step, so that s / (1 - s) times the last gain is
-        left.
+        The gains shrink like the residual, by the factor s of the last step: s / (1 - s) times the last gain is left.
         """
         residual = self.residual[on]
         divided = solve(residual)
-        squares = (residual * divided).sum(axis=2)
-        factor = squares / self.squares[on]
-        if self.is_first:
-            self.direction[on], self.direction_image[on] = divided, residual
-        else:
-            for vectors, addend in ((self.direction, divided), (self.direction_image, residual)):
-                vectors[on] *= factor[:, :, None]
-                vectors[on] += addend
-        self.squares[on] = squares
+        squares = (residual * divided).sum(axis=-1)
+        factor = squares / self.squares[on]  # 0 before the first step
+        for vectors, addend in ((self.direction, divided), (self.direction_image, residual)):
+            vectors[on] *= factor[..., None]
+            vectors[on] += addend
         left = np.where(squares > 0.0, np.inf, 0.0)
-        np.divide(self.gain[on] * factor, 1.0 - factor, out=left, where=(factor < 1.0) & (squares > 0.0))
+        known = (factor > 0.0) & (factor < 1.0)
+        left[known] = self.gain[on][known] * factor[known] / (1.0 - factor[known])
+        self.squares = squares
         return left
 
     def step(self, multiply: Callable[[Floats], Floats], on: slice) -> Floats:
         """Take a step, and return the value of the quadrature."""
-        direction, image = self.direction[on], self.direction_image[on]
+        direction, image, squares = self.direction[on], self.direction_image[on], self.squares[on]
         product = image - multiply(direction)
-        curvature = (direction * product).sum(axis=2)
-        size = np.divide(self.squares[on], curvature, out=np.zeros_like(curvature), where=curvature > 0.0)
-        self.solution[on] += size[:, :, None] * direction
-        self.image[on] += size[:, :, None] * image
-        self.residual[on] -= size[:, :, None] * product
-        self.energy[on] += size * self.squares[on]
-        value = self.energy[on] + (self.solution[on] * self.image[on]).sum(axis=2)
-        self.gain[on], self.value[on] = np.abs(value - self.value[on]), value
-        self.is_first = False
-        return value
+        curvature = (direction * product).sum(axis=-1)
+        size = np.divide(squares, curvature, out=np.zeros_like(curvature), where=curvature > 0.0)
+        for vectors, change in ((self.solution, direction), (self.image, image), (self.residual, -product)):
+            vectors[on] += size[..., None] * change
+        self.energy[on] += size * squares
+        value = self.energy[on] + (self.solution[on] * self.image[on]).sum(axis=-1)
+        self.gain, self.value = np.abs(value - self.value[on]), value
+        self.squares = squares
+        return np.asarray(value)

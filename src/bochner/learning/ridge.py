@@ -21,6 +21,7 @@ from bochner.rows import Floats, in_threads, serial_blas
 __all__ = ["RidgeSolution", "cross_validated_errors", "generalized_errors", "ridge_solution", "target_variances"]
 
 BAND_WIDTH = 1024  # columns from which matrix products reduce a Gram matrix faster than LAPACK
+FOLDS_PER_GROUP = 3  # folds that share matrix products; the groups are computed in threads
 STEP_COST = 45  # columns per penalty and target, from which steps cost less than a reduction per fold
 
 
@@ -207,14 +208,23 @@ def cross_validated_errors(fold_moments: Floats, n_targets: int, penalties: Floa
     is_wide = width * (n_folds - 1) > STEP_COST * len(penalties) * n_targets * n_folds
     shared = FoldErrors.of(**vars(centered), penalties=floored) if is_wide else None
 
-    def errors(held_out: Floats) -> Floats:
-        squares = None if shared is None else shared.squares(held_out)
-        if squares is None:
-            squares = _held_out_squares(_CenteredMoments.of(total - held_out, n_targets), held_out, floored)
-        return np.maximum(squares, 0.0) / held_out[width, width]
+    def errors(folds: list[Floats]) -> list[Floats]:
+        found = [None] * len(folds) if shared is None else shared.squares(folds)
+        return [
+            (
+                _held_out_squares(_CenteredMoments.of(total - held_out, n_targets), held_out, floored)
+                if squares is None
+                else squares
+            )
+            / held_out[width, width]
+            for held_out, squares in zip(folds, found, strict=True)
+        ]
 
-    sorted_errors = np.stack(list(in_threads(errors, list(fold_moments[:-1]))), axis=1)
-    return np.asarray(sorted_errors[np.argsort(order)])
+    # The groups do not depend on the number of threads, so the result does not either.
+    group_size = 1 if shared is None else FOLDS_PER_GROUP
+    groups = [list(fold_moments[start : min(start + group_size, n_folds)]) for start in range(0, n_folds, group_size)]
+    sorted_errors = np.stack([error for group in in_threads(errors, groups) for error in group], axis=1)
+    return np.asarray(np.maximum(sorted_errors, 0.0)[np.argsort(order)])
 
 
 def _held_out_squares(training: "_CenteredMoments", held_out: Floats, penalties: Floats) -> Floats:
