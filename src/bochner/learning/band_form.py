@@ -5,12 +5,15 @@ r"""Reduction of a symmetric matrix to a band by matrix products, after which ev
 the whole matrix for every column, all of it is matrix products, and NumPy releases the GIL in them.
 """
 
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from bochner.rows import Floats
+from bochner.rows import Floats, serial_blas
 
 __all__ = ["BandForm", "ShiftedBand"]
 
@@ -66,15 +69,16 @@ class BandForm:
         matrix : ndarray of shape (size, size)
             The matrix; only its lower half is read.
         """
-        work, size, reflectors = matrix.copy(), len(matrix), []
-        starts = range(0, size, BLOCK)
-        below = []
-        for start in starts[:-1]:
-            rest = start + BLOCK
-            reflector, corner = _reflect_panel(work[rest:, start:rest], rest)
-            _update(work, reflector)
-            reflectors.append(reflector)
-            below.append(corner)
+        work, reflectors, below = matrix.copy(), [], []
+        starts = range(0, len(matrix), BLOCK)
+        with serial_blas() as n_threads, ThreadPoolExecutor(n_threads) as pool:
+            in_order = map if n_threads == 1 else pool.map
+            for start in starts[:-1]:
+                rest = start + BLOCK
+                reflector, corner = _reflect_panel(work[rest:, start:rest], rest)
+                _update(work, reflector, in_order)
+                reflectors.append(reflector)
+                below.append(corner)
         blocks = [work[start : start + BLOCK, start : start + BLOCK] for start in starts]
         diagonal = [np.tril(block) + np.tril(block, -1).T for block in blocks]
         return cls(diagonal, below, reflectors)
@@ -101,7 +105,7 @@ class BandForm:
             if number:
                 corner = self.below[number - 1]
                 pivots -= corner @ inverses[-1] @ corner.T
-            inverses.append(np.linalg.inv(pivots))
+            inverses.append(np.asarray(np.linalg.inv(pivots), dtype=np.float64))
         return ShiftedBand(self.below, inverses)
 
 
@@ -135,7 +139,7 @@ class ShiftedBand:
         """
         n_active, solution = len(rows), np.empty_like(rows)
         edges = np.cumsum([0, *(inverse.shape[1] for inverse in self.inverses)])
-        spans = [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True)]
+        spans = [slice(first, last) for first, last in pairwise(edges)]
         for number, (span, inverse) in enumerate(zip(spans, self.inverses, strict=True)):
             right = rows[:, :, span]
             if number:
@@ -163,26 +167,33 @@ def _reflect_panel(panel: Floats, start: int) -> tuple[_Reflectors, Floats]:
     return _Reflectors(start, vectors, np.linalg.inv(inverse)), np.triu(packed[:n_vectors])
 
 
-def _update(work: Floats, reflector: _Reflectors) -> None:
+def _update(work: Floats, reflector: _Reflectors, in_order: Callable[..., Iterable[Any]]) -> None:
     r"""Apply reflections to both sides of the rest of a matrix, in tiles of its lower half.
 
     :math:`Q^T C Q = C - V Y^T - Y V^T` with :math:`X = C V T` and :math:`Y = X - V T^T V^T X / 2`.
     """
     start, vectors, triangle = reflector
     # Tiles are aligned with the whole matrix: what is above them is never updated.
-    edges = [start, *range((start // TILE + 1) * TILE, len(work), TILE), len(work)]
-    tiles = list(zip(edges[:-1], edges[1:], strict=True))
+    tiles = list(pairwise([start, *range((start // TILE + 1) * TILE, len(work), TILE), len(work)]))
+
+    def products(tile: tuple[int, int]) -> tuple[Floats, Floats]:
+        first, last = tile
+        own = vectors[first - start : last - start]
+        return work[first:last, start:last] @ vectors[: last - start], work[first:last, start:first].T @ own
+
     product = np.zeros_like(vectors)
-    for first, last in tiles:
-        own = slice(first - start, last - start)
-        product[own] += work[first:last, start:last] @ vectors[: own.stop]
-        product[: own.start] += work[first:last, start:first].T @ vectors[own]
+    for (first, last), (below, above) in zip(tiles, in_order(products, tiles), strict=True):
+        product[first - start : last - start] += below
+        product[: first - start] += above
     product = product @ triangle
     product -= 0.5 * (vectors @ (triangle.T @ (vectors.T @ product)))
     left, right = np.hstack([vectors, product]), np.hstack([product, vectors]).T.copy()
-    for first, last in tiles:
-        for column, end in tiles:
-            if column <= first:
-                work[first:last, column:end] -= (
-                    left[first - start : last - start] @ right[:, column - start : end - start]
-                )
+
+    def subtract(tile: tuple[int, int]) -> None:
+        first, last = tile
+        own = left[first - start : last - start]
+        for column, end in tiles[: tiles.index(tile) + 1]:
+            work[first:last, column:end] -= own @ right[:, column - start : end - start]
+
+    for _ in in_order(subtract, tiles):
+        pass

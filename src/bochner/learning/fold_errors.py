@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.learning.band_form import BandForm, ShiftedBand
-from bochner.rows import Floats
+from bochner.rows import Floats, serial_blas
 
 __all__ = ["FoldErrors"]
 
@@ -69,9 +69,10 @@ class FoldErrors:
             Ridge penalties in ascending order.
         """
         form = BandForm.of(gram)
-        shifted = form.shifted(penalties)
-        right = form.rotate(cross.T)
-        coef = shifted.solve(np.broadcast_to(right, (len(penalties), *right.shape)))
+        with serial_blas():
+            shifted = form.shifted(penalties)
+            right = form.rotate(cross.T)
+            coef = shifted.solve(np.broadcast_to(right, (len(penalties), *right.shape)))
         return cls(mean, target_mean, weight, form, shifted, coef)
 
     def squares(self, held_out: Sequence[Floats]) -> list[Floats | None]:
@@ -113,7 +114,7 @@ class FoldErrors:
         """Return the sums of squares of the targets of a fold about the mean of all rows."""
         n_targets = len(self.target_mean)
         one = fold[-1 - n_targets, -1 - n_targets :]
-        return np.diag(fold)[-n_targets:] - self.target_mean * (2.0 * one[1:] - self.target_mean * one[0])
+        return np.asarray(np.diag(fold)[-n_targets:] - self.target_mean * (2.0 * one[1:] - self.target_mean * one[0]))
 
     def _quadrature(
         self, multiply: Callable[[Floats], Floats], gradient: Floats, squares: Floats
@@ -131,7 +132,7 @@ class FoldErrors:
                 break
             on = slice(0, int(np.flatnonzero(unfinished.any(axis=(1, 2)))[-1]) + 1)
             result[on] = squares[on] + state.step(multiply, on)
-        return result, ~unfinished.any(axis=(0, 2))
+        return result, np.asarray(~unfinished.any(axis=(0, 2)))
 
     def _solve(self, rows: Floats) -> Floats:
         """Divide rotated rows by P, in which the intercept is decoupled."""
