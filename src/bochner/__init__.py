@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bochner.display import KernelErrorDisplay, RelevanceDisplay, WeightsDisplay
+    from bochner.display import KernelErrorDisplay, RelevanceDisplay, WeightsDisplay, WidthDisplay
     from bochner.fourier_features import FourierFeatures
     from bochner.kernel_error import KernelError
     from bochner.landmark_features import LandmarkFeatures
@@ -29,6 +29,7 @@ __all__ = [
     "RelevanceDisplay",
     "RobustStandardizer",
     "WeightsDisplay",
+    "WidthDisplay",
 ]
 
 _MODULES = {
@@ -42,6 +43,7 @@ _MODULES = {
     "RelevanceDisplay": "display",
     "RobustStandardizer": "robust_standardizer",
     "WeightsDisplay": "display",
+    "WidthDisplay": "display",
 }
 
 

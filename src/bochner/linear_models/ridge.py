@@ -27,9 +27,10 @@ from bochner.linear_models.labels import check_labels, label_indicators
 from bochner.linear_models.linear_model import LinearModel, OneVsRestMixin, is_path
 from bochner.linear_models.ridge_moments import MomentAccumulator, Residuals, RidgeChoice, moments_of_batch, r2_scores
 from bochner.linear_models.training_sets import TrainingSet
+from bochner.linear_models.widths import WIDTH_RULES, WidthPath, Widths
 from bochner.progress import show_progress
 from bochner.rows import Array, Floats, RowSource, open_rows
-from bochner.validation import fit_context, positive_values
+from bochner.validation import StrOptions, fit_context, positive_values
 
 if TYPE_CHECKING:
     from bochner.tables.reader import Table
@@ -47,10 +48,14 @@ class RidgeModel(LinearModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearModel._parameter_constraints,
         "alphas": ["array-like"],
+        "widths": ["array-like", None],
+        "width_rule": [StrOptions(set(WIDTH_RULES))],
     }
     _fitted_names = (*LinearModel._fitted_names, "_accumulator", "_choice", "_is_flat")
     is_resumable = True
     alphas: Sequence[float]
+    widths: Sequence[int] | None
+    width_rule: str
 
     def __init__(
         self,
@@ -60,6 +65,8 @@ class RidgeModel(LinearModel):
         cv: Any = 5,
         length_scales: Sequence[float] = (1.0,),
         kernels: Sequence[str | Kernel] | None = None,
+        widths: Sequence[int] | None = None,
+        width_rule: str = "best",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
@@ -68,6 +75,8 @@ class RidgeModel(LinearModel):
         self.cv = cv
         self.length_scales = length_scales
         self.kernels = kernels
+        self.widths = widths
+        self.width_rule = width_rule
         self.random_state = random_state
         self.verbose = verbose
 
@@ -101,6 +110,27 @@ class RidgeModel(LinearModel):
         """The best mean R2 of each of the `kernels`."""
         return best_scores(self._chosen().scores, self._n_kernels)[0]
 
+    @property
+    def width_(self) -> int:
+        """The chosen one of the `widths`."""
+        return self._path().width
+
+    @property
+    def width_errors_(self) -> Floats:
+        """Mean squared errors (n_widths, n_folds), each width with its best penalty, the mean over targets."""
+        return self._path().errors
+
+    @property
+    def width_scores_(self) -> Floats:
+        """R2 (n_widths, n_folds), each width with its best penalty, the mean over targets."""
+        return self._path().scores
+
+    def _path(self) -> WidthPath:
+        path = self._chosen().path
+        if path is None:
+            raise AttributeError(f"This {type(self).__name__} was fitted without `widths`; give candidate widths.")
+        return path
+
     @fit_context
     def fit_features(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the features alone, for `partial_fit`, which otherwise fits them on its first 8,192 rows.
@@ -133,8 +163,16 @@ class RidgeModel(LinearModel):
     def _encode_sample(self, y: Any) -> Floats:
         """Return the targets (n_samples, n_targets) of a sample of rows, whose classes need not be known."""
 
+    def _widths(self, candidates: list[Any]) -> Widths | None:
+        """Return the candidate widths, checked for the fitted features."""
+        widths = Widths.check(self.widths, self.width_rule, self.cv)
+        if widths is not None:
+            for features in candidates:
+                widths.check_features(features)
+        return widths
+
     def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
-        alphas = positive_values("alphas", self.alphas)
+        alphas, widths = positive_values("alphas", self.alphas), self._widths(candidates)
         origin = np.median(self._encode_targets(training.first_targets(SPAN_ROWS)), axis=0)
         row = training.rows.select(slice(0, 1)).X
         maps = [feature_map_of(features, row=row) for features in candidates]
@@ -142,7 +180,7 @@ class RidgeModel(LinearModel):
         moments = training.accumulate(part, "accumulating moments")
         self._accumulator = MomentAccumulator(training.n_folds, len(origin), candidates, origin, moments)
         self._choice: RidgeChoice | None = RidgeChoice.of(
-            candidates, moments, origin, training.n_folds, alphas, self.cv
+            candidates, moments, origin, training.n_folds, alphas, self.cv, widths
         )
 
     def _add_rows(self, rows: RowSource) -> Self:
@@ -165,8 +203,9 @@ class RidgeModel(LinearModel):
             complete = self._accumulator.complete(self._fit_candidates, self._encode_targets)
             assert complete.moments is not None
             alphas = positive_values("alphas", self.alphas)
+            widths = self._widths(complete.candidates)
             self._choice = RidgeChoice.of(
-                complete.candidates, complete.moments, complete.origin, complete.n_folds, alphas, self.cv
+                complete.candidates, complete.moments, complete.origin, complete.n_folds, alphas, self.cv, widths
             )
         return self._choice
 
@@ -222,6 +261,11 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
     kernels : sequence of str or Kernel, default=None
         Candidate kernels, as for `FourierFeatures`, each combined with every length scale; None means the kernel of the
         features.
+    widths : sequence of int, default=None
+        Candidate numbers of frequencies (of components for compressed features), in ascending order. All are compared
+        in the same pass, because the first frequencies are a part of all of them. None means all frequencies.
+    width_rule : {"best", "smallest"}, default="best"
+        The width with the best mean R2, or the smallest one within one standard error of it.
     random_state : int, RandomState instance or None, default=None
         Seed of the features; None keeps the `random_state` of `features`.
     verbose : int, default=0
@@ -247,6 +291,12 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
         The best mean R2 of each length scale with the chosen kernel.
     kernel_scores_ : ndarray of shape (n_kernels,)
         The best mean R2 of each kernel; a single one if `kernels` is None.
+    width_ : int
+        The chosen width; only with `widths`. `features_` are then those of this width.
+    width_errors_ : ndarray of shape (n_widths, n_folds)
+        Mean squared errors, each width with its best penalty.
+    width_scores_ : ndarray of shape (n_widths, n_folds)
+        R2, each width with its best penalty.
     n_features_in_ : int
         Number of columns seen during `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -415,6 +465,11 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
     kernels : sequence of str or Kernel, default=None
         Candidate kernels, as for `FourierFeatures`, each combined with every length scale; None means the kernel of the
         features.
+    widths : sequence of int, default=None
+        Candidate numbers of frequencies (of components for compressed features), in ascending order. All are compared
+        in the same pass, because the first frequencies are a part of all of them. None means all frequencies.
+    width_rule : {"best", "smallest"}, default="best"
+        The width with the best mean R2, or the smallest one within one standard error of it.
     random_state : int, RandomState instance or None, default=None
         Seed of the features; None keeps the `random_state` of `features`.
     verbose : int, default=0
@@ -442,6 +497,12 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
         The best mean R2 of each length scale with the chosen kernel.
     kernel_scores_ : ndarray of shape (n_kernels,)
         The best mean R2 of each kernel; a single one if `kernels` is None.
+    width_ : int
+        The chosen width; only with `widths`. `features_` are then those of this width.
+    width_errors_ : ndarray of shape (n_widths, n_folds)
+        Mean squared errors, each width with its best penalty.
+    width_scores_ : ndarray of shape (n_widths, n_folds)
+        R2, each width with its best penalty.
     n_features_in_ : int
         Number of columns seen during `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)

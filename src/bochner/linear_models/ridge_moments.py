@@ -20,6 +20,7 @@ from bochner.learning.ridge import (
 )
 from bochner.linear_models.candidates import feature_map_of
 from bochner.linear_models.folds import RoundRobin, check_fold_weights
+from bochner.linear_models.widths import WidthPath, Widths, narrowed_moments
 from bochner.rows import Batch, Floats, MemoryRows, RowSource, row_spans, stack_rows
 
 __all__ = ["MomentAccumulator", "Residuals", "RidgeChoice", "RidgeMoments", "moments_of_batch", "r2_scores"]
@@ -185,6 +186,8 @@ class RidgeChoice:
         Mean squared errors of the chosen features, the mean over targets.
     scores : ndarray of shape (n_candidates,)
         The best mean R2 of each candidate.
+    path : WidthPath or None
+        The errors of the chosen candidate at every width; None without widths.
     """
 
     features: Any
@@ -192,10 +195,18 @@ class RidgeChoice:
     solution: RidgeSolution
     errors: Floats
     scores: Floats
+    path: WidthPath | None = None
 
     @classmethod
     def of(
-        cls, candidates: list[Any], moments: RidgeMoments, origin: Floats, n_folds: int, alphas: Floats, cv: Any
+        cls,
+        candidates: list[Any],
+        moments: RidgeMoments,
+        origin: Floats,
+        n_folds: int,
+        alphas: Floats,
+        cv: Any,
+        widths: Widths | None = None,
     ) -> "RidgeChoice":
         """Choose the candidate and penalty with the best mean R2 over the folds, or by generalized cross-validation.
 
@@ -213,31 +224,50 @@ class RidgeChoice:
             Candidate penalties, relative to the number of rows.
         cv : object
             What the user asked for, for the error message.
+        widths : Widths, default=None
+            Candidate widths; None means all columns.
         """
         n_targets = len(origin)
-        outcomes = [
-            _Outcome.of(_moments_of_features(features, moments.stacked(number, n_folds)), n_targets, alphas, cv)
-            for number, features in enumerate(candidates)
-        ]
-        best = int(np.argmax([outcome.score for outcome in outcomes]))
-        chosen = outcomes[best]
+
+        def outcomes_of(number: int, features: Any) -> list[_Outcome]:
+            of_features = _moments_of_features(features, moments.stacked(number, n_folds))
+            if widths is None:
+                return [_Outcome.of(of_features, n_targets, alphas, cv)]
+            return [
+                _Outcome.of(narrowed_moments(features, of_features, width), n_targets, alphas, cv)
+                for width in widths.values
+            ]
+
+        table = [outcomes_of(number, features) for number, features in enumerate(candidates)]
+        scores = np.array([max(outcome.score for outcome in outcomes) for outcomes in table])
+        best = int(np.argmax(scores))
+        features, path, chosen = candidates[best], None, table[best][0]
+        if widths is not None:
+            path = widths.path([outcome.fold_errors for outcome in table[best]], [o.fold_scores for o in table[best]])
+            chosen = table[best][widths.values.index(path.width)]
+            features = features.narrowed(path.width)
         if not target_variances(chosen.total, n_targets).all():
             warnings.warn("A target is constant: the model predicts that constant.", UserWarning, stacklevel=2)
         weight = chosen.total[-1 - n_targets, -1 - n_targets]
         solution = ridge_solution(chosen.total, n_targets, chosen.alpha * weight)
         solution = replace(solution, intercept=solution.intercept + origin)
-        scores = np.array([outcome.score for outcome in outcomes])
-        return cls(candidates[best], chosen.alpha, solution, chosen.errors, scores)
+        return cls(features, chosen.alpha, solution, chosen.errors, scores, path)
 
 
 @dataclass(frozen=True)
 class _Outcome:
     """The best penalty of one candidate."""
 
-    score: float
     alpha: float
     errors: Floats
     total: Floats
+    fold_errors: Floats  # with the best penalty, the mean over targets
+    fold_scores: Floats
+
+    @property
+    def score(self) -> float:
+        """Mean R2 over folds and targets."""
+        return float(self.fold_scores.mean())
 
     @classmethod
     def of(cls, moments: Floats, n_targets: int, alphas: Floats, cv: Any) -> "_Outcome":
@@ -250,8 +280,9 @@ class _Outcome:
         else:
             errors = generalized_errors(total, n_targets, alphas * weight)
             variances = target_variances(total, n_targets)[None]
-        scores = r2_scores(errors, variances, target_variances(total, n_targets)).mean(axis=(1, 2))
-        return cls(float(scores.max()), float(alphas[scores.argmax()]), errors.mean(axis=2), total)
+        scores = r2_scores(errors, variances, target_variances(total, n_targets))
+        best, means = int(scores.mean(axis=(1, 2)).argmax()), errors.mean(axis=2)
+        return cls(float(alphas[best]), means, total, means[best], scores[best].mean(axis=1))
 
 
 @dataclass(frozen=True)
