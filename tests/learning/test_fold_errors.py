@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import bochner.learning.ridge as ridge
-from bochner.learning.fold_errors import FoldErrors
+from bochner.learning.fold_errors import FoldErrors, StoredFolds
 from bochner.learning.ridge import cross_validated_errors
 
 PENALTIES = np.logspace(-6, 6, 13)
@@ -88,5 +88,5 @@ def test_squares_under_the_solution_on_all_rows_without_a_fold(wide):
     """A fold without rows changes nothing, and its sum of squares is 0."""
     centered = ridge._CenteredMoments.of(fold_moments(*wide, np.zeros(900), 1)[0], 2)
     shared = FoldErrors.of(**vars(centered), penalties=PENALTIES)
-    (squares,) = shared.squares([np.zeros((93, 93))])
+    (squares,) = shared.squares(StoredFolds([np.zeros((93, 93))], 2))
     np.testing.assert_array_equal(squares, np.zeros((13, 2)))

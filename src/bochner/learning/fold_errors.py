@@ -11,8 +11,9 @@ The conjugate gradient method for x, preconditioned with P, computes it with twi
 Gauss quadrature. The number of steps depends on how much a fold differs from all rows, and little on the penalty.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,56 @@ from numpy.typing import NDArray
 from bochner.learning.band_form import BandForm, ShiftedBand
 from bochner.rows import Floats, serial_blas
 
-__all__ = ["FoldErrors"]
+__all__ = ["FoldErrors", "HeldOut", "StoredFolds"]
 
 MOST_STEPS = 24  # more cost as much as a reduction of the fold's own moments
 TOLERANCE = 1e-10  # relative to the error
+
+
+class HeldOut(Protocol):
+    """Moments of held-out folds.
+
+    Attributes
+    ----------
+    borders : ndarray of shape (n_folds, 1 + n_targets, size)
+        The rows of the moments of [z, 1, y] that belong to the one and to the targets.
+    """
+
+    @property
+    def borders(self) -> Floats: ...
+
+    def multiply(self, rows: Floats) -> Floats:
+        """Multiply rows of shape (n_penalties, n_folds, n_targets, width + 1) by the moments of [z, 1] of each fold."""
+        ...
+
+
+@dataclass(frozen=True)
+class StoredFolds:
+    """Moments of held-out folds in memory.
+
+    Attributes
+    ----------
+    moments : list of ndarray of shape (size, size)
+        Second moments of [z, 1, y] of each fold.
+    n_targets : int
+        Number of targets.
+    """
+
+    moments: list[Floats]
+    n_targets: int
+
+    @property
+    def borders(self) -> Floats:
+        """The rows that belong to the one and to the targets."""
+        return np.array([fold[-1 - self.n_targets :] for fold in self.moments])
+
+    def multiply(self, rows: Floats) -> Floats:
+        """Multiply rows by the moments of each fold."""
+        size, products = rows.shape[-1], np.empty_like(rows)
+        for number, fold in enumerate(self.moments):
+            product = rows[:, number].reshape(-1, size) @ fold[:size, :size]
+            products[:, number] = product.reshape(products[:, number].shape)
+        return products
 
 
 @dataclass(frozen=True)
@@ -75,13 +122,15 @@ class FoldErrors:
             coef = shifted.solve(np.broadcast_to(right, (len(penalties), *right.shape)))
         return cls(mean, target_mean, weight, form, shifted, coef)
 
-    def squares(self, held_out: Sequence[Floats]) -> list[Floats | None]:
+    def squares(self, held_out: HeldOut, most_steps: int = MOST_STEPS) -> list[Floats | None]:
         """Return the sums of squared errors on some folds.
 
         Parameters
         ----------
-        held_out : sequence of ndarray of shape (size, size)
-            Second moments of [z, 1, y] of each fold, not centered.
+        held_out : HeldOut
+            Second moments of [z, 1, y] of the folds, not centered.
+        most_steps : int, default=24
+            Largest number of products with the moments.
 
         Returns
         -------
@@ -89,35 +138,30 @@ class FoldErrors:
             The sums for each fold; None where they have not converged.
         """
         n_penalties, n_targets, width = self.coef.shape
-        targets = [
-            fold[width + 1 :, : width + 1] - np.outer(self.target_mean, fold[width, : width + 1]) for fold in held_out
-        ]
-        cross = self._rotate(np.array(targets))
+        borders = held_out.borders
+        cross = self._rotate(borders[:, 1:, : width + 1] - self.target_mean[:, None] * borders[:, :1, : width + 1])
 
         def multiply(rotated: Floats) -> Floats:
             rows = np.empty_like(rotated)
             rows[..., :width] = self.form.unrotate(rotated[..., :width])
             rows[..., width] = rotated[..., width] - rows[..., :width] @ self.mean
-            for number, fold in enumerate(held_out):
-                product = rows[:, number].reshape(-1, width + 1) @ fold[: width + 1, : width + 1]
-                rows[:, number] = product.reshape(rows[:, number].shape)
-            return self._rotate(rows)
+            return self._rotate(held_out.multiply(rows))
 
-        coef = np.zeros((n_penalties, len(held_out), n_targets, width + 1))  # intercepts of centered moments are 0
+        coef = np.zeros((n_penalties, len(borders), n_targets, width + 1))  # intercepts of centered moments are 0
         coef[..., :width] = self.coef[:, None]
         gradient = multiply(coef) - cross
-        squares = (coef * (gradient - cross)).sum(axis=3) + [self._target_squares(fold) for fold in held_out]
-        found, is_final = self._quadrature(multiply, gradient, squares)
+        squares = (coef * (gradient - cross)).sum(axis=3) + self._target_squares(borders)
+        found, is_final = self._quadrature(multiply, gradient, squares, most_steps)
         return [found[:, number] if final else None for number, final in enumerate(is_final)]
 
-    def _target_squares(self, fold: Floats) -> Floats:
-        """Return the sums of squares of the targets of a fold about the mean of all rows."""
-        n_targets = len(self.target_mean)
-        one = fold[-1 - n_targets, -1 - n_targets :]
-        return np.asarray(np.diag(fold)[-n_targets:] - self.target_mean * (2.0 * one[1:] - self.target_mean * one[0]))
+    def _target_squares(self, borders: Floats) -> Floats:
+        """Return the sums of squares of the targets of each fold about the mean of all rows."""
+        corner = borders[:, :, -len(self.target_mean) - 1 :]
+        squares, sums, weights = np.diagonal(corner, axis1=1, axis2=2)[:, 1:], corner[:, 0, 1:], corner[:, 0, :1]
+        return np.asarray(squares - self.target_mean * (2.0 * sums - self.target_mean * weights))
 
     def _quadrature(
-        self, multiply: Callable[[Floats], Floats], gradient: Floats, squares: Floats
+        self, multiply: Callable[[Floats], Floats], gradient: Floats, squares: Floats, most_steps: int
     ) -> tuple[Floats, NDArray[np.bool_]]:
         """Add what follows from leaving the folds out to the sums of squares under the solution on all rows.
 
@@ -126,7 +170,7 @@ class FoldErrors:
         """
         state = _ConjugateGradients(gradient)
         result, on = squares.copy(), slice(0, len(gradient))
-        for _ in range(MOST_STEPS):
+        for _ in range(most_steps):
             unfinished = ~(state.precondition(self._solve, on) <= TOLERANCE * result[on])
             if not unfinished.any():
                 break

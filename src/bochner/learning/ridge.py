@@ -15,13 +15,21 @@ from scipy import linalg
 from scipy.linalg import lapack
 
 from bochner.learning.band_form import BandForm
-from bochner.learning.fold_errors import FoldErrors
+from bochner.learning.fold_errors import FoldErrors, HeldOut, StoredFolds
 from bochner.rows import Floats, in_threads, serial_blas
 
-__all__ = ["RidgeSolution", "cross_validated_errors", "generalized_errors", "ridge_solution", "target_variances"]
+__all__ = [
+    "RidgeSolution",
+    "cross_validated_errors",
+    "generalized_errors",
+    "ridge_solution",
+    "streamed_errors",
+    "target_variances",
+]
 
 BAND_WIDTH = 1024  # columns from which matrix products reduce a Gram matrix faster than LAPACK
 FOLDS_PER_GROUP = 3  # folds that share matrix products; the groups are computed in threads
+MOST_PASSES = 200  # over the rows, where the moments of the folds are not stored
 STEP_COST = 45  # columns per penalty and target, from which steps cost less than a reduction per fold
 
 
@@ -209,7 +217,7 @@ def cross_validated_errors(fold_moments: Floats, n_targets: int, penalties: Floa
     shared = FoldErrors.of(**vars(centered), penalties=floored) if is_wide else None
 
     def errors(folds: list[Floats]) -> list[Floats]:
-        found = [None] * len(folds) if shared is None else shared.squares(folds)
+        found = [None] * len(folds) if shared is None else shared.squares(StoredFolds(folds, n_targets))
         return [
             (
                 _held_out_squares(_CenteredMoments.of(total - held_out, n_targets), held_out, floored)
@@ -225,6 +233,40 @@ def cross_validated_errors(fold_moments: Floats, n_targets: int, penalties: Floa
     groups = [list(fold_moments[start : min(start + group_size, n_folds)]) for start in range(0, n_folds, group_size)]
     sorted_errors = np.stack([error for group in in_threads(errors, groups) for error in group], axis=1)
     return np.asarray(np.maximum(sorted_errors, 0.0)[np.argsort(order)])
+
+
+def streamed_errors(moments: Floats, held_out: HeldOut, n_targets: int, penalties: Floats) -> Floats:
+    """Return the mean squared error on each fold, as `cross_validated_errors`, without the moments of the folds.
+
+    Parameters
+    ----------
+    moments : ndarray of shape (size, size)
+        Second moments of [z, 1, y] of all rows.
+    held_out : HeldOut
+        Products with the moments of the folds.
+    n_targets : int
+        Number of targets.
+    penalties : ndarray of shape (n_penalties,)
+        Ridge penalties, the same for all folds.
+
+    Returns
+    -------
+    ndarray of shape (n_penalties, n_folds, n_targets)
+        Mean squared errors.
+    """
+    order = np.argsort(penalties)
+    centered = _CenteredMoments.of(moments, n_targets)
+    shared = FoldErrors.of(**vars(centered), penalties=np.maximum(penalties[order], centered.least_penalty))
+    del centered
+    found = shared.squares(held_out, MOST_PASSES)
+    if any(squares is None for squares in found):
+        raise ValueError(
+            f"The errors on the folds have not converged in {MOST_PASSES} passes over the rows; use shuffled folds, "
+            f"larger `alphas` or fewer columns."
+        )
+    errors = np.stack([np.asarray(squares) for squares in found], axis=1)
+    weights = held_out.borders[:, 0, len(moments) - 1 - n_targets]
+    return np.asarray(np.maximum(errors / weights[:, None], 0.0)[np.argsort(order)])
 
 
 def _held_out_squares(training: "_CenteredMoments", held_out: Floats, penalties: Floats) -> Floats:

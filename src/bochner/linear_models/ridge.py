@@ -7,7 +7,7 @@ A fit accumulates second moments over rows, so that a model can be continued wit
 import reprlib
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, apply_to_features
 from bochner.feature_maps.moments import SPAN_ROWS
+from bochner.fourier_features import FourierFeatures
 from bochner.kernels import Kernel
 from bochner.learning.ridge import RidgeSolution
 from bochner.linear_models.candidates import best_scores, feature_map_of, features_of_kernels
@@ -26,6 +27,13 @@ from bochner.linear_models.folds import assign_folds, number_of_folds
 from bochner.linear_models.labels import check_labels, label_indicators
 from bochner.linear_models.linear_model import LinearModel, OneVsRestMixin, is_path
 from bochner.linear_models.ridge_moments import MomentAccumulator, Residuals, RidgeChoice, moments_of_batch, r2_scores
+from bochner.linear_models.streamed_folds import (
+    MOST_MOMENT_BYTES,
+    check_memory,
+    expected_width,
+    stored_bytes,
+    streamed_bytes,
+)
 from bochner.linear_models.training_sets import TrainingSet
 from bochner.linear_models.widths import WIDTH_RULES, WidthPath, Widths
 from bochner.progress import show_progress
@@ -54,6 +62,7 @@ class RidgeModel(LinearModel):
     _fitted_names = (*LinearModel._fitted_names, "_accumulator", "_choice", "_is_flat")
     is_resumable = True
     alphas: Sequence[float]
+    _choice: RidgeChoice | None
     widths: Sequence[int] | None
     width_rule: str
 
@@ -176,12 +185,29 @@ class RidgeModel(LinearModel):
         origin = np.median(self._encode_targets(training.first_targets(SPAN_ROWS)), axis=0)
         row = training.rows.select(slice(0, 1)).X
         maps = [feature_map_of(features, row=row) for features in candidates]
+        size = max(feature_map.width for feature_map in maps) + 1 + len(origin)
+        if self._is_streamed(size, training.n_folds, len(maps)):
+            self._choice = RidgeChoice.streamed(candidates, training, self._encode_targets, origin, alphas, self.cv)
+            return
         part = partial(moments_of_batch, maps, self._encode_targets, origin)
         moments = training.accumulate(part, "accumulating moments")
         self._accumulator = MomentAccumulator(training.n_folds, len(origin), candidates, origin, moments)
-        self._choice: RidgeChoice | None = RidgeChoice.of(
-            candidates, moments, origin, training.n_folds, alphas, self.cv, widths
-        )
+        self._choice = RidgeChoice.of(candidates, moments, origin, training.n_folds, alphas, self.cv, widths)
+
+    def _is_streamed(self, size: int, n_folds: int, n_candidates: int) -> bool:
+        """Return whether the moments of the folds are too large to be stored; refuse what no memory holds."""
+        stored = stored_bytes(size, n_folds, n_candidates)
+        if n_folds and self.widths is None and stored > MOST_MOMENT_BYTES:
+            check_memory(streamed_bytes(size, n_candidates), size)
+            return True
+        check_memory(stored, size)
+        return False
+
+    def _fit_candidates(self, rows: RowSource, encode: Callable[[Any], Floats] | None = None) -> list[Any]:
+        width = expected_width(FourierFeatures() if self.features is None else self.features)
+        if width is not None:  # refuses what cannot be solved before the features are fitted
+            check_memory(streamed_bytes(width, len(self.length_scales)), width)
+        return super()._fit_candidates(rows, encode)
 
     def _add_rows(self, rows: RowSource) -> Self:
         """Add rows with checked targets; the model is solved when it is used next."""

@@ -4,6 +4,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,13 @@ from bochner.learning.ridge import (
     cross_validated_errors,
     generalized_errors,
     ridge_solution,
+    streamed_errors,
     target_variances,
 )
 from bochner.linear_models.candidates import feature_map_of
 from bochner.linear_models.folds import RoundRobin, check_fold_weights
+from bochner.linear_models.streamed_folds import StreamedFolds, streamed_bytes
+from bochner.linear_models.training_sets import TrainingSet
 from bochner.linear_models.widths import WidthPath, Widths, narrowed_moments
 from bochner.rows import Batch, Floats, MemoryRows, RowSource, row_spans, stack_rows
 
@@ -89,6 +93,11 @@ def moments_of_batch(
         add_moments(totals, moment_map(feature_map)[0], batch.X, targets, batch.weights, batch.folds)
         all_totals.append(totals)
     return RidgeMoments(len(targets) + (0 if before is None else before.n_rows), all_totals)
+
+
+def _moments_of_all_folds(feature_map: FeatureMap, encode: Encode, origin: Floats, batch: Batch) -> RidgeMoments:
+    """Compute the moments of a batch of rows whatever their folds, as those of rows that are always trained on."""
+    return moments_of_batch([feature_map], encode, origin, batch._replace(folds=np.full(len(batch.y), -1)))
 
 
 def moment_map(feature_map: FeatureMap) -> tuple[FeatureMap, Floats | None]:
@@ -239,6 +248,47 @@ class RidgeChoice:
             ]
 
         table = [outcomes_of(number, features) for number, features in enumerate(candidates)]
+        return cls._best(candidates, table, origin, widths)
+
+    @classmethod
+    def streamed(
+        cls, candidates: list[Any], training: TrainingSet, encode: Encode, origin: Floats, alphas: Floats, cv: Any
+    ) -> "RidgeChoice":
+        """Choose as `of` does, from moments of all rows and passes over the rows of the folds.
+
+        Parameters
+        ----------
+        candidates : list of transformer
+            Fitted features.
+        training : TrainingSet
+            Rows with folds.
+        encode : callable
+            Returns the targets (n_rows, n_targets) of checked targets or labels.
+        origin : ndarray of shape (n_targets,)
+            What is subtracted from the targets.
+        alphas : ndarray of shape (n_alphas,)
+            Candidate penalties, relative to the number of rows.
+        cv : object
+            What the user asked for, for the error message.
+        """
+        table = []
+        row = training.rows.select(slice(0, 1)).X
+        for features in candidates:
+            feature_map = feature_map_of(features, row=row)
+            n_bytes = streamed_bytes(feature_map.width + 1 + len(origin), len(candidates))
+            part = partial(_moments_of_all_folds, feature_map, encode, origin)
+            moments = training.accumulate(part, f"accumulating moments ({n_bytes / 1e9:.1f} GB)")
+            total = _moments_of_features(features, moments.stacked(0, 0))[0]
+            folds = StreamedFolds.of(training, feature_map, encode, origin)
+            table.append([_Outcome.streamed(total, folds, len(origin), alphas, cv)])
+        return cls._best(candidates, table, origin)
+
+    @classmethod
+    def _best(
+        cls, candidates: list[Any], table: list[list["_Outcome"]], origin: Floats, widths: Widths | None = None
+    ) -> "RidgeChoice":
+        """Return the best of the outcomes of each candidate and width, solved on all rows."""
+        n_targets = len(origin)
         scores = np.array([max(outcome.score for outcome in outcomes) for outcomes in table])
         best = int(np.argmax(scores))
         features, path, chosen = candidates[best], None, table[best][0]
@@ -280,7 +330,21 @@ class _Outcome:
         else:
             errors = generalized_errors(total, n_targets, alphas * weight)
             variances = target_variances(total, n_targets)[None]
-        scores = r2_scores(errors, variances, target_variances(total, n_targets))
+        return cls._best(errors, variances, total, alphas)
+
+    @classmethod
+    def streamed(cls, total: Floats, folds: StreamedFolds, n_targets: int, alphas: Floats, cv: Any) -> "_Outcome":
+        """Return the outcome without the moments of the folds."""
+        weight = total[-1 - n_targets, -1 - n_targets]
+        corners = folds.borders[:, :, -1 - n_targets :]
+        check_fold_weights(cv, corners[:, 0, 0], weight)
+        errors = streamed_errors(total, folds, n_targets, alphas * weight)
+        variances = np.array([target_variances(corner, n_targets) for corner in corners])
+        return cls._best(errors, variances, total, alphas)
+
+    @classmethod
+    def _best(cls, errors: Floats, variances: Floats, total: Floats, alphas: Floats) -> "_Outcome":
+        scores = r2_scores(errors, variances, target_variances(total, errors.shape[2]))
         best, means = int(scores.mean(axis=(1, 2)).argmax()), errors.mean(axis=2)
         return cls(float(alphas[best]), means, total, means[best], scores[best].mean(axis=1))
 

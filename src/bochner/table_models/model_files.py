@@ -15,6 +15,7 @@ from bochner.learning.ridge import RidgeSolution
 from bochner.linear_models import FourierRidge, FourierRidgeClassifier, FourierSVC
 from bochner.linear_models.ridge_moments import RidgeChoice, RidgeMoments
 from bochner.linear_models.table_training import TableTraining
+from bochner.linear_models.widths import WidthPath
 from bochner.robust_standardizer import SoftClipping
 from bochner.samplers import SAMPLERS
 from bochner.table_models.table_model import TableModel
@@ -81,6 +82,7 @@ TRUSTED = _type_names(
         RidgeMoments,
         RidgeChoice,
         RidgeSolution,
+        WidthPath,
     ),
     *(*KERNELS.values(), *SAMPLERS.values(), *WEIGHTINGS.values(), *LEARNERS.values(), *OBJECTIVES.values()),
     *LANDMARKS.values(),
