@@ -420,6 +420,38 @@ def linear_models(folder: Path | None) -> list[Row]:
     return [*rows, _model_row("FourierSVC, 9 values of C, 5 folds", svc, search, X, *rest)]
 
 
+def wide_ridge(repeats: int) -> list[Row]:
+    """Compare fits of wide ridge models, and of all smaller widths with them, with one transform and Gram matrix."""
+    X, y, _, _ = _labeled_data(None, "simulated")
+    rows = []
+    for m in (1024, 2048):
+        features = FourierFeatures(n_frequencies=m, random_state=0)
+        fitted, widths = FourierFeatures(n_frequencies=m, random_state=0).fit(X), (m // 8, m // 4, m // 2, m)
+
+        def transform_and_gram(fitted: Any = fitted) -> None:
+            Z = fitted.transform(X)
+            Z.T @ Z
+
+        seconds = interleave(
+            {
+                "pass": transform_and_gram,
+                "fit": lambda features=features: FourierRidge(features).fit(X, y),
+                "path": lambda features=features, widths=widths: FourierRidge(features, widths=widths).fit(X, y),
+            },
+            repeats,
+        )
+        rows.append(
+            {
+                "M": m,
+                "rows": len(X),
+                "fit, s": seconds["fit"],
+                "fit / (transform + Gram)": seconds["fit"] / seconds["pass"],
+                "four widths / one fit": seconds["path"] / seconds["fit"],
+            }
+        )
+    return rows
+
+
 def learning(folder: Path | None) -> list[Row]:
     """Measure what learning length scales adds to a ridge fit at M = 256: seconds, and R2 on test rows."""
     X, y, X_test, y_test = _labeled_data(folder, "covtype")
@@ -609,6 +641,7 @@ def main(
         "start-up": ("start-up of a new process", start_up),
         "fitting": ("fitting", lambda: fitting(repeats)),
         "linear models": ("linear models against a grid search", lambda: linear_models(data)),
+        "wide ridge": ("ridge at large width: 25 alphas, 5 folds", lambda: wide_ridge(min(repeats, 3))),
         "learning": ("learned length scales against one ridge fit", lambda: learning(data)),
         "memory": ("memory beyond input and output", lambda: memory(output)),
         "beside Nystroem": (

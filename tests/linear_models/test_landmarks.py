@@ -94,7 +94,7 @@ class TestMoments:
         by_row()
         assert moment_map(features.feature_map_) == (features.feature_map_, None)
         expected = self.moments(features, batch)
-        assert found.shape == expected.shape == (4, 27, 27)
+        assert np.shape(found) == np.shape(expected) == (4, 27, 27)
         np.testing.assert_array_equal(found, found.transpose(0, 2, 1))
         assert_close(found, expected, 1e-10 if dtype == np.float64 else 1e-5)
         Z = features.transform(X).astype(np.float64)
@@ -104,7 +104,7 @@ class TestMoments:
 
     def moments(self, features, batch):
         moments = moments_of_batch([features.feature_map_], np.asarray, np.zeros(2), batch)
-        return _moments_of_features(features, moments.stacked(0, 3))
+        return _moments_of_features(features, moments.by_fold(0, 3))
 
     @pytest.mark.parametrize("cv", [5, None])
     def test_models_are_the_same(self, by_row, cv):

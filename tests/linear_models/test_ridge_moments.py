@@ -55,12 +55,12 @@ def test_moments_equal_dense_products(batch, candidates):
     assert moments.n_rows == 90
     for number, features in enumerate(candidates):
         Z = features.transform(batch.X)
-        stacked = moments.stacked(number, 3)
-        assert len(stacked) == 4
+        by_fold = moments.by_fold(number, 3)
+        assert len(by_fold) == 4
         for fold in (0, 1, 2, -1):
             own = batch.folds == fold
             expected = dense_moments(Z[own], batch.y[own] - ORIGIN, batch.weights[own])
-            np.testing.assert_allclose(stacked[fold], expected, rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(by_fold[fold], expected, rtol=1e-12, atol=1e-12)
 
 
 def test_moments_of_batches_add_up(batch, candidates):
@@ -71,12 +71,12 @@ def test_moments_of_batches_add_up(batch, candidates):
     total, whole = sum(parts[1:], parts[0]), moments_of_batch(maps_of(candidates), encode, ORIGIN, batch)
     assert total.n_rows == 90
     for number in range(3):
-        np.testing.assert_allclose(total.stacked(number, 3), whole.stacked(number, 3), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(total.by_fold(number, 3), whole.by_fold(number, 3), rtol=1e-12, atol=1e-12)
 
 
 def test_folds_without_rows_have_zero_moments():
     moments = RidgeMoments(5, [{0: np.ones((3, 3)), 2: np.full((3, 3), 2.0)}])
-    assert moments.stacked(0, 3)[:, 0, 0].tolist() == [1.0, 0.0, 2.0, 0.0]
+    assert [part[0, 0] for part in moments.by_fold(0, 3)] == [1.0, 0.0, 2.0, 0.0]
 
 
 def test_rows_are_checked_by_the_feature_map(batch, candidates):
@@ -167,17 +167,17 @@ class TestAccumulator:
         assert complete.moments.n_rows == self.N_ROWS
         assert complete.origin == pytest.approx([np.median(rows.y[:SPAN_ROWS])], rel=1e-12)
         Z, folds = PolynomialFeatures(2).fit_transform(rows.X), np.arange(self.N_ROWS) % 3
-        for fold, found in enumerate(complete.moments.stacked(0, 3)[:-1]):
+        for fold, found in enumerate(complete.moments.by_fold(0, 3)[:-1]):
             own = folds == fold
             expected = dense_moments(Z[own], rows.y[own] - complete.origin, rows.weights[own])
             np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-9)
-        assert not complete.moments.stacked(0, 3)[-1].any()
+        assert not complete.moments.by_fold(0, 3)[-1].any()
 
     @pytest.mark.parametrize("n_calls", [2, 40])
     def test_division_into_calls_changes_no_bit(self, rows, n_calls):
         _, whole, _ = self.accumulate(rows, 1)
         waiting, divided, _ = self.accumulate(rows, n_calls)
-        np.testing.assert_array_equal(divided.moments.stacked(0, 3), whole.moments.stacked(0, 3))
+        np.testing.assert_array_equal(divided.moments.by_fold(0, 3), whole.moments.by_fold(0, 3))
         assert sum(len(part.y) for part in waiting.waiting) == SPAN_ROWS // 2
         assert waiting.moments.n_rows == 2 * SPAN_ROWS
         assert not divided.waiting

@@ -83,7 +83,7 @@ def test_memory_is_refused_with_its_size_before_any_work(data, monkeypatch):
 
 
 def test_bytes():
-    assert stored_bytes(1000, 5, 2) == 8 * 1000**2 * (2 * 6 + 5 + 6)
+    assert stored_bytes(1000, 5, 2) == 8 * 1000**2 * (2 * 6 + 6)
     assert streamed_bytes(1000, 2) == 8 * 1000**2 * 7
     check_memory(1, 1)
 

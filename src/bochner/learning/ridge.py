@@ -6,6 +6,7 @@ accumulated once per fold. The moments of the training rows are the total minus 
 squared error on a fold is a quadratic form in its moments.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -191,12 +192,31 @@ def ridge_solution(moments: Floats, n_targets: int, penalty: float) -> RidgeSolu
     )
 
 
-def cross_validated_errors(fold_moments: Floats, n_targets: int, penalties: Floats) -> Floats:
+def total_moments(moments: Sequence[Floats] | Floats) -> Floats:
+    """Return the sum of some moments.
+
+    Parameters
+    ----------
+    moments : sequence of ndarray of shape (size, size)
+        Second moments, which are not changed.
+
+    Returns
+    -------
+    ndarray of shape (size, size)
+        Their sum.
+    """
+    total: Floats = moments[0].copy()
+    for addend in moments[1:]:
+        total += addend
+    return total
+
+
+def cross_validated_errors(fold_moments: Sequence[Floats] | Floats, n_targets: int, penalties: Floats) -> Floats:
     """Return the mean squared error on each fold of the ridge regression on all other rows.
 
     Parameters
     ----------
-    fold_moments : ndarray of shape (n_folds + 1, size, size)
+    fold_moments : sequence of n_folds + 1 ndarray of shape (size, size)
         Second moments of [z, 1, y] for each fold, and last for the rows that are always trained on.
     n_targets : int
         Number of targets.
@@ -208,7 +228,7 @@ def cross_validated_errors(fold_moments: Floats, n_targets: int, penalties: Floa
     ndarray of shape (n_penalties, n_folds, n_targets)
         Mean squared errors.
     """
-    total = fold_moments.sum(axis=0)
+    total = total_moments(fold_moments)
     order = np.argsort(penalties)
     centered = _CenteredMoments.of(total, n_targets)
     floored = np.maximum(penalties[order], centered.least_penalty)

@@ -19,6 +19,7 @@ from bochner.learning.ridge import (
     ridge_solution,
     streamed_errors,
     target_variances,
+    total_moments,
 )
 from bochner.linear_models.candidates import feature_map_of
 from bochner.linear_models.folds import RoundRobin, check_fold_weights
@@ -55,11 +56,11 @@ class RidgeMoments:
         totals = [_add_by_fold(own, others) for own, others in zip(self.totals, other.totals, strict=True)]
         return RidgeMoments(self.n_rows + other.n_rows, totals)
 
-    def stacked(self, candidate: int, n_folds: int) -> Floats:
-        """Return the moments of a candidate, shape (n_folds + 1, size, size), the always trained rows last."""
+    def by_fold(self, candidate: int, n_folds: int) -> list[Floats]:
+        """Return the moments of a candidate for each fold, those of the always trained rows last, without a copy."""
         totals = self.totals[candidate]
         missing = np.zeros_like(next(iter(totals.values())))
-        return np.array([totals.get(fold, missing) for fold in [*range(n_folds), -1]])
+        return [totals.get(fold, missing) for fold in [*range(n_folds), -1]]
 
 
 def _add_by_fold(left: dict[int, Floats], right: dict[int, Floats]) -> dict[int, Floats]:
@@ -116,16 +117,15 @@ def moment_map(feature_map: FeatureMap) -> tuple[FeatureMap, Floats | None]:
     return feature_map.inner, feature_map.matrix.astype(np.float64)
 
 
-def _moments_of_features(features: Any, moments: Floats) -> Floats:
-    """Return the moments of fitted features, of shape (n_folds + 1, size, size), from accumulated ones."""
+def _moments_of_features(features: Any, moments: list[Floats]) -> list[Floats]:
+    """Return the moments of fitted features for each fold, from accumulated ones."""
     prepared: FeatureMap | None = getattr(features, "feature_map_", None)
     matrix = None if prepared is None else moment_map(prepared)[1]
     if matrix is None:
         return moments
-    width = len(matrix)
-    factor = linalg.block_diag(matrix, np.eye(moments.shape[1] - width))
-    products = factor.T @ moments @ factor
-    return np.asarray(0.5 * (products + products.transpose(0, 2, 1)))
+    factor = linalg.block_diag(matrix, np.eye(len(moments[0]) - len(matrix)))
+    products = [factor.T @ part @ factor for part in moments]
+    return [0.5 * (product + product.T) for product in products]
 
 
 @dataclass
@@ -239,11 +239,11 @@ class RidgeChoice:
         n_targets = len(origin)
 
         def outcomes_of(number: int, features: Any) -> list[_Outcome]:
-            of_features = _moments_of_features(features, moments.stacked(number, n_folds))
+            of_features = _moments_of_features(features, moments.by_fold(number, n_folds))
             if widths is None:
                 return [_Outcome.of(of_features, n_targets, alphas, cv)]
             return [
-                _Outcome.of(narrowed_moments(features, of_features, width), n_targets, alphas, cv)
+                _Outcome.of([narrowed_moments(features, part, width) for part in of_features], n_targets, alphas, cv)
                 for width in widths.values
             ]
 
@@ -278,7 +278,7 @@ class RidgeChoice:
             n_bytes = streamed_bytes(feature_map.width + 1 + len(origin), len(candidates))
             part = partial(_moments_of_all_folds, feature_map, encode, origin)
             moments = training.accumulate(part, f"accumulating moments ({n_bytes / 1e9:.1f} GB)")
-            total = _moments_of_features(features, moments.stacked(0, 0))[0]
+            total = _moments_of_features(features, moments.by_fold(0, 0))[0]
             folds = StreamedFolds.of(training, feature_map, encode, origin)
             table.append([_Outcome.streamed(total, folds, len(origin), alphas, cv)])
         return cls._best(candidates, table, origin)
@@ -320,10 +320,11 @@ class _Outcome:
         return float(self.fold_scores.mean())
 
     @classmethod
-    def of(cls, moments: Floats, n_targets: int, alphas: Floats, cv: Any) -> "_Outcome":
-        total = moments.sum(axis=0)
+    def of(cls, moments: list[Floats], n_targets: int, alphas: Floats, cv: Any) -> "_Outcome":
+        total = total_moments(moments)
         weight = total[-1 - n_targets, -1 - n_targets]
-        check_fold_weights(cv, moments[:-1, -1 - n_targets, -1 - n_targets], weight)
+        fold_weights = np.array([held_out[-1 - n_targets, -1 - n_targets] for held_out in moments[:-1]])
+        check_fold_weights(cv, fold_weights, weight)
         if len(moments) > 1:
             errors = cross_validated_errors(moments, n_targets, alphas * weight)
             variances = np.array([target_variances(held_out, n_targets) for held_out in moments[:-1]])

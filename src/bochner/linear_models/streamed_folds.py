@@ -27,8 +27,8 @@ Encode = Callable[[Any], Floats]
 
 
 def stored_bytes(size: int, n_folds: int, n_candidates: int) -> int:
-    """Return the memory of a fit that stores the moments of every fold: per candidate, a copy, and those in work."""
-    return 8 * size**2 * (n_candidates * (n_folds + 1) + n_folds + 6)
+    """Return the memory of a fit that stores the moments of every fold: per candidate, and those in work."""
+    return 8 * size**2 * (n_candidates * (n_folds + 1) + 6)
 
 
 def streamed_bytes(size: int, n_candidates: int) -> int:

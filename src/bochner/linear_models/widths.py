@@ -104,10 +104,10 @@ class Widths:
 
 
 def narrowed_moments(features: Any, moments: Floats, width: int) -> Floats:
-    """Return the moments of narrowed features, of shape (n_folds + 1, size, size), from those of all columns."""
+    """Return the second moments of narrowed features, the one and the targets, from those of all columns."""
     columns, factor = features.first_columns(width)
-    others = np.arange(features.feature_map_.width, moments.shape[1])  # the one and the targets
-    part: Floats = moments[:, np.concatenate([columns, others])[:, None], np.concatenate([columns, others])]
+    kept = np.concatenate([columns, np.arange(features.feature_map_.width, len(moments))])
+    part: Floats = moments[kept[:, None], kept]
+    part[: len(columns)] *= factor
     part[:, : len(columns)] *= factor
-    part[:, :, : len(columns)] *= factor
     return part
