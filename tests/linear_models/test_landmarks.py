@@ -104,7 +104,7 @@ class TestMoments:
 
     def moments(self, features, batch):
         moments = moments_of_batch([features.feature_map_], np.asarray, np.zeros(2), batch)
-        return _moments_of_features(features, moments.by_fold(0, 3))
+        return np.array(_moments_of_features(features, moments.by_fold(0, 3)))
 
     @pytest.mark.parametrize("cv", [5, None])
     def test_models_are_the_same(self, by_row, cv):
