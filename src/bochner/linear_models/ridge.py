@@ -206,7 +206,8 @@ class RidgeModel(LinearModel):
     def _fit_candidates(self, rows: RowSource, encode: Callable[[Any], Floats] | None = None) -> list[Any]:
         width = expected_width(FourierFeatures() if self.features is None else self.features)
         if width is not None:  # refuses what cannot be solved before the features are fitted
-            check_memory(streamed_bytes(width, len(self.length_scales)), width)
+            n_candidates = len(self.length_scales) * len(self.kernels or [None])
+            check_memory(streamed_bytes(width, n_candidates), width)
         return super()._fit_candidates(rows, encode)
 
     def _add_rows(self, rows: RowSource) -> Self:
