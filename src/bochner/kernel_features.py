@@ -561,11 +561,7 @@ def _given_length_scale(given: Any, n_features: int) -> Units:
     if isinstance(given, Real):
         return float(given)
     if isinstance(given, Metric):
-        if given.n_features != n_features:
-            raise ValueError(
-                f"`length_scale` is a metric of {given.n_features} columns and X has {n_features} columns."
-            )
-        return given
+        return _checked_metric(given, n_features)
     try:
         scales = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
@@ -578,6 +574,28 @@ def _given_length_scale(given: Any, n_features: int) -> Units:
     if not np.isfinite(scales).all() or scales.min() <= 0.0:
         raise ValueError(f"`length_scale` must contain positive numbers only. Got {scales.tolist()} instead.")
     return scales
+
+
+def _checked_metric(metric: Metric, n_features: int) -> Metric:
+    """Return a metric of that many columns, with finite entries of which some are not zero."""
+    directions, diagonal = metric.directions, metric.diagonal
+    if np.ndim(directions) == 2 and np.shape(directions)[1] != n_features:
+        raise ValueError(
+            f"`length_scale` is a metric of {np.shape(directions)[1]} columns and X has {n_features} columns; give a "
+            f"metric of X."
+        )
+    is_valid = isinstance(directions, np.ndarray) and directions.ndim == 2 and bool(np.isfinite(directions).all())
+    if diagonal is None:
+        is_valid = is_valid and bool(directions.any())
+    else:
+        is_positive = np.shape(diagonal) == (n_features,) and 0.0 < np.min(diagonal) <= np.max(diagonal) < np.inf
+        is_valid = is_valid and bool(is_positive)
+    if not is_valid:
+        raise ValueError(
+            f"`length_scale` must be a metric with an array of finite `directions`, not all zero, or with one positive "
+            f"number per column as `diagonal`. Got {metric!r} instead."
+        )
+    return metric
 
 
 def _check_fraction(name: str, value: Any) -> None:

@@ -130,9 +130,8 @@ class KernelColumns(FeatureMap):
         return scaled
 
     def gradients(self, X: Any, coef: Floats) -> Floats:
-        scaled = self._scaled(X).astype(np.float64)
-        shape = (len(scaled), self.n_features_in, coef.shape[1])
-        values = np.empty(shape)
+        scaled = (to_dense(X).astype(np.float64) - self._center) / self._length_scale  # any number of rows
+        values = np.empty((len(scaled), self.n_features_in, coef.shape[1]))
         for row, value in zip(scaled, values, strict=True):
             value[...] = self._kernel.gradient_at(row - self._landmarks).T @ coef
         return np.asarray(values / np.broadcast_to(self._length_scale, self.n_features_in)[:, None])

@@ -237,15 +237,16 @@ class _DirectionScales:
         """
         factor = self._times_power(gradient_factor / self.column_scales, -1.0)
         values, vectors, rest = _leading_eigenvectors(factor, len(self.factors))
-        if not values[0] > 0.0:
-            return self  # the model is constant
+        size = self._size(differences)
+        if not values[0] > 0.0 or not size > 0.0:
+            return self  # the model is constant, or all rows are equal
         powers, rest_power = np.power(values, 2.0 * power), rest ** (2.0 * power)
         rest_power = max(rest_power, LEAST_FACTOR**2 * powers[0])
         excess = powers if self.is_complete else np.maximum(powers - rest_power, 0.0)
         new = self._times_power(vectors.T, 1.0).T * np.sqrt(excess)
         factor = new if self.is_complete else np.hstack([new, np.sqrt(rest_power) * self._excess()])
         following = self.of_factor(self.column_scales, factor, np.sqrt(rest_power) * self.floor, len(self.factors))
-        return following.longer(following._size(differences) / self._size(differences))
+        return following.longer(following._size(differences) / size)
 
     def _times_power(self, rows: Floats, power: float) -> Floats:
         """Return rows (n_rows, n_features) times a power of B."""
@@ -354,7 +355,7 @@ def _validation_errors(fold_moments: Floats, n_targets: int, alphas: Floats) -> 
 def _leading_eigenvectors(factor: Floats, rank: int) -> tuple[Floats, Floats, float]:
     """Return the largest eigenvalues of L'L, in descending order, their eigenvectors, and the mean of all others."""
     n_rows, n_features = factor.shape
-    if n_features <= n_rows:
+    if n_features <= n_rows or rank > n_rows:
         values, vectors = linalg.eigh(factor.T @ factor, driver="evd", check_finite=False)
         values, vectors = values[::-1], vectors[:, ::-1]
     else:

@@ -63,10 +63,13 @@ class Metric:
     @property
     def length_scales(self) -> Floats:
         """Distance of two values of a column that rows must have to be at distance 1; infinite where A is zero."""
-        squares = np.square(self.directions).sum(axis=0)
-        squares += 0.0 if self.diagonal is None else np.square(self.diagonal)
+        rows = self.directions if self.diagonal is None else np.vstack([self.diagonal, self.directions])
+        largest = np.abs(rows).max(axis=0, initial=0.0)
+        largest[largest == 0.0] = 1.0
+        # Relative to the largest entry, squares neither overflow nor underflow.
+        norms = largest * np.sqrt(np.square(rows / largest).sum(axis=0))
         with np.errstate(divide="ignore"):
-            return np.asarray(1.0 / np.sqrt(squares))
+            return np.asarray(1.0 / norms)
 
     @serial_blas()  # no bit depends on the number of threads
     def map(self, X: Any) -> Any:
@@ -91,7 +94,7 @@ class Metric:
 
     @serial_blas()  # no bit depends on the number of threads
     def rows_at(self, coordinates: Floats) -> Floats:
-        """Return rows with the given coordinates, by least squares; if there are several, the shortest ones.
+        """Return rows with the given coordinates, by least squares; if there are several, the shortest multiples of the length scales.
 
         Parameters
         ----------
@@ -104,7 +107,11 @@ class Metric:
             The rows.
         """
         if self.diagonal is None:
-            return np.asarray(linalg.lstsq(self.directions, coordinates.T, check_finite=False)[0].T)
+            # Columns of equal norm: one in small units is as well determined as the others.
+            units = self.length_scales
+            units = np.where(np.isfinite(units), units, 0.0)
+            multiples = linalg.lstsq(self.directions * units, coordinates.T, check_finite=False)[0]
+            return np.asarray(multiples.T * units)
         # (D^2 + V'V) x = D u + V'v by the Woodbury identity, in the columns D x.
         scaled = self.directions / self.diagonal
         along = coordinates[:, : self.n_features] + coordinates[:, self.n_features :] @ scaled

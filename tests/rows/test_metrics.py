@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Metrics are compared with their dense matrix, and features with those of rows that were mapped before."""
+
+import pickle
+import tracemalloc
+from copy import deepcopy
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+from bochner import FourierFeatures, LandmarkFeatures
+from bochner.kernels import KERNELS
+from bochner.landmarks import LANDMARKS
+from bochner.rows import Metric, ScaledRows, is_sparse, to_dense
+from bochner.samplers import SAMPLERS
+from bochner.weightings import WEIGHTINGS
+
+A = np.array([[1.0, 0.4, 0.0], [-0.3, 0.5, 0.2], [0.1, 0.0, 0.3]])
+METRICS = {
+    "square": Metric(A),
+    "fewer dimensions": Metric(A[:2]),
+    "more dimensions": Metric(np.vstack([A, A[::-1] ** 2])),
+    "diagonal and directions": Metric(A[:2], np.array([0.5, 2.0, 1.0])),
+    "diagonal": Metric(np.empty((0, 3)), np.array([0.5, 2.0, 1.0])),
+}
+FULL_RANK = {name: metric for name, metric in METRICS.items() if name != "fewer dimensions"}
+each_metric = pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
+
+
+def dense(metric):
+    return to_dense(metric.matrix)
+
+
+@each_metric
+class TestMetric:
+    def test_matrix_has_the_diagonal_above_the_directions(self, metric):
+        expected = [metric.directions] if metric.diagonal is None else [np.diag(metric.diagonal), metric.directions]
+        np.testing.assert_array_equal(dense(metric), np.vstack(expected))
+        assert dense(metric).shape == (metric.n_dimensions, metric.n_features)
+        assert is_sparse(metric.matrix) == (metric.diagonal is not None)
+
+    def test_map_multiplies_by_the_matrix(self, metric, rng):
+        X = rng.normal(size=(20, 3))
+        np.testing.assert_allclose(metric.map(X), X @ dense(metric).T, rtol=1e-12, atol=1e-14)
+        mapped = metric.map(sparse.csr_array(X))
+        assert is_sparse(mapped) == (metric.diagonal is not None)
+        np.testing.assert_allclose(to_dense(mapped), X @ dense(metric).T, rtol=1e-12, atol=1e-14)
+
+    def test_pulled_back_frequencies_have_the_same_phases(self, metric, rng):
+        X, W = rng.normal(size=(20, 3)), rng.normal(size=(7, metric.n_dimensions))
+        np.testing.assert_allclose(metric.pull_back(W), W @ dense(metric), rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(X @ metric.pull_back(W).T, metric.map(X) @ W.T, rtol=1e-10, atol=1e-12)
+
+    def test_length_scales_are_those_of_the_columns(self, metric):
+        unit = metric.map(np.diag(metric.length_scales))
+        np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1.0, rtol=1e-12)
+
+    def test_multiple_has_longer_length_scales(self, metric):
+        np.testing.assert_allclose(dense(metric * 4.0), dense(metric) / 4.0, rtol=1e-15)
+        np.testing.assert_allclose((metric * 4.0).length_scales, 4.0 * metric.length_scales, rtol=1e-14)
+
+    def test_rows_at_coordinates_minimize_the_distance(self, metric, rng):
+        coordinates = rng.normal(size=(5, metric.n_dimensions))
+        found = metric.map(metric.rows_at(coordinates))
+        best = coordinates @ np.linalg.pinv(dense(metric)).T @ dense(metric).T
+        np.testing.assert_allclose(found, best, rtol=1e-9, atol=1e-11)
+
+    def test_scaled_rows_are_mapped(self, metric, rng):
+        X = rng.normal(size=(20, 3)).astype(np.float32)
+        rows = ScaledRows(X, metric)
+        assert rows.shape == (20, metric.n_dimensions)
+        assert rows[2:5].dtype == np.float64
+        np.testing.assert_allclose(rows[2:5], X[2:5] @ dense(metric).T, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(to_dense(ScaledRows(sparse.csr_array(X), metric)[2:5]), rows[2:5], atol=1e-12)
+
+    @pytest.mark.parametrize("duplicate", [deepcopy, lambda metric: pickle.loads(pickle.dumps(metric))])
+    def test_copies(self, metric, duplicate):
+        np.testing.assert_array_equal(dense(duplicate(metric)), dense(metric))
+
+
+@pytest.mark.parametrize("metric", FULL_RANK.values(), ids=FULL_RANK)
+@pytest.mark.parametrize("units", [np.ones(3), np.array([1e20, 1.0, 1e-20]), np.array([1e150, 1.0, 1e-150])])
+def test_rows_are_recovered_from_coordinates_whatever_the_units(metric, units, rng):
+    X = rng.normal(size=(20, 3)) * units
+    metric = Metric(metric.directions / units, None if metric.diagonal is None else metric.diagonal / units)
+    np.testing.assert_allclose(metric.rows_at(metric.map(X)) / units, X / units, rtol=1e-9, atol=1e-11)
+
+
+def test_length_scales_neither_overflow_nor_underflow():
+    scales = np.array([3e200, 1.0, 3e-200])
+    np.testing.assert_allclose(Metric(np.diag(1.0 / scales)).length_scales, scales, rtol=1e-14)
+    np.testing.assert_allclose(Metric(np.zeros((2, 3)), 1.0 / scales).length_scales, scales, rtol=1e-14)
+
+
+def test_columns_outside_the_metric_have_infinite_length_scales(rng):
+    metric = Metric(np.array([[2.0, 0.0]]))
+    np.testing.assert_array_equal(metric.length_scales, [0.5, np.inf])
+    np.testing.assert_allclose(metric.rows_at(np.array([[3.0]])), [[1.5, 0.0]])
+    features = FourierFeatures(length_scale=metric, n_frequencies=8, random_state=0)
+    X = rng.normal(size=(30, 2))
+    Z = features.fit(X).transform(X)
+    np.testing.assert_array_equal(features.relevance_, [1.0, 0.0])
+    np.testing.assert_allclose(features.transform(X * [1.0, 1e6]), Z, atol=1e-12)
+
+
+def test_wide_sparse_rows_stay_sparse(rng):
+    X = sparse.random_array((300, 50_000), density=1e-3, format="csr", rng=rng)
+    metric = Metric(rng.normal(size=(4, 50_000)), np.ones(50_000))
+    tracemalloc.start()
+    mapped = metric.map(X)
+    assert is_sparse(metric.matrix)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.1 * 8 * X.shape[0] * X.shape[1]
+    np.testing.assert_allclose(mapped[:5, :50_000].toarray(), X[:5].toarray())
+    np.testing.assert_allclose(mapped[:5, 50_000:].toarray(), X[:5] @ metric.directions.T)
+
+
+def test_number_of_threads_changes_no_bit(rng):
+    X, metric = rng.normal(size=(1000, 100)), Metric(rng.normal(size=(100, 100)))
+    found = set()
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads):
+            found.add((metric.map(X).tobytes(), metric.pull_back(X).tobytes(), metric.rows_at(X).tobytes()))
+    assert len(found) == 1
+
+
+# The compiled product of `sorf` takes seconds to compile.
+FOURIER_OPTIONS = [
+    *({"kernel": name, "sampler": "halton"} for name in KERNELS),
+    *(pytest.param({"sampler": name}, marks=pytest.mark.slow if name == "sorf" else []) for name in SAMPLERS),
+    *({"weighting": name} for name in WEIGHTINGS if name != "alignment"),
+    {"refine": 3},
+    {"weighting": "matrix", "n_components": 6},
+]
+# A selection sees the kernel matrix only, so that one kernel of each kind is enough for all but the default.
+KERNEL_SELECTION_PAIRS = [
+    (name, landmarks)
+    for name in KERNELS
+    for landmarks in LANDMARKS
+    if landmarks == "kmeans" or name in ("gaussian", "laplacian")
+]
+
+
+def assert_same_kernels(features, mapped, X, mapped_X, atol):
+    """Check that features of rows agree with features of rows that were mapped by their metric."""
+    np.testing.assert_allclose(features.transform(X), mapped.transform(mapped_X), rtol=0, atol=atol)
+    for name in ("exact_kernel", "approximate_kernel"):
+        found, expected = getattr(features, name)(X, X[:7]), getattr(mapped, name)(mapped_X, mapped_X[:7])
+        np.testing.assert_allclose(found, expected, rtol=0, atol=atol, err_msg=name)
+    found, expected = (f.kernel_error(rows, random_state=0) for f, rows in ((features, X), (mapped, mapped_X)))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
+
+
+@pytest.mark.usefixtures("structured_sorf")
+@pytest.mark.parametrize("options", FOURIER_OPTIONS, ids=str)
+@pytest.mark.parametrize(
+    "metric",
+    [pytest.param(metric, marks=[] if name == "square" else pytest.mark.slow) for name, metric in METRICS.items()],
+    ids=METRICS,
+)
+def test_fourier_features_are_those_of_mapped_rows(metric, options, rng):
+    X = rng.normal(size=(80, 3))
+    mapped_X = X @ dense(metric).T
+    plain = FourierFeatures(**{"length_scale": 1.0, "n_frequencies": 8, "random_state": 0} | options)
+    features = clone(plain).set_params(length_scale=metric).fit(X)
+    mapped = plain.fit(mapped_X)
+    np.testing.assert_allclose(features.frequencies_, mapped.frequencies_ @ dense(metric), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(features.weights_, mapped.weights_, rtol=1e-5, atol=1e-7)
+    assert_same_kernels(features, mapped, X, mapped_X, 1e-6)
+    csr = clone(features).fit(sparse.csr_array(X))
+    np.testing.assert_allclose(csr.transform(sparse.csr_array(X)), features.transform(X), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(csr.exact_kernel(sparse.csr_array(X)), features.exact_kernel(X), rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize(("name", "landmarks"), KERNEL_SELECTION_PAIRS)
+@pytest.mark.parametrize(
+    "metric",
+    [pytest.param(metric, marks=[] if name == "square" else pytest.mark.slow) for name, metric in METRICS.items()],
+    ids=METRICS,
+)
+def test_landmark_features_are_those_of_mapped_rows(metric, name, landmarks, rng):
+    X = rng.normal(size=(80, 3))
+    mapped_X = X @ dense(metric).T
+    plain = LandmarkFeatures(name, length_scale=1.0, n_landmarks=10, landmarks=landmarks, random_state=0)
+    features, mapped = clone(plain).set_params(length_scale=metric).fit(X), plain.fit(mapped_X)
+    if landmarks != "kmeans" or metric.n_dimensions <= 3:
+        # Means of more coordinates than columns are not in the span of the map.
+        np.testing.assert_allclose(metric.map(features.landmarks_), mapped.landmarks_, rtol=1e-6, atol=1e-8)
+    found, expected = features.approximate_kernel(X), mapped.approximate_kernel(mapped_X)
+    np.testing.assert_allclose(features.exact_kernel(X), mapped.exact_kernel(mapped_X), rtol=0, atol=1e-7)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    errors = features.kernel_error(X, random_state=0), mapped.kernel_error(mapped_X, random_state=0)
+    np.testing.assert_allclose(*errors, rtol=0, atol=1e-5)
+    csr = clone(features).fit(sparse.csr_array(X))
+    np.testing.assert_allclose(csr.approximate_kernel(sparse.csr_array(X)), found, rtol=0, atol=1e-5)
+    assert csr.kernel_error(sparse.csr_array(X), random_state=0).error == pytest.approx(errors[0].error, rel=1e-5)
+
+
+@pytest.mark.parametrize("offset", [0.0, 30.0])
+@pytest.mark.parametrize("metric", FULL_RANK.values(), ids=FULL_RANK)
+@pytest.mark.parametrize("features", [FourierFeatures(n_frequencies=16), LandmarkFeatures(n_landmarks=16)])
+def test_float32_stays_float32_and_close_to_float64(features, metric, offset, rng):
+    X = (rng.normal(size=(80, 3)) + offset).astype(np.float32)
+    features = clone(features).set_params(length_scale=metric, random_state=0)
+    single, double = clone(features).fit(X), features.fit(X.astype(np.float64))
+    assert single.transform(X).dtype == single.exact_kernel(X).dtype == np.float32
+    np.testing.assert_allclose(single.exact_kernel(X), double.exact_kernel(X), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(single.approximate_kernel(X), double.approximate_kernel(X), rtol=0, atol=2e-3)
+    assert single.kernel_error(X, random_state=0).error == pytest.approx(
+        double.kernel_error(X, random_state=0).error, abs=2e-3
+    )
+
+
+@pytest.mark.parametrize("features", [FourierFeatures(n_frequencies=8), LandmarkFeatures(n_landmarks=8)])
+def test_given_metrics_are_checked(features, rng):
+    X = rng.normal(size=(30, 3))
+    with pytest.raises(ValueError, match="`length_scale` is a metric of 2 columns and X has 3 columns; give a metric"):
+        clone(features).set_params(length_scale=Metric(np.eye(2))).fit(X)
+    invalid = [
+        Metric(np.full((3, 3), np.nan)),
+        Metric(np.full((3, 3), np.inf)),
+        Metric(np.zeros((3, 3))),
+        Metric(np.ones(3)),
+        Metric(np.eye(3).tolist()),
+        Metric(np.empty((0, 3))),
+        Metric(np.eye(3), np.ones(2)),
+        Metric(np.eye(3), np.array([1.0, 0.0, 1.0])),
+        Metric(np.eye(3), np.array([1.0, np.nan, 1.0])),
+        Metric(np.eye(3), np.array([1.0, np.inf, 1.0])),
+    ]
+    for metric in invalid:
+        with pytest.raises(ValueError, match=r"`length_scale` must be a metric with an array of finite `directions`"):
+            clone(features).set_params(length_scale=metric).fit(X)
+    with pytest.raises(ValueError, match="Center or rescale the columns of X, or give a larger `length_scale`"):
+        clone(features).set_params(length_scale=Metric(1e14 * np.eye(3))).fit(X + 1e3)
