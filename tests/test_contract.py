@@ -33,7 +33,7 @@ from bochner import (
 from bochner.feature_maps.hadamard import HadamardFrequencies
 from bochner.kernels import KERNELS, Gaussian, IsotropicKernel, Matern
 from bochner.landmarks import LANDMARKS, KMeans, Pivoted
-from bochner.learning import LearnedLengthScales
+from bochner.learning import LearnedLengthScales, LearnedMetric
 from bochner.samplers import Halton, Sobol
 from bochner.weightings import WEIGHTINGS, Alignment, Matrix, Stein
 from tests.conftest import COVERING_COMBINATIONS, VALID_COMBINATIONS, covering_set, value_pairs
@@ -64,6 +64,8 @@ def small_features():
 
 
 SHORT = LearnedLengthScales(n_iterations=3)
+SHORT_METRIC = LearnedMetric(n_rounds=1, length_scales=LearnedLengthScales(n_rows=100, n_iterations=2))
+RANK_ONE = LearnedMetric(n_rounds=1, rank=1, length_scales=LearnedLengthScales(n_rows=100, n_iterations=2))
 
 LINEAR_MODELS = [
     FourierRidge(small_features()),
@@ -82,6 +84,10 @@ SLOW_LINEAR_MODELS = [
     FourierRidgeClassifier(FourierFeatures(weighting="alignment", n_frequencies=6), length_scales=[0.5, 1.0]),
     FourierSVC(FourierFeatures(length_scale=SHORT, weighting="alignment", n_frequencies=6)),
     FourierRidge(FourierFeatures(length_scale="learn", n_frequencies=6)),
+    FourierRidge(FourierFeatures(length_scale=SHORT_METRIC, n_frequencies=6)),
+    FourierRidge(FourierFeatures(length_scale="learn-matrix", n_frequencies=6)),
+    FourierRidgeClassifier(FourierFeatures(length_scale=SHORT_METRIC, n_frequencies=6), length_scales=[0.5, 1.0]),
+    FourierSVC(FourierFeatures(length_scale=SHORT_METRIC, n_frequencies=6)),
     FourierRidgeClassifier(FourierFeatures(length_scale="learn", n_frequencies=6), length_scales=[0.5, 1.0]),
     FourierSVC(FourierFeatures("matern", length_scale="learn", n_frequencies=6), Cs=[1.0, 10.0]),
     FourierRidgeClassifier(LandmarkFeatures("laplacian", n_landmarks=24, n_components=8), length_scales=[0.5, 1.0]),
@@ -112,6 +118,7 @@ ESTIMATORS = [
     FourierFeatures("matern", weighting="matrix", n_frequencies=6, n_components=5, refine=5),
     FourierFeatures("matern", weighting=Alignment(rho=2.0), n_frequencies=6, n_components=5),
     *(with_learned_scales(kernel) for kernel in ("gaussian", "laplacian")),
+    FourierFeatures(length_scale=SHORT_METRIC, n_frequencies=6),
     LandmarkFeatures(n_landmarks=6, random_state=0),
     LandmarkFeatures("laplacian", landmarks="uniform", n_landmarks=6, n_components=3, random_state=0),
     LandmarkFeatures("matern", landmarks=Pivoted(n_points=20), n_landmarks=6),
@@ -125,6 +132,8 @@ SLOW_ESTIMATORS = [
     FourierFeatures(n_frequencies="auto", tolerance=0.5),
     FourierFeatures(n_frequencies="auto", tolerance=0.5, weighting="matrix"),
     FourierFeatures(length_scale="learn", n_frequencies=6),
+    FourierFeatures(length_scale="learn-matrix", n_frequencies=6),
+    FourierFeatures("laplacian", length_scale=RANK_ONE, sampler="sobol", n_frequencies=6),
     FourierFeatures(length_scale=LearnedLengthScales(objective="likelihood"), weighting="matrix", n_frequencies=6),
     *(with_learned_scales(kernel) for kernel in KERNELS if kernel not in ("gaussian", "laplacian")),
     LandmarkFeatures(n_landmarks="auto", tolerance=0.5),
@@ -132,6 +141,8 @@ SLOW_ESTIMATORS = [
     *(LandmarkFeatures(kernel, landmarks=name, n_landmarks=6) for kernel in KERNELS for name in LANDMARKS),
     LandmarkFeatures(length_scale=SHORT, n_landmarks=6, landmarks="uniform"),
     LandmarkFeatures(length_scale="learn", n_landmarks=6, landmarks="uniform"),
+    LandmarkFeatures(length_scale=SHORT_METRIC, n_landmarks=6),
+    LandmarkFeatures("cauchy", length_scale=RANK_ONE, n_landmarks=6),
 ]
 
 
@@ -269,7 +280,7 @@ def test_every_parameter_can_be_searched(rng):
     grids = {
         "kernel": ["gaussian", Matern(nu=0.5)],
         "kernel__nu": [0.5, 2.5],
-        "length_scale": [1.0, [1.0, 2.0, 3.0], "median", "scale", "learn", LearnedLengthScales(n_iterations=2)],
+        "length_scale": [1.0, [1.0, 2.0, 3.0], "median", "scale", "learn", SHORT_METRIC, SHORT],
         "n_frequencies": [2, 4, "auto"],
         "tolerance": [0.1, 0.2],
         "refine": [0, 3],

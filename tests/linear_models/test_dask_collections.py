@@ -24,7 +24,8 @@ import bochner.kernel_features
 import bochner.linear_models.candidates
 import bochner.rows.sampling
 from bochner import FourierFeatures, FourierRidge, FourierSVC
-from bochner.learning import LearnedLengthScales
+from bochner.learning import LearnedLengthScales, LearnedMetric
+from bochner.rows import to_dense
 from tests.linear_models.examples import (
     CHUNKINGS,
     MODELS,
@@ -171,6 +172,25 @@ class TestFeatures:
         assert found.features_.learning_gain_ == pytest.approx(expected.features_.learning_gain_)
         alone = clone(features).set_params(random_state=0).fit(rows, targets)
         np.testing.assert_allclose(alone.length_scale_, clone(alone).fit(X, y).length_scale_, rtol=1e-10)
+
+    @pytest.mark.parametrize("many", [1 << 20, pytest.param(1000, marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("rank", [None, pytest.param(2, marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("name", ["ridge", pytest.param("classes", marks=pytest.mark.slow)])
+    def test_learned_metric(self, name, rank, many, monkeypatch):
+        monkeypatch.setattr(bochner.kernel_features, "MANY_ROWS", many)
+        monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_BLOCK_ROWS", 64)
+        X, y = make_data(name)
+        part = LearnedMetric(n_rounds=1, rank=rank, length_scales=LearnedLengthScales(n_rows=300, n_iterations=2))
+        features = FourierFeatures(n_frequencies=16, length_scale=part)
+        model = clone(MODELS[name]).set_params(features=features, length_scales=[1, 2])
+        rows, targets = to_dask(X, y, chunks=CHUNKINGS["even"])
+        expected, found = clone(model).fit(X, y), model.fit(rows, targets)
+        metrics = (to_dense(fitted.features_.metric_) for fitted in (found, expected))
+        np.testing.assert_allclose(*metrics, rtol=1e-8, atol=1e-10)
+        assert found.features_.learning_gain_ == pytest.approx(expected.features_.learning_gain_)
+        errors = (found.features_.kernel_error(data, random_state=0) for data in (rows, X))
+        np.testing.assert_allclose(*errors, rtol=1e-9)
+        np.testing.assert_allclose(found.features_.transform(rows).compute(), found.features_.transform(X), atol=1e-12)
 
     @pytest.mark.parametrize("many", [1 << 20, 1000])
     @pytest.mark.parametrize("name", ["ridge", "classes"])

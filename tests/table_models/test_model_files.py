@@ -11,9 +11,13 @@ from importlib import import_module
 import numpy as np
 import pytest
 import skops.io
+from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
+from bochner import FourierFeatures, FourierRidge, LandmarkFeatures
 from bochner.kernels import KERNELS
+from bochner.learning import LearnedLengthScales, LearnedMetric
+from bochner.rows import to_dense
 from bochner.table_models.model_files import TRUSTED, load, save
 from bochner.table_models.table_model import TableModel
 from bochner.table_models.training import StoredTraining, fit_table
@@ -110,6 +114,23 @@ def test_model_with_learned_length_scales_can_be_loaded(files, tmp_path):
     save(model, tmp_path / "m.skops")
     loaded = load(tmp_path / "m.skops")
     np.testing.assert_array_equal(loaded.estimator.features_.relevance_, model.estimator.features_.relevance_)
+
+
+@pytest.mark.parametrize("rank", [None, 1])
+@pytest.mark.parametrize("features", [FourierFeatures(n_frequencies=8), LandmarkFeatures(n_landmarks=8)])
+def test_model_with_a_learned_metric_can_be_loaded(models, tmp_path, features, rank, rng):
+    X = rng.normal(size=(60, 3))
+    start = LearnedLengthScales(n_rows=100, n_iterations=2)
+    part = LearnedMetric(n_rounds=1, rank=rank, length_scales=start)
+    features = clone(features).set_params(length_scale=part)
+    # Candidates have the metric as their parameter too.
+    estimator = FourierRidge(features, length_scales=[1.0, 2.0], random_state=0).fit(X, np.sin(X[:, 0] + X[:, 1]))
+    estimator.finalize()
+    save(replace(models["regression"], estimator=estimator), tmp_path / "m.skops")
+    check_contents(tmp_path / "m.skops")
+    loaded = load(tmp_path / "m.skops").estimator
+    np.testing.assert_array_equal(to_dense(loaded.features_.metric_), to_dense(estimator.features_.metric_))
+    assert loaded.predict(X).tobytes() == estimator.predict(X).tobytes()
 
 
 def test_model_is_small(models, model_file):

@@ -94,7 +94,9 @@ class Metric:
 
     @serial_blas()  # no bit depends on the number of threads
     def rows_at(self, coordinates: Floats) -> Floats:
-        """Return rows with the given coordinates, by least squares; if there are several, the shortest multiples of the length scales.
+        """Return rows with the given coordinates, by least squares; if there are several, the shortest ones.
+
+        Their length is measured in multiples of the length scales.
 
         Parameters
         ----------

@@ -17,6 +17,7 @@ from bochner.linear_models.ridge_moments import RidgeChoice, RidgeMoments
 from bochner.linear_models.table_training import TableTraining
 from bochner.linear_models.widths import WidthPath
 from bochner.robust_standardizer import SoftClipping
+from bochner.rows import Metric
 from bochner.samplers import SAMPLERS
 from bochner.table_models.table_model import TableModel
 from bochner.table_models.training import Settings, StoredTraining
@@ -85,5 +86,5 @@ TRUSTED = _type_names(
         WidthPath,
     ),
     *(*KERNELS.values(), *SAMPLERS.values(), *WEIGHTINGS.values(), *LEARNERS.values(), *OBJECTIVES.values()),
-    *LANDMARKS.values(),
+    *(*LANDMARKS.values(), Metric),
 ) | {"bochner.feature_maps.hadamard.HadamardFrequencies"}  # not imported here, because it imports numba
