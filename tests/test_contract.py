@@ -64,8 +64,8 @@ def small_features():
 
 
 SHORT = LearnedLengthScales(n_iterations=3)
-SHORT_METRIC = LearnedMetric(n_rounds=1, length_scales=LearnedLengthScales(n_rows=100, n_iterations=2))
-RANK_ONE = LearnedMetric(n_rounds=1, rank=1, length_scales=LearnedLengthScales(n_rows=100, n_iterations=2))
+SHORT_METRIC = LearnedMetric(n_rounds=1, length_scales=LearnedLengthScales(n_rows=50, n_iterations=2))
+RANK_ONE = LearnedMetric(n_rounds=1, rank=1, length_scales=LearnedLengthScales(n_rows=50, n_iterations=2))
 
 LINEAR_MODELS = [
     FourierRidge(small_features()),

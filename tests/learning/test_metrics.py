@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC, LandmarkFeatures
 from bochner.learning import LearnedLengthScales, LearnedMetric
-from bochner.learning.metrics import _DirectionScales
+from bochner.learning.metrics import _DirectionScales, _Round
 from bochner.rows import is_sparse, to_dense
 
 DIRECTION = np.array([1.5, 1.5, 0.0, 0.0])
@@ -78,10 +78,10 @@ def test_landmarks_learn_the_direction():
     assert 1 - metric.score(X_test, y_test) < 0.5 * (1 - scales.score(X_test, y_test))
 
 
-@pytest.mark.parametrize("rank", [1, 3, None])
-def test_noise_keeps_the_length_scales_of_round_zero(rank):
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(300, 4)), rng.normal(size=300)
+@pytest.mark.parametrize("rank", [1, None])
+def test_round_zero_is_kept_if_no_round_is_better(rank, monkeypatch):
+    monkeypatch.setattr(_Round, "gain_over", lambda current, start: 0.0)
+    X, y = ridge_function(300)
     features = learned(rank=rank).fit(X, y)
     assert is_sparse(features.metric_) == (rank is not None)
     np.testing.assert_allclose(to_dense(features.metric_), np.diag(1.0 / features.length_scale_))
@@ -93,6 +93,14 @@ def test_noise_keeps_the_length_scales_of_round_zero(rank):
         np.testing.assert_allclose(*predictions, rtol=0, atol=1e-8)
 
 
+def test_noise_has_no_leading_direction():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 4)), rng.normal(size=300)
+    features = learned().fit(X, y)
+    assert np.linalg.cond(features.metric_) < 2
+    assert features.learning_gain_ < 0.1
+
+
 def test_no_rounds_give_length_scales():
     X, y = ridge_function(100)
     features = learned(n_rounds=0).fit(X, y)
@@ -102,7 +110,7 @@ def test_no_rounds_give_length_scales():
     assert features.learning_gain_ == expected.learning_gain_
 
 
-@pytest.mark.parametrize("rank", [1, pytest.param(2, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize("rank", [1, *(pytest.param(rank, marks=pytest.mark.slow) for rank in (2, 3))])
 def test_few_directions_are_found_beside_length_scales(rank):
     (X, y), (X_test, y_test) = ridge_function(), ridge_function(500, 1)
     metric = FourierRidge(learned(rank=rank, n_frequencies=64)).fit(X, y)
@@ -141,7 +149,7 @@ def test_many_classes():
 
 
 @pytest.mark.parametrize("n_rows", [60, pytest.param(2000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("rank", [None, 2])
+@pytest.mark.parametrize("rank", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_sample_weights_equal_repeated_rows(n_rows, rank, rng):
     X, y = ridge_function(n_rows)
     counts = rng.integers(0, 3, size=n_rows)
@@ -175,15 +183,12 @@ def test_sparse_equals_dense(rank, rng):
 
 @pytest.mark.parametrize("n_features", [90, 200])
 def test_more_columns_than_frequencies(n_features, rng):
-    """A matrix of all columns up to 128 of them, and 64 directions or half as many as frequencies beyond."""
+    """Half as many directions as frequencies beside a diagonal, or the diagonal alone."""
     X = rng.normal(size=(150, n_features))
     y = np.sin(X[:, 0] + X[:, 1]) + X[:, 0]
     features = learned(sampler="mc", weighting="uniform", n_rounds=1).fit(X, y)
-    if n_features == 90:
-        assert features.metric_.shape == (90, 90)
-    else:
-        assert is_sparse(features.metric_)
-        assert features.metric_.shape in ((200, 200), (216, 200))
+    assert is_sparse(features.metric_)
+    assert features.metric_.shape in ((n_features, n_features), (n_features + 16, n_features))
     assert np.isfinite(features.transform(X)).all()
 
 
@@ -254,7 +259,9 @@ def test_few_rows_give_finite_features(rng, n_rows, rank):
     [np.ones((60, 3)), np.zeros((60, 3)), np.repeat(np.eye(3), 20, axis=0), np.arange(60.0)[:, None]],
     ids=["equal rows", "zeros", "three distinct rows", "one column"],
 )
-@pytest.mark.parametrize("features", [learned(), LandmarkFeatures(length_scale=short(), n_landmarks=8, random_state=0)])
+@pytest.mark.parametrize(
+    "features", [learned(), pytest.param(LandmarkFeatures(length_scale=short(), n_landmarks=8), marks=pytest.mark.slow)]
+)
 def test_degenerate_rows(features, X, rng):
     features = clone(features).fit(X, rng.normal(size=60))
     assert np.isfinite(features.transform(X)).all()
@@ -281,7 +288,7 @@ def test_units_of_columns_hardly_change_the_score(kind, units):
     assert np.isfinite(model.features_.relevance_).all()
 
 
-@pytest.mark.parametrize("rank", [None, 2])
+@pytest.mark.parametrize("rank", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_seed_determines_every_bit_whatever_the_number_of_threads(rank):
     X, y = ridge_function(1100)
     found = set()
@@ -344,7 +351,7 @@ def test_parameters_work_in_a_grid_search():
             assert len(search.fit(X, y).cv_results_["params"]) == 2
 
 
-@pytest.mark.parametrize("rank", [None, 2])
+@pytest.mark.parametrize("rank", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_length_scale_candidates_multiply_the_metric(rank):
     X, y = ridge_function(200)
     one = FourierRidge(learned(rank=rank)).fit(X, y)
@@ -510,19 +517,10 @@ class TestDirectionScales:
     @pytest.mark.parametrize("rank", [2, 6])
     def test_step_keeps_the_mean_square_of_differences(self, rng, rank, container):
         scales, differences = self.make(rng, rank), rng.normal(size=(50, 6))
-        found = scales.step(rng.normal(size=(4, 6)), 0.25, container(differences))
+        found = scales.step(rng.normal(size=(4 if rank == 2 else 8, 6)), 0.25, container(differences))
         assert len(found.factors) == rank
         new, old = (np.square(differences @ self.dense(part)).sum() for part in (found, scales))
         assert new == pytest.approx(old, rel=1e-9)
-
-    @pytest.mark.parametrize("rank", [2, 6])
-    def test_average_is_that_of_squared_distances(self, rng, rank):
-        one = self.make(rng, rank)
-        same_directions = _DirectionScales(one.column_scales, one.directions, 1.5 * one.factors, 0.9)
-        found = self.dense(_DirectionScales.average([one, same_directions]))
-        expected = (self.dense(one) @ self.dense(one) + self.dense(same_directions) @ self.dense(same_directions)) / 2
-        np.testing.assert_allclose(found @ found, expected, rtol=1e-9, atol=1e-12)
-        assert _DirectionScales.average([one]) is one
 
     def test_constant_model_keeps_the_scales(self, rng):
         scales = self.make(rng, 6)

@@ -355,7 +355,7 @@ def _validation_errors(fold_moments: Floats, n_targets: int, alphas: Floats) -> 
 def _leading_eigenvectors(factor: Floats, rank: int) -> tuple[Floats, Floats, float]:
     """Return the largest eigenvalues of L'L, in descending order, their eigenvectors, and the mean of all others."""
     n_rows, n_features = factor.shape
-    if n_features <= n_rows or rank > n_rows:
+    if n_features <= n_rows:
         values, vectors = linalg.eigh(factor.T @ factor, driver="evd", check_finite=False)
         values, vectors = values[::-1], vectors[:, ::-1]
     else:
