@@ -471,6 +471,22 @@ def learning(folder: Path | None) -> list[Row]:
     ]
 
 
+def learning_metric(repeats: int) -> list[Row]:
+    """Measure the time of learning a metric relative to that of learning length scales, its start, at M = 256."""
+    X = np.random.default_rng(0).standard_normal((20_000, 12))
+    y = np.sin(X[:, 0] - X[:, 1]) * X[:, 2] + X[:, 3:6].sum(axis=1)
+    features = {name: FourierFeatures(length_scale=name, random_state=0) for name in ("learn", "learn-matrix")}
+    seconds = interleave({name: partial(f.find_length_scale, X, y) for name, f in features.items()}, repeats)
+    return [
+        {
+            "what": f"find_length_scale, {X.shape[0]:,} x {X.shape[1]}, M = 256",
+            "learn, s": seconds["learn"],
+            "learn-matrix, s": seconds["learn-matrix"],
+            "learn-matrix / learn": seconds["learn-matrix"] / seconds["learn"],
+        }
+    ]
+
+
 def _model_row(name: str, model: Any, search: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> Row:
     fitted = FourierFeatures(random_state=0).fit(X)
 
@@ -643,6 +659,7 @@ def main(
         "linear models": ("linear models against a grid search", lambda: linear_models(data)),
         "wide ridge": ("ridge at large width: 25 alphas, 5 folds", lambda: wide_ridge(min(repeats, 3))),
         "learning": ("learned length scales against one ridge fit", lambda: learning(data)),
+        "learned metric": ("learned metric against learned length scales", lambda: learning_metric(min(repeats, 3))),
         "memory": ("memory beyond input and output", lambda: memory(output)),
         "beside Nystroem": (
             "100,000 and 1,000,000 rows at 2 % kernel error: seconds of fit + transform",

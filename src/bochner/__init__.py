@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bochner.display import KernelErrorDisplay, RelevanceDisplay, WeightsDisplay, WidthDisplay
+    from bochner.display import KernelErrorDisplay, MetricDisplay, RelevanceDisplay, WeightsDisplay, WidthDisplay
     from bochner.fourier_features import FourierFeatures
     from bochner.kernel_error import KernelError
     from bochner.landmark_features import LandmarkFeatures
@@ -26,6 +26,7 @@ __all__ = [
     "KernelError",
     "KernelErrorDisplay",
     "LandmarkFeatures",
+    "MetricDisplay",
     "RelevanceDisplay",
     "RobustStandardizer",
     "WeightsDisplay",
@@ -40,6 +41,7 @@ _MODULES = {
     "KernelError": "kernel_error",
     "KernelErrorDisplay": "display",
     "LandmarkFeatures": "landmark_features",
+    "MetricDisplay": "display",
     "RelevanceDisplay": "display",
     "RobustStandardizer": "robust_standardizer",
     "WeightsDisplay": "display",

@@ -15,8 +15,9 @@ from bochner.feature_maps import FourierMap, ProductMap
 from bochner.kernel_features import KernelFeatures, Streams, TrainingRows, Units
 from bochner.kernels import KERNELS, Kernel
 from bochner.learning.length_scales import LearnedLengthScales
+from bochner.learning.metrics import LearnedMetric
 from bochner.learning.refinement import refine
-from bochner.rows import Floats, Indices, to_dense
+from bochner.rows import Floats, Indices, Metric, to_dense
 from bochner.samplers import SAMPLERS, Sampler
 from bochner.sizes import OutOfReachError, SizeTrials, Suggestion
 from bochner.validation import HasMethods, Interval, StrOptions, make_part
@@ -41,10 +42,12 @@ class FourierFeatures(KernelFeatures):
     kernel : str or Kernel, default="gaussian"
         The kernel's shape: "gaussian", "laplacian", "cauchy", "exponential", "matern", "rational_quadratic", or an
         instance such as ``Matern(nu=2.5)``.
-    length_scale : float, array-like of shape (n_features,), str or LearnedLengthScales, default="median"
+    length_scale : float, array-like of shape (n_features,), str or a part of `bochner.learning`, default="median"
         Length scale of the kernel: a number; one number per column; "median", the median distance of sampled pairs of
-        rows; "scale", ``sqrt(n_features * X.var() / 2)``, which is scikit-learn's ``gamma="scale"``; or "learn", one
-        length scale per column learned from y, with the default parameters of `LearnedLengthScales`.
+        rows; "scale", ``sqrt(n_features * X.var() / 2)``, which is scikit-learn's ``gamma="scale"``; "learn", one
+        length scale per column learned from y, with the default parameters of `LearnedLengthScales`; "learn-matrix", a
+        linear map of all columns learned from y, with the default parameters of `LearnedMetric`; or a
+        `bochner.rows.Metric`, a given map.
     n_frequencies : int or "auto", default=256
         Number of frequencies; each gives two columns, unless `n_components` is set. "auto" uses as many as `suggest`
         finds necessary for `tolerance`, before a compression to the given `n_components`.
@@ -73,7 +76,11 @@ class FourierFeatures(KernelFeatures):
     Attributes
     ----------
     length_scale_ : float or ndarray of shape (n_features,)
-        The length scale in use.
+        The length scale in use. With a metric, the length scales of the columns: the change of one column alone that
+        moves a row by a distance of 1.
+    metric_ : {ndarray, CSR array} of shape (n_dimensions, n_features)
+        The map A of the columns: the kernel has the distances ``|A (x - y)|``. With many columns it is sparse: a
+        diagonal block, and below it a few directions. Only exists with a metric.
     frequencies_ : ndarray of shape (n_frequencies, n_features)
         One frequency per row, in the units of the data.
     weights_ : ndarray of shape (n_frequencies,)
@@ -89,8 +96,9 @@ class FourierFeatures(KernelFeatures):
         The share of each column in distances: one over its length scale, normalized to sum to 1. Standardize columns
         in different units before comparing their shares.
     learning_gain_ : float
-        Relative reduction of the squared error of ridge regression on held-out rows by learning the length scales; 0 if
-        the initial ones were kept. Only exists if `length_scale` is "learn" or a `LearnedLengthScales`.
+        Relative reduction of the squared error of ridge regression on held-out rows by learning the length scales or
+        the metric; 0 if the initial length scales were kept. Only exists if `length_scale` is "learn", "learn-matrix"
+        or a part of `bochner.learning`.
     n_features_in_ : int
         Number of columns seen during `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -130,7 +138,7 @@ class FourierFeatures(KernelFeatures):
         self,
         kernel: str | Kernel = "gaussian",
         *,
-        length_scale: float | ArrayLike | str | LearnedLengthScales = "median",
+        length_scale: float | ArrayLike | str | LearnedLengthScales | LearnedMetric | Metric = "median",
         n_frequencies: int | str = 256,
         sampler: str | Sampler = "orthogonal",
         weighting: str | Weighting = "stein",

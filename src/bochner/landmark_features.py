@@ -18,6 +18,7 @@ from bochner.kernel_features import FEW_ROWS, KernelFeatures, Streams, TrainingR
 from bochner.kernels import KERNELS, IsotropicKernel, Kernel
 from bochner.landmarks import LANDMARKS, LandmarkSelection, inverse_root
 from bochner.learning.length_scales import LearnedLengthScales
+from bochner.learning.metrics import LearnedMetric
 from bochner.rows import (
     Array,
     Floats,
@@ -57,7 +58,7 @@ class LandmarkFeatures(KernelFeatures):
         of rows, such as ``sklearn.metrics.pairwise.chi2_kernel``; or "precomputed". The rows of a function can be
         numbers, text or other objects, in one or two dimensions; it is called in several threads. With "precomputed",
         X is the kernel matrix of the training rows in `fit`, and of new rows and training rows in `transform`.
-    length_scale : float, array-like of shape (n_features,), str or LearnedLengthScales, default="median"
+    length_scale : float, array-like of shape (n_features,), str or a part of `bochner.learning`, default="median"
         Length scale of the kernel, as in `FourierFeatures`; not used with a function or a precomputed kernel.
     n_landmarks : int or "auto", default=256
         Number of landmarks; at most the number of rows, of distinct rows if they are numeric. "auto" uses as many as
@@ -78,7 +79,9 @@ class LandmarkFeatures(KernelFeatures):
     Attributes
     ----------
     length_scale_ : float or ndarray of shape (n_features,)
-        The length scale in use; None for a function or a precomputed kernel.
+        The length scale in use, as in `FourierFeatures`; None for a function or a precomputed kernel.
+    metric_ : {ndarray, CSR array} of shape (n_dimensions, n_features)
+        The map of the columns, as in `FourierFeatures`. Only exists with a metric.
     landmarks_ : ndarray of shape (n_landmarks, n_features)
         The landmarks, in the units of the data; indices of training rows for a precomputed kernel.
     whitening_ : ndarray of shape (n_landmarks, n_features_out)
@@ -90,8 +93,8 @@ class LandmarkFeatures(KernelFeatures):
     relevance_ : ndarray of shape (n_features,)
         The share of each column in distances: one over its length scale, normalized to sum to 1.
     learning_gain_ : float
-        Relative reduction of the squared error of ridge regression on held-out rows by learning the length scales. Only
-        exists if `length_scale` is "learn" or a `LearnedLengthScales`.
+        Relative reduction of the squared error of ridge regression on held-out rows by learning the length scales or
+        the metric. Only exists if `length_scale` is "learn", "learn-matrix" or a part of `bochner.learning`.
     n_features_in_ : int
         Number of columns seen during `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -132,7 +135,7 @@ class LandmarkFeatures(KernelFeatures):
         self,
         kernel: str | Kernel | Callable[[Any, Any], Array] = "gaussian",
         *,
-        length_scale: float | ArrayLike | str | LearnedLengthScales = "median",
+        length_scale: float | ArrayLike | str | LearnedLengthScales | LearnedMetric | Metric = "median",
         n_landmarks: int | str = 256,
         landmarks: str | LandmarkSelection = "kmeans",
         n_components: int | None = None,

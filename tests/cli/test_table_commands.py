@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,8 @@ import pytest
 
 from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC
 from bochner.cli import table_commands
+from bochner.kernel_features import LEARNERS
+from bochner.learning import LearnedMetric
 from bochner.table_models.model_files import load, save
 from tests.cli.commands import error_message, run, run_json
 from tests.tables.tables import make_table, write_table
@@ -298,6 +301,33 @@ class TestPage:
             "fit", harvests, "--target", "harvest", "--learn", "--n-frequencies", 8, "--output", tmp_path / "m.skops"
         )
         assert "relevance of columns: sun & rain " in result.stdout
+
+    def test_metric_is_reported(self, tmp_path, rng):
+        frame = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"]).assign(
+            y=lambda table: np.sin(2 * table["a"] - 2 * table["b"])
+        )
+        frame.to_parquet(tmp_path / "oblique.parquet")
+        fit = ["fit", tmp_path / "oblique.parquet", "--target", "y", "--learn-matrix", "--n-frequencies", 32]
+        report = run_json(*fit, "--output", tmp_path / "m.skops", "--page", tmp_path / "m.html")
+        assert report["length_scale"] == "learned metric"
+        assert 0 < report["learning_gain"] < 1
+        assert set(list(report["relevance"])[:2]) == {"a", "b"}
+        page = " ".join((tmp_path / "m.html").read_text().split())
+        assert "The model has a metric, learned from the target" in page
+        assert page.count("<svg") == 2
+        assert run_json("error", tmp_path / "m.skops", tmp_path / "oblique.parquet")["r2"] > 0.9
+
+    def test_metric_that_is_not_better_than_length_scales(self, tmp_path, harvests, monkeypatch):
+        monkeypatch.setitem(LEARNERS, "learn-matrix", partial(LearnedMetric, n_rounds=0))
+        options = ["--target", "harvest", "--learn-matrix", "--n-frequencies", 8]
+        run_json("fit", harvests, *options, "--output", tmp_path / "m.skops", "--page", tmp_path / "m.html")
+        page = " ".join((tmp_path / "m.html").read_text().split())
+        assert "so that the model has learned length scales" in page
+        assert page.count("<svg") == 1
+
+    def test_only_one_of_length_scales_and_metric_is_learned(self, harvests):
+        message = error_message("fit", harvests, "--target", "harvest", "--learn", "--learn-matrix")
+        assert "--learn and --learn-matrix cannot be combined" in message
 
     def test_page_without_learned_length_scales(self, table_file, tmp_path):
         options = ("--drop", "kind", "--n-frequencies", "8", "--page", tmp_path / "m.html")

@@ -108,12 +108,25 @@ def test_models_with_every_kernel_can_be_loaded(files, tmp_path, kernel):
     np.testing.assert_array_equal(load(tmp_path / "m.skops").estimator.coef_, model.estimator.coef_)
 
 
-def test_model_with_learned_length_scales_can_be_loaded(files, tmp_path):
-    settings = replace(SETTINGS["regression"], learn=True, length_scales=[1.0])
+@pytest.mark.parametrize(("learn", "length_scales"), [("learn", [1.0]), ("learn-matrix", [1.0, 1.5])])
+def test_model_with_learned_length_scales_can_be_loaded(files, tmp_path, learn, length_scales):
+    settings = replace(SETTINGS["regression"], learn=learn, length_scales=length_scales)
     model = fit_table(FileTable(files["regression"], "y"), settings, ignore).model
     save(model, tmp_path / "m.skops")
-    loaded = load(tmp_path / "m.skops")
+    loaded = check_contents(tmp_path / "m.skops")
     np.testing.assert_array_equal(loaded.estimator.features_.relevance_, model.estimator.features_.relevance_)
+    np.testing.assert_array_equal(
+        loaded.estimator.predict(files["regression"]), model.estimator.predict(files["regression"])
+    )
+    if learn == "learn-matrix":
+        np.testing.assert_array_equal(loaded.estimator.features_.metric_, model.estimator.features_.metric_)
+
+
+@pytest.mark.parametrize(("stored", "learn"), [(True, "learn"), (False, None)])
+def test_settings_from_before_metrics_can_be_loaded(tmp_path, stored, learn):
+    settings = replace(SETTINGS["regression"], learn=stored)  # was a bool
+    save(StoredTraining(settings, None), tmp_path / "m.partial")
+    assert load(tmp_path / "m.partial").settings == replace(settings, learn=learn)
 
 
 @pytest.mark.parametrize("rank", [None, 1])

@@ -293,3 +293,10 @@ def test_all_kernels_have_the_same_sampler(kernels, sampler):
     assert estimator.kernels == (kernels if len(kernels) > 1 else None)
     assert estimator.features.kernel == kernels[0]
     assert estimator.features.sampler == sampler
+
+
+@pytest.mark.parametrize("features", ["fourier", "landmarks"])
+@pytest.mark.parametrize(("learn", "length_scale"), [(None, "median"), ("learn", "learn"), ("learn-matrix",) * 2])
+def test_settings_say_what_is_learned(features, learn, length_scale):
+    settings = replace(SETTINGS["regression"], features=features, learn=learn)
+    assert settings.new_estimator("regression").features.length_scale == length_scale

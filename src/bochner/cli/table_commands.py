@@ -76,11 +76,18 @@ def fit(
     length_scale: Annotated[
         list[float] | None,
         typer.Option(
-            help="Length scale of the kernel, as a multiple of the median distance between rows (with --learn, of the "
-            "learned length scales). Repeat the option to choose among several by cross-validation. The default is 1."
+            help="Length scale of the kernel, as a multiple of the median distance between rows (with --learn or "
+            "--learn-matrix, of what is learned). Repeat the option to choose among several by cross-validation. The "
+            "default is 1."
         ),
     ] = None,
     learn: Annotated[bool, typer.Option("--learn", help="Learn one length scale per column from the target.")] = False,
+    learn_matrix: Annotated[
+        bool,
+        typer.Option(
+            "--learn-matrix", help="Learn a metric, a linear map of all columns, from the target; slower than --learn."
+        ),
+    ] = False,
     standardize: Annotated[
         Literal["robust", "plain", "none"],
         typer.Option(
@@ -95,7 +102,8 @@ def fit(
     page: Annotated[
         Path | None,
         typer.Option(
-            help="Also write an HTML page about the model; with --learn, it shows the relevances of the columns."
+            help="Also write an HTML page about the model; with --learn, it shows the relevances of the columns, and "
+            "with --learn-matrix also the metric."
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run of the same command.")] = False,
@@ -126,7 +134,8 @@ def fit(
                 raise ValueError(f"--page {page} must end in .html.")
         kernels, dropped = _check_kernels(comma_separated(kernel)), comma_separated(drop)
         scales = positive_values("--length-scale", length_scale or [1.0]).tolist()
-        settings = Settings(head, task, kernels, n_frequencies, scales, seed, learn, features, standardize)
+        learned = _check_learning(learn, learn_matrix)
+        settings = Settings(head, task, kernels, n_frequencies, scales, seed, learned, features, standardize)
         start = monotonic()
         if dask or scheduler is not None:
             folder = _open_folder(path, target, dropped, resume)
@@ -135,7 +144,7 @@ def fit(
             fitted = _fit_file(_open_file(path, target, dropped), settings, output, resume, report)
         result = _result(fitted, settings, monotonic() - start, output)
         if page is not None:
-            write_model_page(fitted.model, result, page, learned=learn)
+            write_model_page(fitted.model, result, page, learned=learned)
     _print_result(result, as_json)
 
 
@@ -195,6 +204,13 @@ def _check_kernels(names: list[str]) -> list[str]:
     return list(dict.fromkeys(names)) or ["gaussian"]
 
 
+def _check_learning(length_scales: bool, metric: bool) -> Literal["learn", "learn-matrix"] | None:
+    """Return what is learned from the target, one of both at most."""
+    if length_scales and metric:
+        raise ValueError("--learn and --learn-matrix cannot be combined; a metric starts from learned length scales.")
+    return "learn-matrix" if metric else "learn" if length_scales else None
+
+
 def _open_file(path: Path, target: str, drop: Sequence[str]) -> FileTable:
     is_pattern = not path.exists() and has_magic(str(path))
     if path.is_dir() or is_pattern:
@@ -241,8 +257,9 @@ def _result(fitted: FittedTable, settings: Settings, seconds: float, output: Pat
     chosen = {"C": estimator.C_} if isinstance(estimator, FourierSVC) else {"alpha": estimator.alpha_}
     measure = "accuracy" if isinstance(estimator, FourierSVC) else "r2"
     if settings.learn:
+        learned = "learned metric" if settings.learn == "learn-matrix" else "learned"
         gain = estimator.features_.learning_gain_
-        scale = {"length_scale": "learned", "learning_gain": gain, "relevance": relevances(model)}
+        scale = {"length_scale": learned, "learning_gain": gain, "relevance": relevances(model)}
     else:
         scale = {"length_scale": float(estimator.features_.length_scale_)}
     kernel_error = estimator.features_.kernel_error(fitted.sample, random_state=0)

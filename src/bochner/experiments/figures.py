@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-__all__ = ["PANELS", "Panel", "compose", "draw_alone", "panels", "subplots", "svg"]
+__all__ = ["PANELS", "Panel", "compose", "draw_alone", "new_figure", "panels", "subplots", "svg"]
 
 # A method has the same style in every figure; no two methods of a study share a marker, so that a print without color
 # can be read.
@@ -106,11 +106,16 @@ def svg(figure: "Figure", title: str) -> str:
     return text[text.index("<svg") :]
 
 
-def subplots(n_rows: int, n_columns: int, size: tuple[float, float]) -> tuple["Figure", Any]:
-    """Return a figure with a grid of axes."""
+def new_figure(size: tuple[float, float]) -> "Figure":
+    """Return an empty figure."""
     from matplotlib.figure import Figure
 
-    figure = Figure(layout="constrained", figsize=size)  # without pyplot there is no global state and no window
+    return Figure(layout="constrained", figsize=size)  # without pyplot there is no global state and no window
+
+
+def subplots(n_rows: int, n_columns: int, size: tuple[float, float]) -> tuple["Figure", Any]:
+    """Return a figure with a grid of axes."""
+    figure = new_figure(size)
     return figure, figure.subplots(n_rows, n_columns, squeeze=False)
 
 

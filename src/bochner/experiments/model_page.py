@@ -1,30 +1,44 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The page of a fitted model: its cross-validated score and the relevances of the columns."""
+"""The page of a fitted model: its cross-validated score, the relevances of the columns and the learned metric."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from bochner.display import RelevanceDisplay
-from bochner.experiments.figures import subplots, svg
+import numpy as np
+
+from bochner.display import MetricDisplay, RelevanceDisplay
+from bochner.experiments.figures import new_figure, subplots, svg
 from bochner.experiments.pages import Table, paragraph, picture_grid, render, write_atomically
 from bochner.experiments.run import versions
 
 __all__ = ["format_values", "relevances", "write_model_page"]
 
 MOST_BARS = 25
-LEARNED = (
-    "The model has one length scale per column, learned from the target. The relevance of a column is its share of the "
-    "inverse length scales: with a short length scale, small changes of the column matter. A column with a linear "
-    "effect needs a long length scale, so that a column of low relevance can matter as well. The length scales were "
-    "learned from a sample of the rows that are also used for cross-validation, which makes the cross-validated score "
-    "slightly optimistic."
+LEARNED = "The model has one length scale per column, learned from the target. "
+LEARNED_METRIC = (
+    "The model has a metric, learned from the target: a linear map of all columns, in which the distance of two rows "
+    "is measured. The directions along which distances grow fastest are combinations of columns, shown below. The "
+    "length scale of a column is the change of this column alone that moves a row by a distance of 1. "
+)
+KEPT_LENGTH_SCALES = (
+    "No metric was clearly better on held-out rows than one length scale per column, so that the model has learned "
+    "length scales. "
+)
+RELEVANCE = (
+    "The relevance of a column is its share of the inverse length scales: with a short length scale, small changes of "
+    "the column matter. A column with a linear effect needs a long length scale, so that a column of low relevance can "
+    "matter as well. All this was learned from a sample of the rows that are also used for cross-validation, which "
+    "makes the cross-validated score slightly optimistic."
 )
 KEPT = (
     "No learned length scales were better on held-out rows than the initial ones, so that all columns keep their "
     "initial length scale."
 )
-GIVEN = "All columns share one length scale; `bochner fit --learn` learns one length scale per column from the target."
+GIVEN = (
+    "All columns share one length scale; `bochner fit --learn` learns one length scale per column from the target, and "
+    "`--learn-matrix` a linear map of all columns."
+)
 
 
 def relevances(model: Any) -> dict[str, float]:
@@ -47,18 +61,21 @@ def format_values(report: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def write_model_page(model: Any, report: Mapping[str, Any], path: Path, *, learned: bool) -> None:
+def write_model_page(
+    model: Any, report: Mapping[str, Any], path: Path, *, learned: Literal["learn", "learn-matrix"] | None
+) -> None:
     """Write one self-contained HTML file about a fitted `TableModel`."""
     shares = relevances(model)
-    improved = learned and report.get("learning_gain", 0.0) > 0.0
+    improved = learned is not None and report.get("learning_gain", 0.0) > 0.0
     measure = next(name for name in report if name.startswith("cross_validated"))
     kind = "accuracy" if measure.endswith("accuracy") else "R²"
-    columns = paragraph(LEARNED if improved else KEPT if learned else GIVEN)
     numbers = Table(["quantity", "value"], list(format_values(report).items())).html()
     if improved:
-        columns += _bars(model, len(shares))
+        columns = _learned_columns(model, has_metric=learned == "learn-matrix")
         lines = [(name, f"{100 * share:.3g} %") for name, share in shares.items()]
         numbers += Table(["column", "relevance"], lines).html()
+    else:
+        columns = paragraph(GIVEN if learned is None else KEPT)
     page = render(
         title=f"A model of {model.target}",
         lead=f"{model.task.capitalize()}, trained on {model.n_rows:,} rows with {len(shares)} columns.",
@@ -70,9 +87,31 @@ def write_model_page(model: Any, report: Mapping[str, Any], path: Path, *, learn
     write_atomically(path, page)
 
 
-def _bars(model: Any, n_columns: int) -> str:
-    n_bars = min(n_columns, MOST_BARS)
+def _learned_columns(model: Any, *, has_metric: bool) -> str:
+    """Return a text and plots about what was learned."""
+    if not has_metric:
+        return paragraph(LEARNED + RELEVANCE) + _bars(model)
+    if _is_diagonal(model.estimator.features_.metric_):
+        return paragraph(KEPT_LENGTH_SCALES + RELEVANCE) + _bars(model)
+    return paragraph(LEARNED_METRIC + RELEVANCE) + _directions(model) + _bars(model)
+
+
+def _is_diagonal(metric: Any) -> bool:
+    """Whether a map of columns has the shape and the zeros of a diagonal matrix."""
+    rows, columns = metric.nonzero()
+    return metric.shape[0] == metric.shape[1] and bool(np.array_equal(rows, columns))
+
+
+def _bars(model: Any) -> str:
+    n_bars = min(len(model.encoding.names), MOST_BARS)
     figure, axes = subplots(1, 1, (8.0, 1.2 + 0.24 * n_bars))
     RelevanceDisplay.from_estimator(model.estimator, names=model.encoding.names, n_columns=n_bars, ax=axes[0, 0])
     title = "Relevances of the columns"
+    return picture_grid({title: svg(figure, title)})
+
+
+def _directions(model: Any) -> str:
+    figure = new_figure((9.0, max(3.2, 1.4 + 0.24 * min(len(model.encoding.names), MOST_BARS))))
+    MetricDisplay.from_estimator(model.estimator, names=model.encoding.names, n_columns=MOST_BARS, figure=figure)
+    title = "Eigenvalues and leading directions of the metric"
     return picture_grid({title: svg(figure, title)})

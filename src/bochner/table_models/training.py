@@ -44,8 +44,8 @@ class Settings:
         Candidate length scales, as multiples of the median distance or of the learned length scales.
     seed : int
         Seed of the frequencies and of the sample of rows.
-    learn : bool
-        Whether to learn one length scale per column.
+    learn : {"learn", "learn-matrix"} or None
+        Whether to learn one length scale per column, or a metric; None means the median distance.
     features : {"fourier", "landmarks"}
         Cosines and sines of random frequencies, or kernel values at landmarks.
     standardize : {"robust", "plain", "none"}
@@ -58,9 +58,14 @@ class Settings:
     n_frequencies: int
     length_scales: list[float]
     seed: int
-    learn: bool = False
+    learn: Literal["learn", "learn-matrix"] | None = None
     features: Literal["fourier", "landmarks"] = "fourier"
     standardize: Standardization = "robust"
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if isinstance(state["learn"], bool):  # a checkpoint from before metrics could be learned
+            state = state | {"learn": "learn" if state["learn"] else None}
+        self.__dict__.update(state)
 
     def new_estimator(self, task: str) -> Estimator:
         """Return the unfitted estimator for a task."""
@@ -77,7 +82,7 @@ class Settings:
         )
 
     def _new_features(self) -> FourierFeatures | LandmarkFeatures:
-        kernel, length_scale = self.kernels[0], "learn" if self.learn else "median"
+        kernel, length_scale = self.kernels[0], self.learn or "median"
         if self.features == "landmarks":  # as many columns as Fourier features have
             return LandmarkFeatures(kernel, length_scale=length_scale, n_landmarks=2 * self.n_frequencies)
         # One sampler for all kernels, so that their scores can be compared.
