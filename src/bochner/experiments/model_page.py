@@ -22,8 +22,8 @@ LEARNED_METRIC = (
     "length scale of a column is the change of this column alone that moves a row by a distance of 1. "
 )
 KEPT_LENGTH_SCALES = (
-    "No metric was clearly better on held-out rows than one length scale per column, so that the model has learned "
-    "length scales. "
+    "No metric was better on held-out rows than one length scale per column, so that the model has learned length "
+    "scales. "
 )
 RELEVANCE = (
     "The relevance of a column is its share of the inverse length scales: with a short length scale, small changes of "
