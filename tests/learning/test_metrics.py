@@ -80,7 +80,7 @@ def test_landmarks_learn_the_direction():
 
 @pytest.mark.parametrize("rank", [1, None])
 def test_round_zero_is_kept_if_no_round_is_better(rank, monkeypatch):
-    monkeypatch.setattr(_Round, "gain_over", lambda current, start: 0.0)
+    monkeypatch.setattr(_Round, "error_over", lambda current, start: 1.0)
     X, y = ridge_function(300)
     features = learned(rank=rank).fit(X, y)
     assert is_sparse(features.metric_) == (rank is not None)

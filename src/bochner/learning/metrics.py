@@ -40,6 +40,7 @@ LATER_FACTORS = (0.84, 1.0, 1.19)
 ALPHAS = np.logspace(-9, 1, 11)
 NEARBY = np.logspace(-0.5, 0.5, 3)  # penalties that a round tries, as multiples of that of the round before
 LEAST_FACTOR = 1e-3  # smallest scale along a direction, as a multiple of the largest one
+LEAST_PROGRESS = 0.97  # ratio of errors that a round must reach after the first one that is kept
 PATIENCE = 2  # rounds without a smaller error on the held-out rows
 LARGEST_QUANTILE = 0.95  # of errors on held-out rows; larger ones count as that
 N_DIFFERENCES = 1000  # differences of rows whose mean square is kept from round to round
@@ -51,11 +52,12 @@ class LearnedMetric(BaseEstimator):
     The start are length scales, one per column, learned by `length_scales`. In every round a ridge model is fitted in
     the current coordinates, its average gradient outer product G is computed, and the map is multiplied by a power of
     G. The overall scale and the ridge penalty are then selected by cross-validation. A fifth of the sampled rows is
-    held out, and the round with the smallest error on them is kept, which may be round 0, the length scales.
+    held out. Round 1 is kept if its error on them is smaller than that of round 0, the length scales; a later round
+    replaces the one that is kept if its error is smaller by three percent.
 
     Parameters
     ----------
-    n_rounds : int, default=3
+    n_rounds : int, default=5
         Maximum number of rounds; they stop after two rounds without a smaller error on the held-out rows.
     power : float, default=0.25
         Exponent of G in the coordinates of the round before. With 1/2 the distances become those of G at once; with 1/4
@@ -91,7 +93,7 @@ class LearnedMetric(BaseEstimator):
 
     def __init__(
         self,
-        n_rounds: int = 3,
+        n_rounds: int = 5,
         power: float = 0.25,
         rank: int | None = None,
         length_scales: LearnedLengthScales | None = None,
@@ -163,7 +165,7 @@ class LearnedMetric(BaseEstimator):
         """Return the scales of the best round and their gain; None and 0 if no round is better than the start."""
         differences = _differences(problem.rows, initial.column_scales)
         start = current = _evaluate(problem, initial, (1.0,), ALPHAS)
-        best, largest_gain, n_stale = None, 0.0, 0
+        best, smallest_error, n_stale = None, 1.0, 0
         with progress_bar("learning the metric", self.n_rounds) as advance:
             for index in range(self.n_rounds):
                 scales = current.scales.step(current.gradients, self.power, differences)
@@ -171,12 +173,13 @@ class LearnedMetric(BaseEstimator):
                 current = _evaluate(problem, scales, factors, current.nearby_alphas())
                 advance(1)
                 n_stale += 1
-                gain = current.gain_over(start)
-                if gain > largest_gain:
-                    best, largest_gain, n_stale = current.scales, gain, 0
+                error = current.error_over(start)
+                # Further rounds fit the sampled rows ever more closely, so they must be clearly better.
+                if error < (smallest_error if best is None else LEAST_PROGRESS * smallest_error):
+                    best, smallest_error, n_stale = current.scales, error, 0
                 if n_stale == PATIENCE:
                     break
-        return best, largest_gain
+        return best, 1.0 - smallest_error
 
 
 @dataclass(frozen=True)
@@ -303,14 +306,14 @@ class _Round(NamedTuple):
         """Return penalties for the next round to try."""
         return np.unique(np.clip(self.alpha * NEARBY, ALPHAS[0], ALPHAS[-1]))
 
-    def gain_over(self, start: "_Round") -> float:
-        """Return the relative decrease of the mean error on the held-out rows.
+    def error_over(self, start: "_Round") -> float:
+        """Return the mean error on the held-out rows, as a share of that of another round.
 
         Errors beyond a quantile count as that quantile, so that a few outlying rows do not choose the round.
         """
         largest = np.quantile(start.errors, LARGEST_QUANTILE)
         before, after = (float(np.minimum(one.errors, largest) @ one.weights) for one in (start, self))
-        return 1.0 - after / before if before > 0.0 else 0.0
+        return after / before if before > 0.0 else 1.0
 
 
 def _evaluate(problem: LearningProblem, scales: _DirectionScales, factors: Sequence[float], alphas: Floats) -> _Round:
