@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`FourierFeatures`, the scikit-learn transformer: sample frequencies, weight them, map rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -13,12 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FourierMap, ProductMap
 from bochner.kernel_features import KernelFeatures, Streams, TrainingRows, Units
-from bochner.kernels import KERNELS, Kernel
+from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel
 from bochner.learning.length_scales import LearnedLengthScales
 from bochner.learning.metrics import LearnedMetric
 from bochner.learning.refinement import refine
+from bochner.parameters import FOURIER_EXPLANATIONS, Explanation
 from bochner.rows import Floats, Indices, Metric, to_dense
-from bochner.samplers import SAMPLERS, Sampler
+from bochner.samplers import SAMPLERS, Sampler, make_sampler
 from bochner.sizes import OutOfReachError, SizeTrials, Suggestion
 from bochner.validation import HasMethods, Interval, StrOptions, make_part
 from bochner.weightings import WEIGHTINGS, Weighting
@@ -40,8 +41,8 @@ class FourierFeatures(KernelFeatures):
     Parameters
     ----------
     kernel : str or Kernel, default="gaussian"
-        The kernel's shape: "gaussian", "laplacian", "cauchy", "exponential", "matern", "rational_quadratic", or an
-        instance such as ``Matern(nu=2.5)``.
+        The kernel's shape: "gaussian" (also "rbf"), "laplacian", "cauchy", "exponential", "matern",
+        "rational_quadratic", or an instance such as ``Matern(nu=2.5)``.
     length_scale : float, array-like of shape (n_features,), str or a part of `bochner.learning`, default="median"
         Length scale of the kernel: a number; one number per column; "median", the median distance of sampled pairs of
         rows; "scale", ``sqrt(n_features * X.var() / 2)``, which is scikit-learn's ``gamma="scale"``; "learn", one
@@ -51,9 +52,10 @@ class FourierFeatures(KernelFeatures):
     n_frequencies : int or "auto", default=256
         Number of frequencies; each gives two columns, unless `n_components` is set. "auto" uses as many as `suggest`
         finds necessary for `tolerance`, before a compression to the given `n_components`.
-    sampler : str or Sampler, default="orthogonal"
+    sampler : str or Sampler, default="auto"
         How frequencies are drawn: "mc", "halton", "sobol", "lattice", "orthogonal", "sorf", or an instance such as
-        ``Sobol(rotate=True)``.
+        ``Sobol(rotate=True)``. "auto" means "orthogonal" for isotropic kernels and "halton" for all others, such as
+        "laplacian" and "cauchy".
     weighting : str or Weighting, default="stein"
         How frequencies are weighted: "uniform", "shrinkage", "quadrature", "stein", "matrix", "alignment", or an
         instance such as ``Stein(sketch="pairs")``. "matrix" replaces weights by the best matrix on a pool of
@@ -127,12 +129,21 @@ class FourierFeatures(KernelFeatures):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KernelFeatures._parameter_constraints,
-        "kernel": [StrOptions(set(KERNELS)), HasMethods(["__call__", "at", "uniform_dim", "frequencies"])],
-        "n_frequencies": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "sampler": [StrOptions(set(SAMPLERS)), HasMethods(["sample"])],
-        "weighting": [StrOptions(set(WEIGHTINGS)), HasMethods(["weigh"])],
-        "refine": [Interval(Integral, 0, None, closed="left")],
+        "kernel": [
+            StrOptions(KERNELS, aliases=KERNEL_ALIASES),
+            HasMethods(["__call__", "at", "uniform_dim", "frequencies"]),
+        ],
+        "n_frequencies": [Interval(Integral, 1, None, closed="left"), StrOptions(["auto"])],
+        "sampler": [StrOptions(["auto", *SAMPLERS]), HasMethods(["sample"])],
+        "weighting": [StrOptions(WEIGHTINGS), HasMethods(["weigh"])],
+        "refine": [Interval(Integral, 0, None, closed="left", note="60 gives most of the gain, 0 switches it off")],
     }
+    _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {
+        **KernelFeatures._default_parts,
+        "sampler": SAMPLERS,
+        "weighting": WEIGHTINGS,
+    }
+    _explanations: ClassVar[Mapping[str, Explanation]] = FOURIER_EXPLANATIONS
 
     def __init__(
         self,
@@ -140,7 +151,7 @@ class FourierFeatures(KernelFeatures):
         *,
         length_scale: float | ArrayLike | str | LearnedLengthScales | LearnedMetric | Metric = "median",
         n_frequencies: int | str = 256,
-        sampler: str | Sampler = "orthogonal",
+        sampler: str | Sampler = "auto",
         weighting: str | Weighting = "stein",
         n_components: int | None = None,
         refine: int = 0,
@@ -162,8 +173,8 @@ class FourierFeatures(KernelFeatures):
         if self.refine:
             self._refuse_targets(f"`refine`={self.refine}", "use refine=0")
         n_frequencies, n_components = self._resolve_size(training, length_scale, streams.sizing)
-        kernel: Kernel = make_part(self.kernel, KERNELS)
-        sampler: Sampler = make_part(self.sampler, SAMPLERS)
+        kernel: Kernel = make_part(self.kernel, NAMED_KERNELS)
+        sampler = make_sampler(self.sampler, kernel)
         weighting: Weighting = make_part(self.weighting, WEIGHTINGS)
         if n_components is not None and not hasattr(weighting, "compress"):
             raise ValueError(
@@ -338,13 +349,15 @@ class FourierFeatures(KernelFeatures):
         if n_components > 2 * n_frequencies:
             raise ValueError(
                 f"`n_components`={n_components} is more than the {2 * n_frequencies} columns of "
-                f"n_frequencies={n_frequencies}; give fewer components or more frequencies."
+                f"n_frequencies={n_frequencies}; give fewer components, or leave them out and set "
+                f"n_frequencies={-(-n_components // 2)}, which gives {2 * -(-n_components // 2)} columns."
             )
         return n_frequencies, n_components
 
     def check_parts(self) -> None:
         super().check_parts()
-        kernel, sampler = make_part(self.kernel, KERNELS), make_part(self.sampler, SAMPLERS)
+        kernel: Kernel = make_part(self.kernel, NAMED_KERNELS)
+        sampler = make_sampler(self.sampler, kernel)
         if hasattr(sampler, "check_kernel"):  # a user's own sampler need not have it
             sampler.check_kernel(kernel)
 
@@ -414,10 +427,10 @@ class FourierFeatures(KernelFeatures):
         pool = POOL if isinstance(self.n_frequencies, str) else self.n_frequencies / self.n_components
         return {"n_frequencies": round(pool * n_columns), "n_components": n_columns}
 
-    def _learning_frequencies(self) -> tuple[Sampler, int]:
+    def _learning_frequencies(self, kernel: Kernel) -> tuple[Sampler, int]:
         # The frequencies that are used later, or the first of them.
         n_frequencies = DEFAULT_TO_LEARN_WITH if isinstance(self.n_frequencies, str) else self.n_frequencies
-        return make_part(self.sampler, SAMPLERS), n_frequencies
+        return make_sampler(self.sampler, kernel), n_frequencies
 
     @property
     def _is_automatic(self) -> bool:

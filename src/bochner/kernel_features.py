@@ -3,7 +3,7 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import partial
 from numbers import Integral, Real
@@ -11,17 +11,18 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, map_rows
 from bochner.feature_maps.fourier import check_resolution
 from bochner.kernel_error import KernelError, estimate_kernel_error
-from bochner.kernels import KERNELS
+from bochner.kernels import NAMED_KERNELS, Kernel
 from bochner.learning.length_scales import LabeledRows, LearnedLengthScales, LearningResult, regression_targets
 from bochner.learning.metrics import LearnedMetric
 from bochner.length_scales import LENGTH_SCALES, median_distance
+from bochner.parameters import Parametrized, refuse_foreign_kernel
 from bochner.rows import (
     Array,
     Floats,
@@ -47,7 +48,7 @@ Units = float | Floats | Metric  # what rows are divided by, or mapped by
 MOST_TO_LEARN_WITH = 512  # frequencies: length scales learned with that many are good for more
 
 
-class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametrized):
     """Features whose inner products approximate a kernel.
 
     Subclasses fit their parts (`_fit_parts`), prepare their map from the fitted arrays (`_prepare_map`) and find their
@@ -57,7 +58,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "length_scale": [
             POSITIVE,
-            StrOptions({*LENGTH_SCALES, *LEARNERS}),
+            StrOptions([*LENGTH_SCALES, *LEARNERS]),
             HasMethods(["learn"]),
             Metric,
             "array-like",
@@ -66,6 +67,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         "tolerance": [Interval(Real, 0, 1, closed="neither")],
         "random_state": ["random_state"],
     }
+    _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {"kernel": NAMED_KERNELS, "length_scale": LEARNERS}
     kernel: Any
     length_scale: Any
     tolerance: float
@@ -150,7 +152,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Return the parameters that give other features the size of these fitted ones."""
 
     @abstractmethod
-    def _learning_frequencies(self) -> tuple[Sampler, int]:
+    def _learning_frequencies(self, kernel: Kernel) -> tuple[Sampler, int]:
         """Return the sampler and the number of the frequencies to learn length scales with."""
 
     @abstractmethod
@@ -171,6 +173,10 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def check_parts(self) -> None:
         """Check the parameters, and that the parts can be combined, as `fit` does later; no rows are needed."""
         self._validate_params()
+
+    def _validate_params(self) -> None:
+        refuse_foreign_kernel(self.kernel, f"The 'kernel' parameter of {type(self).__name__}")
+        super()._validate_params()
 
     @property
     @abstractmethod
@@ -451,7 +457,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     ) -> LearningResult:
         """Learn length scales or a metric with the frequencies that are used later, or with the first 512 of them."""
         learner: LearnedLengthScales | LearnedMetric = make_part(self.length_scale, LEARNERS)
-        sampler, n_frequencies = self._learning_frequencies()
+        kernel: Kernel = make_part(self.kernel, NAMED_KERNELS)
+        sampler, n_frequencies = self._learning_frequencies(kernel)
         length_scale = median_distance(training.rows, streams.measuring, training.weights)
         n_rows, n_features = training.rows.shape
         most = min(MOST_TO_LEARN_WITH, max(64, n_rows))  # few rows cannot tell more of them apart
@@ -460,7 +467,6 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         # A metric of many columns has more coordinates than columns.
         isotropic = Metric(np.zeros((n_added, n_features)), np.full(n_features, 1.0 / length_scale))
         rows = training.scaled(isotropic if n_added else length_scale)
-        kernel = make_part(self.kernel, KERNELS)
         drawn = sampler.sample(kernel, n_frequencies, rows, deepcopy(streams.drawing))
         return learner.learn(labeled, np.asarray(drawn), streams.learning)
 

@@ -15,20 +15,22 @@ A `ProductKernel` has one factor per column, and a subclass writes `factor`, `qu
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
-from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 
+from bochner.parameters import Explanation, Parametrized
 from bochner.rows import Floats, in_threads, is_sparse, row_blocks, row_spans, to_dense
 from bochner.validation import Interval
 
 __all__ = [
     "KERNELS",
+    "KERNEL_ALIASES",
+    "NAMED_KERNELS",
     "Cauchy",
     "Exponential",
     "Gaussian",
@@ -44,7 +46,7 @@ __all__ = [
 LARGEST_SCALE = 1e12  # larger frequencies are noise on any data; the bound only keeps them finite
 
 
-class Kernel(BaseEstimator, ABC):
+class Kernel(Parametrized, ABC):
     r"""Base class of kernels: exact values and the spectral distribution.
 
     Notes
@@ -84,6 +86,9 @@ class Kernel(BaseEstimator, ABC):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    _explanations: ClassVar[Mapping[str, Explanation]] = {
+        "length_scale": "use FourierFeatures(kernel, length_scale={value}), because kernels have unit length scale"
+    }
 
     def __call__(self, X: Any, Y: Any = None) -> Floats:
         """Return the exact kernel matrix.
@@ -735,3 +740,6 @@ KERNELS: dict[str, type[Kernel]] = {
     "matern": Matern,
     "rational_quadratic": RationalQuadratic,
 }
+
+KERNEL_ALIASES = {"rbf": "gaussian"}  # names in scikit-learn with the same meaning
+NAMED_KERNELS = KERNELS | {alias: KERNELS[name] for alias, name in KERNEL_ALIASES.items()}

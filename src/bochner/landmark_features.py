@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`LandmarkFeatures`, the scikit-learn transformer: select landmarks, fit the whitening, map rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -15,10 +15,11 @@ from bochner.feature_maps.compression import best_matrix
 from bochner.feature_maps.kernel_columns import kernel_function
 from bochner.function_kernels import FunctionKernel, PrecomputedKernel
 from bochner.kernel_features import FEW_ROWS, KernelFeatures, Streams, TrainingRows, Units
-from bochner.kernels import KERNELS, IsotropicKernel, Kernel
+from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel
 from bochner.landmarks import LANDMARKS, LandmarkSelection, inverse_root
 from bochner.learning.length_scales import LearnedLengthScales
 from bochner.learning.metrics import LearnedMetric
+from bochner.parameters import LANDMARK_EXPLANATIONS, Explanation
 from bochner.rows import (
     Array,
     Floats,
@@ -30,7 +31,7 @@ from bochner.rows import (
     shuffled_sample,
     to_dense,
 )
-from bochner.samplers import SAMPLERS, Sampler
+from bochner.samplers import Sampler, make_sampler
 from bochner.sizes import LandmarkSuggestion, OutOfReachError, SizeTrials
 from bochner.validation import HasMethods, Interval, StrOptions, make_part
 from bochner.weightings import MATRIX_GRID
@@ -126,10 +127,15 @@ class LandmarkFeatures(KernelFeatures):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KernelFeatures._parameter_constraints,
-        "kernel": [StrOptions({*KERNELS, "precomputed"}), callable],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "landmarks": [StrOptions(set(LANDMARKS)), HasMethods(["select"])],
+        "kernel": [StrOptions([*KERNELS, "precomputed"], aliases=KERNEL_ALIASES), callable],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions(["auto"])],
+        "landmarks": [StrOptions(LANDMARKS), HasMethods(["select"])],
     }
+    _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {
+        **KernelFeatures._default_parts,
+        "landmarks": LANDMARKS,
+    }
+    _explanations: ClassVar[Mapping[str, Explanation]] = LANDMARK_EXPLANATIONS
 
     def __init__(
         self,
@@ -214,7 +220,7 @@ class LandmarkFeatures(KernelFeatures):
     def _make_kernel(self) -> Any:
         """Return the kernel as a function of two sets of rows."""
         if self._has_length_scale():
-            return make_part(self.kernel, KERNELS)
+            return make_part(self.kernel, NAMED_KERNELS)
         return self.kernel_ if self.kernel == "precomputed" else FunctionKernel(self.kernel)
 
     def _make_selection(self) -> LandmarkSelection:
@@ -231,7 +237,7 @@ class LandmarkFeatures(KernelFeatures):
     def check_parts(self) -> None:
         super().check_parts()
         if self._has_length_scale():
-            make_part(self.kernel, KERNELS)
+            make_part(self.kernel, NAMED_KERNELS)
         self._make_selection()
 
     def _prepare_map(self) -> None:
@@ -264,8 +270,8 @@ class LandmarkFeatures(KernelFeatures):
                 n_landmarks = training.rows.shape[0]  # no more landmarks are possible
         if n_components is not None and n_components > n_landmarks:
             raise ValueError(
-                f"`n_components`={n_components} is more than n_landmarks={n_landmarks}; give fewer components or more "
-                f"landmarks."
+                f"`n_components`={n_components} is more than n_landmarks={n_landmarks}; give fewer components, or "
+                f"leave them out and set n_landmarks={n_components}, which gives as many columns."
             )
         return n_landmarks, n_components
 
@@ -317,13 +323,12 @@ class LandmarkFeatures(KernelFeatures):
     def _is_automatic(self) -> bool:
         return self.n_landmarks == "auto"
 
-    def _learning_frequencies(self) -> tuple[Sampler, int]:
-        is_isotropic = isinstance(make_part(self.kernel, KERNELS), IsotropicKernel)
-        return SAMPLERS["orthogonal" if is_isotropic else "halton"](), TO_LEARN_WITH
+    def _learning_frequencies(self, kernel: Kernel) -> tuple[Sampler, int]:
+        return make_sampler("auto", kernel), TO_LEARN_WITH
 
     def _has_length_scale(self) -> bool:
         """Return whether the kernel is one of a length scale, and not a function or a matrix."""
-        return self.kernel in KERNELS if isinstance(self.kernel, str) else hasattr(self.kernel, "uniform_dim")
+        return self.kernel in NAMED_KERNELS if isinstance(self.kernel, str) else hasattr(self.kernel, "uniform_dim")
 
     def _learns(self) -> bool:
         return self._has_length_scale() and super()._learns()

@@ -7,9 +7,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import ndtri
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bochner.parameters import Parametrized
 from bochner.rows import Array, Floats, row_spans, serial_blas
 from bochner.validation import Interval, fit_context
 
@@ -206,7 +207,7 @@ class SoftClipping:
         return clipped
 
 
-class RobustStandardizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class RobustStandardizer(OneToOneFeatureMixin, TransformerMixin, Parametrized):
     r"""Standardize columns by quartiles, and pull outlying rows towards the others.
 
     A value x of a column becomes :math:`z / \sqrt{1 + (z / c)^2}`, where z is x minus the median, divided by the

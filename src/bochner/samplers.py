@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 
 from bochner.kernels import KERNELS, IsotropicKernel, Kernel
 from bochner.rows import Floats, Indices, Rows, sample_rows, serial_blas, to_dense
+from bochner.validation import make_part
 
 if TYPE_CHECKING:
     from bochner.feature_maps.hadamard import HadamardFrequencies
@@ -31,6 +32,7 @@ __all__ = [
     "Sampler",
     "Sobol",
     "Sorf",
+    "make_sampler",
 ]
 
 EDGE = 2.0**-53  # smallest distance of uniforms from 0 and 1, where frequencies are infinite
@@ -393,3 +395,31 @@ SAMPLERS: dict[str, type[Sampler]] = {
     "orthogonal": Orthogonal,
     "sorf": Sorf,
 }
+
+
+def make_sampler(name_or_sampler: Any, kernel: Kernel) -> Sampler:
+    """Return a sampler for a kernel.
+
+    Parameters
+    ----------
+    name_or_sampler : str or Sampler
+        A name among `SAMPLERS`; an instance; or "auto": `Orthogonal` for isotropic kernels, `Halton` for all others.
+    kernel : Kernel
+        The kernel.
+
+    Returns
+    -------
+    Sampler
+        The sampler, a copy of a given one.
+
+    Examples
+    --------
+    >>> from bochner.kernels import Gaussian, Laplacian
+    >>> from bochner.samplers import make_sampler
+    >>> make_sampler("auto", Gaussian()), make_sampler("auto", Laplacian())
+    (Orthogonal(), Halton())
+    """
+    if isinstance(name_or_sampler, str) and name_or_sampler == "auto":
+        name_or_sampler = "orthogonal" if isinstance(kernel, IsotropicKernel) else "halton"
+    sampler: Sampler = make_part(name_or_sampler, SAMPLERS)
+    return sampler

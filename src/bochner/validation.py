@@ -5,20 +5,77 @@ Constraints on parameters (`Interval`, `StrOptions`, `HasMethods`), the context 
 (`fit_context`) and the check of sample weights have no public counterpart, and give scikit-learn's own error messages.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import _fit_context, clone
+from sklearn.utils import _param_validation
 from sklearn.utils._param_validation import HasMethods as HasMethods
-from sklearn.utils._param_validation import Interval as Interval
-from sklearn.utils._param_validation import StrOptions as StrOptions
 from sklearn.utils.validation import _check_sample_weight
 
 __all__ = ["HasMethods", "Interval", "StrOptions", "check_weights", "fit_context", "make_part", "positive_values"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class StrOptions(_param_validation.StrOptions):
+    """Constraint to one of several names, which the error message lists in the given order.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The names.
+    aliases : iterable of str, default=()
+        Names that are accepted and not listed.
+
+    Examples
+    --------
+    >>> from bochner.validation import StrOptions
+    >>> print(StrOptions(["points", "pairs"]))
+    a str among {'points', 'pairs'}
+    """
+
+    def __init__(self, names: Iterable[str], *, aliases: Iterable[str] = ()) -> None:
+        self.names = tuple(names)
+        super().__init__({*self.names, *aliases})
+
+    def __str__(self) -> str:
+        return f"a str among {{{', '.join(map(repr, self.names))}}}"
+
+
+class Interval(_param_validation.Interval):
+    """Constraint to an interval of integers or real numbers; True and False are not numbers.
+
+    Parameters
+    ----------
+    type : {numbers.Integral, numbers.Real}
+        Kind of the numbers.
+    left, right : float, int or None
+        Bounds; None means that there is none.
+    closed : {"left", "right", "both", "neither"}
+        Bounds that belong to the interval.
+    note : str, default=""
+        What the error message says about numbers to use.
+
+    Examples
+    --------
+    >>> from numbers import Integral
+    >>> from bochner.validation import Interval
+    >>> Interval(Integral, 0, None, closed="left").is_satisfied_by(True)
+    False
+    """
+
+    def __init__(self, type: Any, left: Any, right: Any, *, closed: str, note: str = "") -> None:
+        super().__init__(type, left, right, closed=closed)
+        self.note = note
+
+    def is_satisfied_by(self, val: Any) -> bool:
+        return not isinstance(val, bool) and super().is_satisfied_by(val)
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} ({self.note})" if self.note else super().__str__()
 
 
 def fit_context(method: Method) -> Method:
@@ -44,8 +101,12 @@ def make_part(name_or_part: Any, table: Mapping[str, type]) -> Any:
     return part
 
 
-def positive_values(name: str, values: Any, *, zero: bool = False) -> NDArray[np.float64]:
+def positive_values(
+    name: str, values: Any, *, zero: bool = False, default: Sequence[float] | None = None
+) -> NDArray[np.float64]:
     """Return candidates for a parameter as an array of finite, positive numbers; `zero` allows zeros.
+
+    None stands for the default candidates, if there are any.
 
     Examples
     --------
@@ -54,7 +115,7 @@ def positive_values(name: str, values: Any, *, zero: bool = False) -> NDArray[np
     array([ 1., 10.])
     """
     try:
-        array = np.atleast_1d(np.asarray(values, dtype=np.float64))
+        array = np.atleast_1d(np.asarray(default if values is None else values, dtype=np.float64))
     except (TypeError, ValueError):
         array = np.empty(0)
     is_valid = array.ndim == 1 and len(array) > 0 and np.isfinite(array).all() and array.min() >= 0.0

@@ -244,7 +244,7 @@ class Quadrature(Weighting):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "bandwidths": ["array-like"],
-        "selection": [StrOptions({"pairs", "likelihood"})],
+        "selection": [StrOptions(["pairs", "likelihood"])],
         "n_pairs": [Interval(Integral, 1, None, closed="left"), None],
     }
 
@@ -360,10 +360,10 @@ class Stein(Weighting):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "sketch": [StrOptions({"points", "pairs"})],
+        "sketch": [StrOptions(["points", "pairs"])],
         "n_points": [Interval(Integral, 1, None, closed="left")],
         "n_pairs": [Interval(Integral, 1, None, closed="left"), None],
-        "sampling": [StrOptions({"uniform", "row-norm"})],
+        "sampling": [StrOptions(["uniform", "row-norm"])],
         "alphas": ["array-like"],
     }
 

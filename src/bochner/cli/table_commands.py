@@ -15,7 +15,7 @@ import typer
 from bochner.cli.cluster import open_cluster
 from bochner.cli.console import app, check_output, check_plots, comma_separated, error_messages
 from bochner.experiments.model_page import format_values, relevances, write_model_page
-from bochner.kernels import KERNELS
+from bochner.kernels import KERNEL_ALIASES, KERNELS
 from bochner.linear_models import FourierSVC
 from bochner.linear_models.table_training import TableTraining
 from bochner.table_models.model_files import load, save
@@ -198,6 +198,7 @@ def _single(data: list[Path]) -> Path:
 
 def _check_kernels(names: list[str]) -> list[str]:
     """Return the kernels to choose from, each once; none means the default one."""
+    names = [KERNEL_ALIASES.get(name, name) for name in names]
     for name in names:
         if name not in KERNELS:
             raise ValueError(f"--kernel {name} is not one of {', '.join(KERNELS)}.")

@@ -98,7 +98,7 @@ class FourierMethod:
         if self.text:
             return self.text
         parameters = {name: repr(value) for name, value in self._parameters(size).items()}
-        if self.sampler == "orthogonal":  # the default
+        if self.sampler == "orthogonal":  # what the default means for the Gaussian kernel
             del parameters["sampler"]
         if not size:
             parameters["n_frequencies"] = "M"

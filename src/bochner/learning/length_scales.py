@@ -9,7 +9,7 @@ rows. L-BFGS minimizes the objective.
 """
 
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -17,13 +17,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import sparse
 from scipy.optimize import Bounds, minimize
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 from bochner.feature_maps import FourierMap, add_moments
 from bochner.feature_maps.feature_map import GRAM_ROWS
 from bochner.learning.objectives import OBJECTIVES, Objective, ObjectiveGradient, held_out_error
 from bochner.learning.ridge import cross_validated_errors
 from bochner.length_scales import median_distance
+from bochner.parameters import Parametrized
 from bochner.progress import progress_bar
 from bochner.rows import (
     Floats,
@@ -359,7 +360,7 @@ class LearningProblem:
         return sum_over_spans(part, n_frequencies, 32)
 
 
-class LearnedLengthScales(BaseEstimator):
+class LearnedLengthScales(Parametrized):
     r"""Learn one length scale per column from the targets.
 
     The optimization starts at the best of a few isotropic length scales. If the columns have different spreads, length
@@ -401,8 +402,9 @@ class LearnedLengthScales(BaseEstimator):
         "n_iterations": [Interval(Integral, 0, None, closed="left")],
         "folds": [Interval(Integral, 2, None, closed="left")],
         "penalty": [Interval(Real, 0, None, closed="left")],
-        "objective": [StrOptions(set(OBJECTIVES)), Objective],
+        "objective": [StrOptions(OBJECTIVES), Objective],
     }
+    _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {"objective": OBJECTIVES}
 
     def __init__(
         self,

@@ -8,14 +8,13 @@ feature machines (Radhakrishnan, Beaglehole, Pandit and Belkin, Science 2024), f
 over the rows beside that of ridge regression.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import linalg
-from sklearn.base import BaseEstimator
 
 from bochner.feature_maps import apply_to_features
 from bochner.learning.gradients import gradient_factor
@@ -27,6 +26,7 @@ from bochner.learning.length_scales import (
     LearningResult,
 )
 from bochner.learning.objectives import held_out_error, ridge_residuals
+from bochner.parameters import Parametrized
 from bochner.progress import progress_bar
 from bochner.rows import Floats, Metric, ScaledRows, in_threads, is_sparse, serial_blas
 from bochner.validation import HasMethods, Interval, make_part
@@ -46,7 +46,7 @@ LARGEST_QUANTILE = 0.95  # of errors on held-out rows; larger ones count as that
 N_DIFFERENCES = 1000  # differences of rows whose mean square is kept from round to round
 
 
-class LearnedMetric(BaseEstimator):
+class LearnedMetric(Parametrized):
     r"""Learn a linear map of the columns from the targets.
 
     The start are length scales, one per column, learned by `length_scales`. In every round a ridge model is fitted in
@@ -90,6 +90,7 @@ class LearnedMetric(BaseEstimator):
         "rank": [Interval(Integral, 1, None, closed="left"), None],
         "length_scales": [HasMethods(["learn_from"]), None],
     }
+    _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {"length_scales": {None: LearnedLengthScales}}
 
     def __init__(
         self,

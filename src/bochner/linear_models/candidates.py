@@ -13,7 +13,8 @@ from sklearn.utils.validation import has_fit_parameter
 from bochner.feature_maps import FeatureMap, TransformerMap
 from bochner.fourier_features import FourierFeatures
 from bochner.kernel_features import KernelFeatures
-from bochner.kernels import KERNELS
+from bochner.kernels import KERNELS, NAMED_KERNELS
+from bochner.parameters import refuse_foreign_kernel
 from bochner.rows import Floats, MemoryRows, RowSource, sample_source
 from bochner.validation import positive_values
 
@@ -67,7 +68,8 @@ def features_of_kernels(features: Any, kernels: Sequence[Any] | None) -> list[An
         raise ValueError(f"`kernels` must contain at least one kernel. Got {kernels!r} instead.")
     candidates = [clone(features).set_params(kernel=kernel) for kernel in kernels]
     for candidate in candidates:
-        if isinstance(candidate.kernel, str) and candidate.kernel not in KERNELS:
+        refuse_foreign_kernel(candidate.kernel, "Each of the `kernels`")
+        if isinstance(candidate.kernel, str) and candidate.kernel not in NAMED_KERNELS:
             raise ValueError(
                 f"`kernels` contains {candidate.kernel!r}; use names among {', '.join(map(repr, KERNELS))}, or "
                 f"instances such as Matern(nu=2.5)."

@@ -2,24 +2,26 @@
 """What the linear models share: fitting on arrays, files and Dask collections, validation, scores of new rows."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, apply_to_features
 from bochner.feature_maps.feature_map import accepts_nan
+from bochner.fourier_features import FourierFeatures
 from bochner.kernels import Kernel
 from bochner.linear_models.candidates import feature_map_of, features_of_kernels, fit_candidates, seed_of
 from bochner.linear_models.folds import RoundRobin, assign_folds, number_of_folds
 from bochner.linear_models.labels import ClassCounts, check_labels, count_classes, label_indicators
 from bochner.linear_models.training_sets import TrainingSet
+from bochner.parameters import LINEAR_EXPLANATIONS, Explanation, Parametrized
 from bochner.progress import show_progress
 from bochner.rows import Array, Batch, Floats, MemoryRows, RowSource, apply_to_rows, open_rows, validate_rows
 from bochner.validation import HasMethods, fit_context
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["LinearModel", "OneVsRestMixin", "is_path"]
 
 
-class LinearModel(BaseEstimator):
+class LinearModel(Parametrized):
     """A linear model on features, which chooses its penalty, kernel and length scale by cross-validation.
 
     Subclasses say what their targets are (`_training_set`, `_encode_targets`) and how to solve (`_solve`).
@@ -46,6 +48,8 @@ class LinearModel(BaseEstimator):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
+    _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {"features": {None: FourierFeatures}}
+    _explanations: ClassVar[Mapping[str, Explanation]] = LINEAR_EXPLANATIONS
     # What fits leave behind, beside what scikit-learn's validation sets.
     _fitted_names: ClassVar[tuple[str, ...]] = (
         "features_",

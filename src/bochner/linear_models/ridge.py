@@ -7,7 +7,7 @@ A fit accumulates second moments over rows, so that a model can be continued wit
 import reprlib
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -36,6 +36,7 @@ from bochner.linear_models.streamed_folds import (
 )
 from bochner.linear_models.training_sets import TrainingSet
 from bochner.linear_models.widths import WIDTH_RULES, WidthPath, Widths
+from bochner.parameters import RIDGE_EXPLANATIONS, Explanation
 from bochner.progress import show_progress
 from bochner.rows import Array, Floats, RowSource, open_rows
 from bochner.validation import StrOptions, fit_context, positive_values
@@ -55,13 +56,14 @@ class RidgeModel(LinearModel):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearModel._parameter_constraints,
-        "alphas": ["array-like"],
+        "alphas": ["array-like", None],
         "widths": ["array-like", None],
-        "width_rule": [StrOptions(set(WIDTH_RULES))],
+        "width_rule": [StrOptions(WIDTH_RULES)],
     }
+    _explanations: ClassVar[Mapping[str, Explanation]] = RIDGE_EXPLANATIONS
     _fitted_names = (*LinearModel._fitted_names, "_accumulator", "_choice", "_is_flat")
     is_resumable = True
-    alphas: Sequence[float]
+    alphas: Sequence[float] | None
     _choice: RidgeChoice | None
     widths: Sequence[int] | None
     width_rule: str
@@ -70,7 +72,7 @@ class RidgeModel(LinearModel):
         self,
         features: Any = None,
         *,
-        alphas: Sequence[float] = ALPHAS,
+        alphas: Sequence[float] | None = None,
         cv: Any = 5,
         length_scales: Sequence[float] = (1.0,),
         kernels: Sequence[str | Kernel] | None = None,
@@ -181,7 +183,8 @@ class RidgeModel(LinearModel):
         return widths
 
     def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
-        alphas, widths = positive_values("alphas", self.alphas), self._widths(candidates)
+        alphas = positive_values("alphas", self.alphas, default=ALPHAS)
+        widths = self._widths(candidates)
         origin = np.median(self._encode_targets(training.first_targets(SPAN_ROWS)), axis=0)
         row = training.rows.select(slice(0, 1)).X
         maps = [feature_map_of(features, row=row) for features in candidates]
@@ -214,7 +217,7 @@ class RidgeModel(LinearModel):
         """Add rows with checked targets; the model is solved when it is used next."""
         batch = rows.select(slice(None))
         if not hasattr(self, "_accumulator"):
-            positive_values("alphas", self.alphas)
+            positive_values("alphas", self.alphas, default=ALPHAS)
             features_of_kernels(self.features, self.kernels)  # refuses some before any row is added
             n_targets = self._encode_targets(batch.y[:1]).shape[1]
             candidates = getattr(self, "_candidates", [])
@@ -229,7 +232,7 @@ class RidgeModel(LinearModel):
         if self._choice is None:
             complete = self._accumulator.complete(self._fit_candidates, self._encode_targets)
             assert complete.moments is not None
-            alphas = positive_values("alphas", self.alphas)
+            alphas = positive_values("alphas", self.alphas, default=ALPHAS)
             widths = self._widths(complete.candidates)
             self._choice = RidgeChoice.of(
                 complete.candidates, complete.moments, complete.origin, complete.n_folds, alphas, self.cv, widths
@@ -278,8 +281,8 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
     features : transformer, default=None
         The features: `FourierFeatures` (None means the default ones), or any scikit-learn transformer, such as
         ``Nystroem(256)`` or a pipeline, which is applied block by block.
-    alphas : sequence of float, default=numpy.logspace(-8, 4, 25)
-        Candidate penalties, relative to the number of rows.
+    alphas : sequence of float, default=None
+        Candidate penalties, relative to the number of rows; None means ``numpy.logspace(-8, 4, 25)``.
     cv : int, splitter, iterable or None, default=5
         Cross-validation folds, as in scikit-learn. Each row must be in at most one test set, and in the training set of
         every other fold. None means generalized cross-validation.
@@ -482,8 +485,8 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
     features : transformer, default=None
         The features: `FourierFeatures` (None means the default ones), or any scikit-learn transformer, such as
         ``Nystroem(256)`` or a pipeline, which is applied block by block.
-    alphas : sequence of float, default=numpy.logspace(-8, 4, 25)
-        Candidate penalties, relative to the number of rows.
+    alphas : sequence of float, default=None
+        Candidate penalties, relative to the number of rows; None means ``numpy.logspace(-8, 4, 25)``.
     cv : int, splitter, iterable or None, default=5
         Cross-validation folds, as in scikit-learn. Each row must be in at most one test set, and in the training set of
         every other fold. None means generalized cross-validation.

@@ -2,7 +2,7 @@
 """`FourierSVC`: the L2-loss support vector machine on features."""
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,6 +21,7 @@ from bochner.linear_models.labels import label_positions
 from bochner.linear_models.linear_model import LinearModel, OneVsRestMixin
 from bochner.linear_models.squared_hinge import HESSIAN_BYTES, FeatureBatch, solve_one, walk
 from bochner.linear_models.training_sets import TrainingSet
+from bochner.parameters import SVM_EXPLANATIONS, Explanation
 from bochner.rows import Array, Batch, Floats, RowSource, Statistic, row_spans
 from bochner.validation import StrOptions, positive_values
 
@@ -46,8 +47,8 @@ class FourierSVC(OneVsRestMixin, LinearModel):
     features : transformer, default=None
         The features: `FourierFeatures` (None means the default ones), or any scikit-learn transformer, such as
         ``Nystroem(256)`` or a pipeline, which is applied block by block.
-    Cs : sequence of float, default=numpy.logspace(-3, 5, 9)
-        Candidates for C.
+    Cs : sequence of float, default=None
+        Candidates for C; None means ``numpy.logspace(-3, 5, 9)``.
     cv : int, splitter, iterable or None, default=5
         Cross-validation folds, as in scikit-learn. Each row must be in at most one test set, and in the training set of
         every other fold. None skips cross-validation and needs a single candidate.
@@ -104,10 +105,11 @@ class FourierSVC(OneVsRestMixin, LinearModel):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearModel._parameter_constraints,
-        "Cs": ["array-like"],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "Cs": ["array-like", None],
+        "class_weight": [dict, StrOptions(["balanced"]), None],
         "probability": ["boolean"],
     }
+    _explanations: ClassVar[Mapping[str, Explanation]] = SVM_EXPLANATIONS
     _fitted_names = (
         *LinearModel._fitted_names,
         *("C_", "cv_errors_", "best_score_", "length_scale_scores_", "kernel_scores_"),
@@ -118,7 +120,7 @@ class FourierSVC(OneVsRestMixin, LinearModel):
         self,
         features: Any = None,
         *,
-        Cs: Sequence[float] = CS,
+        Cs: Sequence[float] | None = None,
         cv: Any = 5,
         length_scales: Sequence[float] = (1.0,),
         kernels: Sequence[str | Kernel] | None = None,
@@ -169,7 +171,7 @@ class FourierSVC(OneVsRestMixin, LinearModel):
 
     def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
         """Follow the path along C for every candidate, then solve on all rows."""
-        Cs = positive_values("Cs", self.Cs)
+        Cs = positive_values("Cs", self.Cs, default=CS)
         class_weights = self._class_weights()
         passes = [FeaturePasses.of(training, self.classes_, class_weights, features) for features in candidates]
         n_folds = training.n_folds

@@ -8,7 +8,6 @@ from typing import Any, Literal
 from sklearn.base import is_classifier
 
 from bochner.fourier_features import FourierFeatures
-from bochner.kernels import KERNELS, IsotropicKernel
 from bochner.landmark_features import LandmarkFeatures
 from bochner.linear_models import FourierRidge, FourierRidgeClassifier, FourierSVC
 from bochner.linear_models.table_training import TableTraining
@@ -85,10 +84,7 @@ class Settings:
         kernel, length_scale = self.kernels[0], self.learn or "median"
         if self.features == "landmarks":  # as many columns as Fourier features have
             return LandmarkFeatures(kernel, length_scale=length_scale, n_landmarks=2 * self.n_frequencies)
-        # One sampler for all kernels, so that their scores can be compared.
-        is_isotropic = all(issubclass(KERNELS[name], IsotropicKernel) for name in self.kernels)
-        sampler = "orthogonal" if is_isotropic else "halton"
-        return FourierFeatures(kernel, length_scale=length_scale, n_frequencies=self.n_frequencies, sampler=sampler)
+        return FourierFeatures(kernel, length_scale=length_scale, n_frequencies=self.n_frequencies)
 
 
 @dataclass
