@@ -94,10 +94,10 @@ class Parametrized(BaseEstimator):
             if part is None:
                 parameter = next(iter(values))
                 kinds = self._default_parts.get(name, {}).items()
-                options = [repr(key) for key, kind in kinds if parameter in _init_names(kind.__init__)]
+                options = [repr(key) for key, kind in kinds if parameter in inspect.signature(kind).parameters]
                 raise ValueError(
                     f"`{name}`={_text(getattr(self, name))} of {type(self).__name__} has no parameter {parameter!r}; "
-                    f"set `{name}` to {' or '.join(options) or 'an object'} that has it."
+                    f"set `{name}` to {' or '.join(options) or 'an object with that parameter'} first."
                 )
             setattr(self, name, part.set_params(**values))
         return self
@@ -222,7 +222,8 @@ def _gamma_of_features(given: Mapping[str, Any], name: str) -> str:
 
 
 def _gamma_of_model(given: Mapping[str, Any], name: str) -> str:
-    if _is_function(given.get("kernel")) or given.get("kernel") in FOREIGN_KERNELS:
+    kernel = given.get("kernel")
+    if _is_function(kernel) or (isinstance(kernel, str) and kernel in FOREIGN_KERNELS):
         return _of_function(given, name)
     length_scale, comma, origin = _equivalent_length_scale(given).partition(",")
     length_scale = length_scale if "=" in length_scale else f"{length_scale}=..."
@@ -240,9 +241,9 @@ def _kernel_of_model(given: Mapping[str, Any], name: str) -> str:
 
 def _of_function(given: Mapping[str, Any], name: str) -> str:
     """Explain a parameter of a kernel that is a function."""
-    function = f"functools.partial(function, {name}={_text(given[name])})"
     return (
-        f"use LandmarkFeatures(kernel={function}), with a function such as sklearn.metrics.pairwise.polynomial_kernel"
+        f"use LandmarkFeatures(kernel=functools.partial(function, {name}={_text(given[name])})), with a function such "
+        f"as sklearn.metrics.pairwise.polynomial_kernel"
     )
 
 
