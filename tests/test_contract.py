@@ -256,6 +256,7 @@ def test_every_parameter_of_a_linear_model_can_be_searched(rng, model):
     grids = {
         "features": [None, FourierFeatures(n_frequencies=3)],
         "features__n_frequencies": [2, 4],
+        "features__weighting__n_points": [10, 20],
         "alphas": [(1.0,), (0.1, 1.0)],
         "Cs": [(1.0,), (0.1, 1.0)],
         "cv": [2, 3, KFold(2)],
@@ -268,7 +269,8 @@ def test_every_parameter_of_a_linear_model_can_be_searched(rng, model):
         "random_state": [0, 1],
         "verbose": [0],
     }
-    model = clone(model).set_params(features=FourierFeatures(n_frequencies=4, random_state=0))
+    model = clone(model).set_params(random_state=0)
+    assert model.features is None
     assert {name for name in model.get_params() if not name.startswith("features__")} <= set(grids)
     for name, values in grids.items():
         if name in model.get_params():
@@ -276,27 +278,34 @@ def test_every_parameter_of_a_linear_model_can_be_searched(rng, model):
             assert len(search.cv_results_["params"]) == len(values)
 
 
-def test_every_parameter_can_be_searched(rng):
+@pytest.mark.parametrize(
+    "features",
+    [
+        FourierFeatures(Matern(), sampler=Sobol(), weighting=Stein(), n_frequencies=4, random_state=0),
+        FourierFeatures("matern", sampler="sobol", weighting="stein", n_frequencies=4, random_state=0),
+    ],
+)
+def test_every_parameter_can_be_searched(rng, features):
     X, y = rng.normal(size=(40, 3)), rng.normal(size=40)
-    features = FourierFeatures(Matern(), sampler=Sobol(), weighting=Stein(), n_frequencies=4, random_state=0)
     grids = {
-        "kernel": ["gaussian", Matern(nu=0.5)],
+        "kernel": ["gaussian", "rbf", Matern(nu=0.5)],
         "kernel__nu": [0.5, 2.5],
         "length_scale": [1.0, [1.0, 2.0, 3.0], "median", "scale", "learn", SHORT_METRIC, SHORT],
         "n_frequencies": [2, 4, "auto"],
         "tolerance": [0.1, 0.2],
         "refine": [0, 3],
         "n_components": [None, 3],
-        "sampler": ["mc", "orthogonal"],
+        "sampler": ["auto", "mc", "orthogonal"],
         "sampler__rotate": [False, True],
         "weighting": ["uniform", "shrinkage", "quadrature", "alignment"],
         "weighting__sketch": ["points", "pairs"],
         "weighting__n_points": [10, 20],
+        "weighting__n_pairs": [None, 10],
+        "weighting__sampling": ["uniform", "row-norm"],
         "weighting__alphas": [(1.0,), (0.1, 1.0)],
         "random_state": [0, 1],
     }
-    nested = {name for name in features.get_params() if not name.startswith("weighting__")}
-    assert nested <= set(grids)
+    assert set(features.get_params()) == set(grids)
     for name, values in grids.items():
         search = GridSearchCV(
             make_pipeline(features, Ridge()), {f"fourierfeatures__{name}": values}, cv=2, error_score="raise"
@@ -305,9 +314,15 @@ def test_every_parameter_can_be_searched(rng):
         assert len(search.cv_results_["params"]) == len(values)
 
 
-def test_every_parameter_of_landmark_features_can_be_searched(rng):
+@pytest.mark.parametrize(
+    "features",
+    [
+        LandmarkFeatures(Matern(), landmarks=KMeans(), n_landmarks=4, random_state=0),
+        LandmarkFeatures("matern", landmarks="kmeans", n_landmarks=4, random_state=0),
+    ],
+)
+def test_every_parameter_of_landmark_features_can_be_searched(rng, features):
     X, y = rng.normal(size=(40, 3)), rng.normal(size=40)
-    features = LandmarkFeatures(Matern(), landmarks=KMeans(), n_landmarks=4, random_state=0)
     grids = {
         "kernel": ["laplacian", Matern(nu=0.5)],
         "kernel__nu": [0.5, 2.5],
@@ -341,6 +356,21 @@ def test_round_trips_are_bit_equal(rng, dtype, weighting):
 
 
 PARTS = ["bochner.kernels.Matern", "bochner.samplers.Sobol", "bochner.weightings.Stein", "bochner.weightings.Matrix"]
+
+
+@pytest.mark.parametrize("name", ["learn", "learn-matrix"])
+def test_every_parameter_of_learned_length_scales_can_be_searched(rng, name):
+    X, y = rng.normal(size=(40, 3)), rng.normal(size=40)
+    model = FourierRidge().set_params(features__length_scale=name, features__n_frequencies=4, cv=2, random_state=0)
+    grids = {"n_rows": [20], "n_iterations": [1, 2], "folds": [2], "penalty": [1.0], "objective": ["likelihood"]}
+    if name == "learn-matrix":
+        grids = {f"length_scales__{key}": values for key, values in grids.items()}
+        grids |= {"n_rounds": [0, 1], "power": [0.5], "rank": [1], "length_scales": [None, SHORT]}
+    prefix = "features__length_scale__"
+    assert {key for key in model.get_params() if key.startswith(prefix)} == {prefix + key for key in grids}
+    for key, values in grids.items():
+        search = GridSearchCV(model, {prefix + key: values}, cv=2, error_score="raise").fit(X, y)
+        assert len(search.cv_results_["params"]) == len(values)
 
 
 def test_every_parameter_of_a_matrix_can_be_searched(rng):

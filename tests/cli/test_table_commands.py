@@ -121,7 +121,7 @@ def test_best_kernel_is_chosen_and_reported(tmp_path, features, best, rng):
     y = np.abs(x) + (np.abs(x + 0.1) < 0.4) + 0.05 * rng.normal(size=400)
     path = write_table(tmp_path / "a.parquet", {"x": x, "y": y})
     options = ("--target", "y", "--features", features, "--n-frequencies", "32", "--output", tmp_path / "m.skops")
-    several = ("--kernel", "gaussian,exponential", "--kernel", "matern", "--kernel", "gaussian")
+    several = ("--kernel", "rbf,exponential", "--kernel", "matern", "--kernel", "gaussian")
     report = run_json("fit", path, *options, *several)
     assert report["kernel"] == best
     estimator = load(tmp_path / "m.skops").estimator

@@ -197,7 +197,7 @@ class TestKernels:
             (LandmarkFeatures(), [Matern(nu=-1.0)], "The 'nu' parameter of Matern must be"),
             (LandmarkFeatures(landmarks=KMeans()), [chi2_kernel], "use 'uniform' or 'pivoted'"),
             (
-                None,
+                FourierFeatures(sampler="orthogonal"),
                 ["gaussian", "laplacian"],
                 "Laplacian is not compatible with sampler Orthogonal, because it is not isotropic; use sampler='mc'",
             ),
@@ -218,6 +218,13 @@ class TestKernels:
     def test_unsupported_kernels_are_refused(self, features, kernels, message):
         with pytest.raises(ValueError, match=re.escape(message)):
             features_of_kernels(features, kernels)
+
+    def test_each_kernel_has_the_sampler_that_suits_it(self, data):
+        X, y, _ = data
+        candidates = fit_candidates(None, in_memory(X, y), columns, (1.0,), 0, ["gaussian", "laplacian"])
+        for candidate, sampler in zip(candidates, ("orthogonal", "halton"), strict=True):
+            alone = FourierFeatures(candidate.kernel, sampler=sampler, random_state=0).fit(X)
+            np.testing.assert_array_equal(candidate.frequencies_, alone.frequencies_)
 
     def test_classes_are_refused(self):
         with pytest.raises(TypeError, match="Gaussian is a class; give an instance"):

@@ -13,6 +13,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import bochner.tables.reader
 from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC, RobustStandardizer
+from bochner.linear_models.candidates import features_of_kernels
 from bochner.linear_models.table_training import TableTraining
 from bochner.table_models.model_files import load, save
 from bochner.table_models.training import Settings, StoredTraining, fit_table
@@ -284,15 +285,13 @@ def test_settings_determine_the_estimator(files):
     assert estimator.random_state == 3
 
 
-@pytest.mark.parametrize(
-    ("kernels", "sampler"),
-    [(["gaussian", "matern"], "orthogonal"), (["gaussian", "laplacian"], "halton"), (["cauchy"], "halton")],
-)
-def test_all_kernels_have_the_same_sampler(kernels, sampler):
+@pytest.mark.parametrize("kernels", [["gaussian", "matern"], ["gaussian", "laplacian"], ["cauchy"]])
+def test_each_kernel_has_a_sampler_that_suits_it(kernels):
     estimator = Settings("ridge", "regression", kernels, 12, [1.0], 3).new_estimator("regression")
     assert estimator.kernels == (kernels if len(kernels) > 1 else None)
     assert estimator.features.kernel == kernels[0]
-    assert estimator.features.sampler == sampler
+    assert estimator.features.sampler == "auto"
+    features_of_kernels(estimator.features, estimator.kernels)
 
 
 @pytest.mark.parametrize("features", ["fourier", "landmarks"])

@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What users of scikit-learn type: explained names, aliases, nested names of defaults, short signatures."""
+
+import copy
+import inspect
+import pickle
+import re
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import BaggingRegressor
+from sklearn.kernel_approximation import Nystroem, RBFSampler
+from sklearn.linear_model import Ridge, RidgeClassifierCV, RidgeCV
+from sklearn.metrics.pairwise import chi2_kernel, laplacian_kernel, polynomial_kernel, rbf_kernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import SVC, SVR, LinearSVC
+
+from bochner import (
+    FourierFeatures,
+    FourierRidge,
+    FourierRidgeClassifier,
+    FourierSVC,
+    LandmarkFeatures,
+    RobustStandardizer,
+)
+from bochner.kernels import Laplacian, Matern
+from bochner.landmarks import KMeans
+from bochner.learning import LearnedLengthScales, LearnedMetric
+from bochner.parameters import FOREIGN_KERNELS, Parametrized
+from bochner.samplers import Halton
+from bochner.weightings import Stein
+
+ESTIMATORS = (FourierFeatures, LandmarkFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC)
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.normal(size=(40, 3))
+    return X, np.sin(X[:, 0])
+
+
+class TestUnknownParameters:
+    @pytest.mark.parametrize(
+        ("create", "remedy"),
+        [
+            (partial(FourierFeatures, gamma=0.1), "use length_scale=2.23607, which is sqrt(1 / (2 gamma))."),
+            (partial(FourierFeatures, "rbf", gamma=np.float32(2.0)), "use length_scale=0.5, which is"),
+            (partial(FourierFeatures, "laplacian", gamma=0.1), "use length_scale=10, which is 1 / gamma."),
+            (partial(FourierFeatures, kernel="laplacian", gamma=None), "use length_scale=1 / gamma."),
+            (partial(FourierFeatures, "matern", gamma=0.1), "use length_scale."),
+            (partial(FourierFeatures, gamma="scale"), "use length_scale='scale'."),
+            (partial(FourierFeatures, gamma="auto"), "use length_scale=(n_features / 2) ** 0.5."),
+            (partial(FourierFeatures, gamma=-1.0), "use length_scale=(1 / (2 * gamma)) ** 0.5."),
+            (partial(FourierFeatures, sigma=3.0), "use length_scale=3.0."),
+            (partial(FourierFeatures, n_landmarks=64), "LandmarkFeatures(n_landmarks=64)."),
+            (partial(FourierFeatures, kernel_params={}), "use an instance as kernel, such as bochner.kernels.Matern"),
+            (partial(FourierFeatures, n_jobs=2), "threadpoolctl.threadpool_limits."),
+            (partial(LandmarkFeatures, gamma=0.5), "use length_scale=1, which is sqrt(1 / (2 gamma))."),
+            (partial(LandmarkFeatures, chi2_kernel, gamma=0.5), "use kernel=functools.partial(function, gamma=0.5)."),
+            (partial(LandmarkFeatures, kernel_params={"c": 1}), "kernel=functools.partial(function, **{'c': 1})"),
+            (partial(LandmarkFeatures, polynomial_kernel, degree=2), "functools.partial(function, degree=2)"),
+            (partial(LandmarkFeatures, n_frequencies=100), "use n_landmarks, which gives one column per landmark"),
+            (partial(FourierSVC, C=10), "use Cs=[10]."),
+            (partial(FourierSVC, C=np.float64(0.5)), "use Cs=[0.5]."),
+            (partial(FourierSVC, gamma=0.1), "use features=FourierFeatures(length_scale=2.23607), which is sqrt("),
+            (partial(FourierSVC, kernel="rbf"), "use features=FourierFeatures(kernel='rbf'), or kernels=[...]"),
+            (partial(FourierSVC, kernel="poly"), "use features=LandmarkFeatures(kernel=sklearn.metrics.pairwise."),
+            (partial(FourierSVC, kernel=chi2_kernel), "use features=LandmarkFeatures(kernel=function)."),
+            (partial(FourierSVC, tol=1e-4), "leave it out, because the solver stops at the optimum"),
+            (partial(FourierSVC, alphas=[1.0]), "use Cs, of which large ones regularize less."),
+            (
+                partial(FourierRidge, alpha=1),
+                "use alphas=[1], relative to the number of rows, or alphas=[1 / n_samples]",
+            ),
+            (partial(FourierRidge, C=1.0), "use alphas, of which small ones regularize less."),
+            (partial(FourierRidge, n_frequencies=64), "use features=FourierFeatures(n_frequencies=64)."),
+            (partial(FourierRidge, n_landmarks=64), "use features=LandmarkFeatures(n_landmarks=64)."),
+            (partial(FourierRidge, fit_intercept=True), "leave it out, because an intercept is always fitted."),
+            (partial(FourierRidge, epsilon=0.1), "leave it out, because the loss is always the squared error."),
+            (partial(Matern, length_scale=2.0), "use FourierFeatures(kernel, length_scale=2.0)"),
+            (partial(RobustStandardizer, quantile_range=(5, 95)), "its parameters are limit, joint_limit."),
+        ],
+    )
+    def test_remedy(self, create, remedy):
+        name = list(create.keywords)[-1]
+        with pytest.raises(TypeError, match=f"^{create.func.__name__} has no parameter '{name}'; ") as error:
+            create()
+        assert remedy in str(error.value)
+
+    @pytest.mark.parametrize("estimator", ESTIMATORS)
+    def test_names_are_listed_in_the_order_of_the_signature(self, estimator):
+        names = ", ".join(inspect.signature(estimator).parameters)
+        with pytest.raises(TypeError, match=f"'wavelets'; its parameters are {names}.$"):
+            estimator(wavelets=3)
+        with pytest.raises(ValueError, match=f"'wavelets' for estimator {estimator.__name__}; its parameters are"):
+            estimator().set_params(wavelets=3)
+
+    def test_every_unknown_parameter_has_a_sentence(self):
+        with pytest.raises(TypeError, match=r"'C'; use Cs=\[10\]\. FourierSVC has no parameter 'gamma'; use features="):
+            FourierSVC(C=10, gamma=0.1)
+
+    @pytest.mark.parametrize(
+        ("estimator", "others"),
+        [
+            (FourierFeatures, [RBFSampler, Nystroem]),
+            (LandmarkFeatures, [RBFSampler, Nystroem]),
+            (FourierRidge, [Ridge, RidgeCV, SVR]),
+            (FourierRidgeClassifier, [RidgeClassifierCV]),
+            (FourierSVC, [SVC, LinearSVC]),
+        ],
+    )
+    def test_parameters_of_scikit_learn_are_known_or_explained(self, estimator, others):
+        accepted = set(inspect.signature(estimator).parameters)
+        for other in others:
+            left_out = {"alpha_per_target", "class_weight", "probability"}
+            for name in set(inspect.signature(other).parameters) - accepted - left_out:
+                with pytest.raises(TypeError, match=rf"^{estimator.__name__} has no parameter '{name}'; (use|leave)"):
+                    estimator(**{name: 1.0})
+
+    def test_equivalent_length_scales(self, data):
+        X, _ = data
+        for kernel, exact, length_scale in (("rbf", rbf_kernel, 2.2360680), ("laplacian", laplacian_kernel, 10.0)):
+            features = FourierFeatures(kernel, length_scale=length_scale, n_frequencies=2).fit(X)
+            np.testing.assert_allclose(features.exact_kernel(X), exact(X, gamma=0.1), rtol=1e-6)
+
+    def test_equivalent_penalty(self, data):
+        X, y = data
+        model = FourierRidge(alphas=[2.0 / len(X)], random_state=0).fit(X, y)
+        expected = Ridge(alpha=2.0).fit(model.features_.transform(X), y)
+        np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-8, atol=1e-12)
+
+    def test_search_over_an_unknown_parameter(self, data):
+        search = GridSearchCV(FourierRidge(), {"features__gamma": [0.1]}, cv=2, error_score="raise")
+        with pytest.raises(
+            ValueError, match="Invalid parameter 'gamma' for estimator FourierFeatures; use length_scale"
+        ):
+            search.fit(*data)
+
+    def test_positional_arguments(self):
+        assert FourierFeatures("matern").kernel == "matern"
+        message = (
+            r"^FourierRidge\(\) takes 1 positional argument but 2 were given; give the others by name: alphas, cv,"
+        )
+        with pytest.raises(TypeError, match=message):
+            FourierRidge(None, 1.0)
+        with pytest.raises(TypeError, match="multiple values for argument 'kernel'"):
+            FourierFeatures("matern", kernel="matern")
+
+    def test_signatures_stay_those_of_the_classes(self):
+        parameters = inspect.signature(FourierFeatures).parameters
+        assert parameters["kernel"].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        assert parameters["sampler"].kind is inspect.Parameter.KEYWORD_ONLY
+        assert parameters["sampler"].default == "auto"
+        assert FourierFeatures._get_param_names() == sorted(parameters)
+
+    @pytest.mark.parametrize("estimator", [FourierRidge, FourierRidgeClassifier, FourierSVC])
+    def test_signatures_in_help_are_short(self, estimator):
+        for parameter in inspect.signature(estimator).parameters.values():
+            assert len(repr(parameter.default)) < 10
+
+    def test_subclasses(self, data):
+        class Narrow(FourierFeatures):
+            def __init__(self, n_frequencies=4, *, note=None):
+                super().__init__(n_frequencies=n_frequencies)
+                self.note = note
+
+        class Free(FourierFeatures):
+            def __init__(self, **parameters):
+                super().__init__(**parameters)
+
+        narrow = Narrow(8, note="a").fit(data[0])
+        assert clone(narrow).get_params() == {"n_frequencies": 8, "note": "a"}
+        assert narrow.frequencies_.shape == (8, 3)
+        with pytest.raises(TypeError, match="Narrow has no parameter 'gamma'; use length_scale"):
+            Narrow(gamma=0.5)
+        with pytest.raises(TypeError, match="Free has no parameter 'gamma'; use length_scale"):
+            Free(gamma=0.5)
+        assert Free(n_frequencies=3).n_frequencies == 3
+
+    @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, clone, lambda x: pickle.loads(pickle.dumps(x))])
+    def test_copies(self, duplicate):
+        for estimator in (FourierRidge(cv=3), FourierFeatures(Matern(nu=2.5), length_scale=[1.0, 2.0]), Matern(nu=0.5)):
+            assert repr(duplicate(estimator)) == repr(estimator)
+        assert duplicate(FourierRidge()).features is None
+
+
+class TestKernelNames:
+    @pytest.mark.parametrize("estimator", [FourierFeatures, LandmarkFeatures])
+    def test_rbf_is_the_gaussian_kernel(self, data, estimator):
+        X, y = data
+        options = {"length_scale": LearnedLengthScales(n_iterations=2), "random_state": 0}
+        found = estimator("rbf", **options).fit(X, y)
+        np.testing.assert_array_equal(found.transform(X), estimator("gaussian", **options).fit(X, y).transform(X))
+        assert found.kernel == "rbf"
+
+    def test_rbf_among_kernels_of_a_model(self, data):
+        X, y = data
+        model = FourierRidge(kernels=["rbf", "laplacian"], random_state=0).fit(X, y)
+        expected = FourierRidge(kernels=["gaussian", "laplacian"], random_state=0).fit(X, y)
+        np.testing.assert_array_equal(model.kernel_scores_, expected.kernel_scores_)
+
+    @pytest.mark.parametrize("kernel", FOREIGN_KERNELS)
+    def test_other_kernels_of_scikit_learn_are_explained(self, data, kernel):
+        X, y = data
+        remedy = rf"Got '{kernel}' instead; use LandmarkFeatures\(kernel=sklearn\.metrics\.pairwise\.\w+\)\.$"
+        for estimator in (FourierFeatures(kernel), LandmarkFeatures(kernel), FourierRidge(kernels=[kernel])):
+            with pytest.raises(ValueError, match=remedy):
+                estimator.fit(X, y)
+
+    def test_functions_of_the_explanations_exist(self, data):
+        X = np.abs(data[0])
+        for function in ("linear_kernel", "polynomial_kernel", "sigmoid_kernel", "cosine_similarity", "chi2_kernel"):
+            assert function in FOREIGN_KERNELS.values()
+            kernel = getattr(__import__("sklearn.metrics.pairwise", fromlist=[function]), function)
+            assert LandmarkFeatures(kernel, n_landmarks=4).fit_transform(X).shape[0] == len(X)
+
+
+class TestDefaultParts:
+    def test_features_of_none(self):
+        model = FourierRidge()
+        assert {f"features__{name}" for name in FourierFeatures().get_params()} <= set(model.get_params())
+        assert model.get_params(deep=False)["features"] is None
+        assert clone(model).features is None
+        model.set_params(features__n_frequencies=64, cv=3)
+        assert isinstance(model.features, FourierFeatures)
+        assert model.features.n_frequencies == 64
+        assert model.cv == 3
+        features = model.features
+        assert model.set_params(features__n_frequencies=32).features is features
+
+    def test_reading_parameters_changes_nothing(self):
+        model = FourierSVC()
+        before = dict(vars(model))
+        model.get_params()
+        assert vars(model) == before
+
+    @pytest.mark.parametrize(
+        ("estimator", "name", "value", "kind"),
+        [
+            (FourierFeatures("matern"), "kernel__nu", 2.5, Matern),
+            (FourierFeatures(), "weighting__n_points", 10, Stein),
+            (FourierFeatures(sampler="halton"), "sampler__rotate", True, Halton),
+            (FourierFeatures(length_scale="learn"), "length_scale__penalty", 2.0, LearnedLengthScales),
+            (FourierFeatures(length_scale="learn-matrix"), "length_scale__n_rounds", 1, LearnedMetric),
+            (LandmarkFeatures(), "landmarks__n_iterations", 2, KMeans),
+        ],
+    )
+    def test_names_of_parts(self, estimator, name, value, kind):
+        part, _, parameter = name.partition("__")
+        assert estimator.get_params()[name] == kind().get_params()[parameter]
+        assert isinstance(getattr(clone(estimator), part), str)
+        found = getattr(clone(estimator).set_params(**{name: value}), part)
+        assert type(found) is kind
+        assert found.get_params()[parameter] == value
+
+    def test_parts_of_parts(self):
+        features = FourierRidge().set_params(
+            features__length_scale="learn-matrix", features__length_scale__length_scales__penalty=3.0
+        )
+        assert features.get_params()["features__length_scale__length_scales__penalty"] == 3.0
+        assert features.features.length_scale.length_scales.n_rows == LearnedLengthScales().n_rows
+
+    def test_names_are_set_before_their_parameters(self):
+        features = FourierFeatures().set_params(kernel__nu=0.5, kernel="matern")
+        assert features.kernel.nu == 0.5
+
+    @pytest.mark.parametrize(
+        ("parameters", "message"),
+        [
+            (
+                {"sampler__rotate": True},
+                "`sampler`='auto' of FourierFeatures has no parameter 'rotate'; set `sampler` to 'halton' or 'sobol' or ",
+            ),
+            (
+                {"length_scale__penalty": 1.0},
+                "`length_scale`='median' of FourierFeatures has no parameter 'penalty'; set `length_scale` to 'learn' f",
+            ),
+            ({"tolerance__x": 1.0}, "has no parameter 'x'; set `tolerance` to an object with that parameter first."),
+            ({"kernel__nu": 1.0}, "Invalid parameter 'nu' for estimator Gaussian; it has no parameters."),
+        ],
+    )
+    def test_parts_without_the_parameter(self, parameters, message):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            FourierFeatures().set_params(**parameters)
+
+    def test_instances_are_equivalent_to_names(self, data):
+        X, y = data
+        plain = FourierRidge(random_state=0).fit(X, y)
+        nested = FourierRidge(random_state=0).set_params(features__weighting__n_points=2000).fit(X, y)
+        np.testing.assert_array_equal(plain.coef_, nested.coef_)
+
+    def test_search(self, data):
+        X, y = data
+        grid = {"features__n_frequencies": [2, 32], "features__weighting__sketch": ["points", "pairs"]}
+        search = GridSearchCV(FourierRidge(random_state=0), grid, cv=2, error_score="raise").fit(X, y)
+        assert search.estimator.features is None
+        assert search.best_estimator_.features.n_frequencies == search.best_params_["features__n_frequencies"]
+        expected = (
+            FourierRidge(FourierFeatures(n_frequencies=2), random_state=0).fit(X[:20], y[:20]).score(X[20:], y[20:])
+        )
+        assert search.cv_results_["split1_test_score"][0] == pytest.approx(expected)
+
+    def test_search_over_learned_length_scales(self, data):
+        model = FourierRidge(FourierFeatures(length_scale="learn", n_frequencies=4), random_state=0)
+        grid = {"features__length_scale__penalty": [1.0, 10.0], "features__length_scale__n_iterations": [2]}
+        search = GridSearchCV(model, grid, cv=2, error_score="raise").fit(*data)
+        assert isinstance(search.best_estimator_.features.length_scale, LearnedLengthScales)
+        assert model.features.length_scale == "learn"
+
+    def test_ensembles_set_nested_seeds(self, data):
+        ensemble = BaggingRegressor(FourierRidge(cv=2), n_estimators=2, random_state=0).fit(*data)
+        seeds = [model.random_state for model in ensemble.estimators_]
+        assert len(set(seeds)) == 2
+
+    def test_diagram(self):
+        assert "n_frequencies" in FourierRidge()._repr_html_()
+
+
+def test_laplacian_kernel_with_the_default_sampler(data):
+    X, _ = data
+    for kernel, sampler in (
+        ("gaussian", "orthogonal"),
+        ("matern", "orthogonal"),
+        (Laplacian(), "halton"),
+        ("cauchy", "halton"),
+    ):
+        found = FourierFeatures(kernel, random_state=0).fit(X)
+        expected = FourierFeatures(kernel, sampler=sampler, random_state=0).fit(X)
+        np.testing.assert_array_equal(found.frequencies_, expected.frequencies_)
+        np.testing.assert_array_equal(found.transform(X), expected.transform(X))
+        assert found.sampler == "auto"
+
+
+@pytest.mark.parametrize(
+    ("model", "parameter", "candidates"),
+    [
+        (FourierRidge(random_state=0), "alphas", np.logspace(-8, 4, 25)),
+        (FourierSVC(random_state=0), "Cs", np.logspace(-3, 5, 9)),
+    ],
+)
+def test_default_candidates(data, model, parameter, candidates):
+    X, y = data
+    y = y > 0 if parameter == "Cs" else y
+    assert clone(model).get_params()[parameter] is None
+    given = clone(model).set_params(**{parameter: candidates}).fit(X, y)
+    np.testing.assert_array_equal(clone(model).fit(X, y).cv_errors_, given.cv_errors_)
+    assert given.cv_errors_.shape == (len(candidates), 5)
+
+
+def test_every_estimator_and_part_with_parts_is_parametrized():
+    for kind in (*ESTIMATORS, RobustStandardizer, LearnedLengthScales, LearnedMetric, Matern):
+        assert issubclass(kind, Parametrized)
+        assert set(kind._default_parts) <= set(kind._get_param_names())

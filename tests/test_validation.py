@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Constraints on parameters: names in the order of their table, numbers that are not True or False."""
+
+from numbers import Integral, Real
+
+import numpy as np
+import pytest
+
+from bochner import FourierFeatures, FourierRidge, FourierSVC, LandmarkFeatures
+from bochner.kernels import KERNELS
+from bochner.landmarks import LANDMARKS, KMeans, Pivoted
+from bochner.learning import LearnedLengthScales, LearnedMetric
+from bochner.learning.objectives import OBJECTIVES
+from bochner.samplers import SAMPLERS
+from bochner.validation import Interval, StrOptions, positive_values
+from bochner.weightings import WEIGHTINGS, Alignment, Matrix, Quadrature, Shrinkage, Stein
+
+X, Y = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12.0)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "parameter", "names"),
+    [
+        (FourierFeatures(), "kernel", KERNELS),
+        (FourierFeatures(), "sampler", ["auto", *SAMPLERS]),
+        (FourierFeatures(), "weighting", WEIGHTINGS),
+        (FourierFeatures(), "length_scale", ["median", "scale", "learn", "learn-matrix"]),
+        (LandmarkFeatures(), "kernel", [*KERNELS, "precomputed"]),
+        (LandmarkFeatures(), "landmarks", LANDMARKS),
+        (FourierFeatures(weighting=Stein()), "weighting__sketch", ["points", "pairs"]),
+        (FourierFeatures(length_scale=LearnedLengthScales()), "length_scale__objective", OBJECTIVES),
+    ],
+)
+def test_messages_list_names_in_the_order_of_their_table(estimator, parameter, names):
+    with pytest.raises(ValueError, match="a str among") as error:
+        estimator.set_params(**{parameter: "unknown"}).fit(X, Y)
+    assert f"a str among {{{', '.join(map(repr, names))}}}" in str(error.value)
+
+
+def test_aliases_are_accepted_and_not_listed():
+    options = StrOptions(["gaussian"], aliases=["rbf"])
+    assert options.is_satisfied_by("rbf")
+    assert options.is_satisfied_by("gaussian")
+    assert not options.is_satisfied_by("poly")
+    assert str(options) == "a str among {'gaussian'}"
+
+
+@pytest.mark.parametrize("value", [True, False])
+@pytest.mark.parametrize(
+    ("estimator", "parameter"),
+    [
+        *(
+            (FourierFeatures(), name)
+            for name in ("n_frequencies", "refine", "n_components", "tolerance", "length_scale")
+        ),
+        *((LandmarkFeatures(), name) for name in ("n_landmarks", "n_components")),
+        *((FourierRidge(), name) for name in ("cv", "features__n_frequencies")),
+        (FourierSVC(), "cv"),
+        *((FourierFeatures(weighting=part()), "weighting__n_points") for part in (Stein, Matrix, Shrinkage, Alignment)),
+        *((FourierFeatures(weighting=part()), "weighting__n_pairs") for part in (Stein, Quadrature)),
+        *((LandmarkFeatures(landmarks=part()), "landmarks__n_points") for part in (Pivoted, KMeans)),
+        (LandmarkFeatures(landmarks=KMeans()), "landmarks__n_iterations"),
+        *(
+            (FourierFeatures(length_scale=LearnedLengthScales()), f"length_scale__{name}")
+            for name in ("n_rows", "n_iterations", "folds", "penalty")
+        ),
+        *((FourierFeatures(length_scale=LearnedMetric()), f"length_scale__{name}") for name in ("n_rounds", "rank")),
+    ],
+)
+def test_true_and_false_are_not_numbers(estimator, parameter, value):
+    name = parameter.split("__")[-1]
+    with pytest.raises(ValueError, match=rf"The '{name}' parameter of \w+ must be .* Got {value} instead"):
+        estimator.set_params(**{parameter: value}).fit(X, Y)
+
+
+def test_refine_says_how_many_iterations_to_use():
+    with pytest.raises(ValueError, match=r"\(60 gives most of the gain, 0 switches it off\)\. Got True instead"):
+        FourierFeatures(refine=True).fit(X)
+
+
+def test_intervals_accept_numbers_as_those_of_scikit_learn():
+    integers, reals = Interval(Integral, 0, None, closed="left"), Interval(Real, 0, 1, closed="neither")
+    assert all(integers.is_satisfied_by(number) for number in (0, 3, np.int64(2)))
+    assert not any(integers.is_satisfied_by(number) for number in (-1, 1.0, True, "1"))
+    assert reals.is_satisfied_by(np.float32(0.5))
+    assert not any(reals.is_satisfied_by(number) for number in (0.0, 1, np.nan, False))
+    assert str(integers) == "an int in the range [0, inf)"
+
+
+def test_default_candidates():
+    np.testing.assert_array_equal(positive_values("alphas", None, default=(1.0, 2.0)), [1.0, 2.0])
+    np.testing.assert_array_equal(positive_values("alphas", [3.0], default=(1.0, 2.0)), [3.0])
+    with pytest.raises(ValueError, match=r"`alphas` must be a non-empty sequence of positive numbers\. Got None"):
+        positive_values("alphas", None)
