@@ -271,11 +271,11 @@ class TestDefaultParts:
         [
             (
                 {"sampler__rotate": True},
-                "`sampler`='auto' of FourierFeatures has no parameter 'rotate'; set `sampler` to 'halton' or 'sobol' or ",
+                "`sampler`='auto' of FourierFeatures has no parameter 'rotate'; set `sampler` to 'halton' or ",
             ),
             (
                 {"length_scale__penalty": 1.0},
-                "`length_scale`='median' of FourierFeatures has no parameter 'penalty'; set `length_scale` to 'learn' f",
+                "`length_scale`='median' of FourierFeatures has no parameter 'penalty'; set `length_scale` to 'learn'",
             ),
             ({"tolerance__x": 1.0}, "has no parameter 'x'; set `tolerance` to an object with that parameter first."),
             ({"kernel__nu": 1.0}, "Invalid parameter 'nu' for estimator Gaussian; it has no parameters."),
