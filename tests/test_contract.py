@@ -262,7 +262,7 @@ def test_every_parameter_of_a_linear_model_can_be_searched(rng, model):
         "cv": [2, 3, KFold(2)],
         "length_scales": [(1.0,), (1.0, 2.0)],
         "kernels": [None, ["gaussian", Matern(nu=2.5)]],
-        "widths": [None, (2, 4)],
+        "widths": [None, (16, 64)],
         "width_rule": ["best", "smallest"],
         "class_weight": [None, "balanced"],
         "probability": [False, True],
