@@ -662,7 +662,7 @@ class TestBadInput:
     @pytest.mark.parametrize("kernel", ["laplacian", "cauchy"])
     def test_incompatible_parts(self, kernel):
         with pytest.raises(ValueError, match=r"not compatible with sampler Orthogonal.*not isotropic"):
-            FourierFeatures(kernel).fit(self.X)
+            FourierFeatures(kernel, sampler="orthogonal").fit(self.X)
 
     @pytest.mark.parametrize(
         ("parameter", "part", "name"),

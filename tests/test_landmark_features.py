@@ -549,7 +549,7 @@ class TestBadInput:
             ({"n_landmarks": "many"}, "'n_landmarks' parameter"),
             ({"n_landmarks": 0}, "'n_landmarks' parameter"),
             ({"landmarks": "first"}, "'landmarks' parameter .*'pivoted'.* Got 'first'"),
-            ({"kernel": "rbf"}, "'kernel' parameter .*'precomputed'.* Got 'rbf'"),
+            ({"kernel": "cubic"}, "'kernel' parameter .*'precomputed'.* Got 'cubic'"),
             ({"kernel": Matern(nu=-1)}, "'nu' parameter of Matern must"),
             ({"landmarks": KMeans(n_iterations=0)}, "'n_iterations' parameter of KMeans must"),
             ({"landmarks": Pivoted(n_points=0)}, "'n_points' parameter of Pivoted must"),
