@@ -171,7 +171,7 @@ class FourierFeatures(KernelFeatures):
     def _fit_parts(self, training: TrainingRows, length_scale: Units, streams: Streams) -> None:
         """Draw the frequencies, weight them, and refine or compress them where that is asked for."""
         if self.refine:
-            self._refuse_targets(f"`refine`={self.refine}", "use refine=0")
+            self._require_kernel_weights(f"`refine`={self.refine}", "use refine=0")
         n_frequencies, n_components = self._resolve_size(training, length_scale, streams.sizing)
         kernel: Kernel = make_part(self.kernel, NAMED_KERNELS)
         sampler = make_sampler(self.sampler, kernel)
@@ -234,7 +234,7 @@ class FourierFeatures(KernelFeatures):
         >>> bool(features.kernel_error(X, random_state=0).error < 0.05)
         True
         """
-        self._refuse_targets("`suggest`", "select `n_frequencies` by cross-validation")
+        self._require_kernel_weights("`suggest`", "select `n_frequencies` by cross-validation")
         suggestion: Suggestion = self._suggest(X, tolerance, y, confidence)
         return suggestion
 
@@ -340,7 +340,7 @@ class FourierFeatures(KernelFeatures):
         if isinstance(n_frequencies, str):
             if n_components is not None and self._always_compresses():
                 return POOL * n_components, n_components
-            self._refuse_targets(f"`n_frequencies`={n_frequencies!r}", "give a number of frequencies")
+            self._require_kernel_weights(f"`n_frequencies`={n_frequencies!r}", "give a number of frequencies")
             suggestion = self._suggest_size(training, length_scale, self.tolerance, 0.95, rng)
             n_components = n_components or suggestion.n_components
             n_frequencies = max(suggestion.n_frequencies, -(-(n_components or 0) // 2))
@@ -380,7 +380,7 @@ class FourierFeatures(KernelFeatures):
             f"that does not need it, such as 'stein'."
         )
 
-    def _refuse_targets(self, option: str, remedy: str) -> None:
+    def _require_kernel_weights(self, option: str, remedy: str) -> None:
         """Raise an error for an option that needs weights fitted to the kernel, if they are fitted to targets."""
         if self._weighting_trait("needs_targets"):
             raise ValueError(

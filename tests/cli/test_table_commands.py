@@ -320,7 +320,8 @@ class TestPage:
     def test_metric_that_is_not_better_than_length_scales(self, tmp_path, harvests, monkeypatch):
         monkeypatch.setitem(LEARNERS, "learn-matrix", partial(LearnedMetric, n_rounds=0))
         options = ["--target", "harvest", "--learn-matrix", "--n-frequencies", 8]
-        run_json("fit", harvests, *options, "--output", tmp_path / "m.skops", "--page", tmp_path / "m.html")
+        report = run_json("fit", harvests, *options, "--output", tmp_path / "m.skops", "--page", tmp_path / "m.html")
+        assert report["length_scale"] == "learned"
         page = " ".join((tmp_path / "m.html").read_text().split())
         assert "so that the model has learned length scales" in page
         assert page.count("<svg") == 1

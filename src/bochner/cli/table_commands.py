@@ -14,7 +14,7 @@ import typer
 
 from bochner.cli.cluster import open_cluster
 from bochner.cli.console import app, check_output, check_plots, comma_separated, error_messages
-from bochner.experiments.model_page import format_values, relevances, write_model_page
+from bochner.experiments.model_page import format_values, is_diagonal, relevances, write_model_page
 from bochner.kernels import KERNEL_ALIASES, KERNELS
 from bochner.linear_models import FourierSVC
 from bochner.linear_models.table_training import TableTraining
@@ -258,8 +258,8 @@ def _result(fitted: FittedTable, settings: Settings, seconds: float, output: Pat
     chosen = {"C": estimator.C_} if isinstance(estimator, FourierSVC) else {"alpha": estimator.alpha_}
     measure = "accuracy" if isinstance(estimator, FourierSVC) else "r2"
     if settings.learn:
-        learned = "learned metric" if settings.learn == "learn-matrix" else "learned"
-        gain = estimator.features_.learning_gain_
+        has_metric = settings.learn == "learn-matrix" and not is_diagonal(estimator.features_.metric_)
+        learned, gain = "learned metric" if has_metric else "learned", estimator.features_.learning_gain_
         scale = {"length_scale": learned, "learning_gain": gain, "relevance": relevances(model)}
     else:
         scale = {"length_scale": float(estimator.features_.length_scale_)}

@@ -12,7 +12,7 @@ from bochner.experiments.figures import new_figure, subplots, svg
 from bochner.experiments.pages import Table, paragraph, picture_grid, render, write_atomically
 from bochner.experiments.run import versions
 
-__all__ = ["format_values", "relevances", "write_model_page"]
+__all__ = ["format_values", "is_diagonal", "relevances", "write_model_page"]
 
 MOST_BARS = 25
 LEARNED = "The model has one length scale per column, learned from the target. "
@@ -91,13 +91,13 @@ def _learned_columns(model: Any, *, has_metric: bool) -> str:
     """Return a text and plots about what was learned."""
     if not has_metric:
         return paragraph(LEARNED + RELEVANCE) + _bars(model)
-    if _is_diagonal(model.estimator.features_.metric_):
+    if is_diagonal(model.estimator.features_.metric_):
         return paragraph(KEPT_LENGTH_SCALES + RELEVANCE) + _bars(model)
     return paragraph(LEARNED_METRIC + RELEVANCE) + _directions(model) + _bars(model)
 
 
-def _is_diagonal(metric: Any) -> bool:
-    """Whether a map of columns has the shape and the zeros of a diagonal matrix."""
+def is_diagonal(metric: Any) -> bool:
+    """Return whether a map of columns is diagonal: the learned length scales, because no metric was better."""
     rows, columns = metric.nonzero()
     return metric.shape[0] == metric.shape[1] and bool(np.array_equal(rows, columns))
 
