@@ -24,6 +24,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bochner import (
     FourierFeatures,
+    FourierLogisticRegression,
     FourierRidge,
     FourierRidgeClassifier,
     FourierSVC,
@@ -73,6 +74,7 @@ LINEAR_MODELS = [
     FourierRidgeClassifier(small_features()),
     FourierRidgeClassifier(small_features(), cv=None),
     FourierSVC(small_features()),
+    FourierLogisticRegression(small_features()),
     FourierRidge(FourierFeatures(weighting="matrix", n_frequencies=24, n_components=24)),
     FourierSVC(FourierFeatures(weighting="matrix", n_frequencies=12, n_components=12, refine=3)),
     FourierSVC(FourierFeatures("laplacian", sampler="sobol", weighting="shrinkage", n_frequencies=6), Cs=[0.1, 10.0]),
@@ -94,6 +96,8 @@ SLOW_LINEAR_MODELS = [
     FourierSVC(LandmarkFeatures(length_scale=SHORT, n_landmarks=8)),
     FourierSVC(small_features(), Cs=[1.0, 10.0], kernels=("gaussian", Matern(nu=2.5))),
     FourierRidgeClassifier(LandmarkFeatures(n_landmarks=8), kernels=["laplacian", "exponential"]),
+    FourierLogisticRegression(FourierFeatures(length_scale="learn", n_frequencies=6), Cs=[1.0, 10.0]),
+    FourierLogisticRegression(LandmarkFeatures(n_landmarks=8), length_scales=[0.5, 1.0], class_weight="balanced"),
 ]
 
 
@@ -250,7 +254,7 @@ def test_array_api_check_with_array_api_support_on():
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("model", [FourierRidge(), FourierRidgeClassifier(), FourierSVC()])
+@pytest.mark.parametrize("model", [FourierRidge(), FourierRidgeClassifier(), FourierSVC(), FourierLogisticRegression()])
 def test_every_parameter_of_a_linear_model_can_be_searched(rng, model):
     X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
     grids = {
@@ -265,7 +269,6 @@ def test_every_parameter_of_a_linear_model_can_be_searched(rng, model):
         "widths": [None, (2, 4)],
         "width_rule": ["best", "smallest"],
         "class_weight": [None, "balanced"],
-        "probability": [False, True],
         "random_state": [0, 1],
         "verbose": [0],
     }

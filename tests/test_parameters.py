@@ -12,13 +12,21 @@ import pytest
 from sklearn.base import clone
 from sklearn.ensemble import BaggingRegressor
 from sklearn.kernel_approximation import Nystroem, RBFSampler
-from sklearn.linear_model import Ridge, RidgeClassifierCV, RidgeCV
+from sklearn.linear_model import (
+    LogisticRegression,
+    LogisticRegressionCV,
+    Ridge,
+    RidgeClassifier,
+    RidgeClassifierCV,
+    RidgeCV,
+)
 from sklearn.metrics.pairwise import chi2_kernel, laplacian_kernel, polynomial_kernel, rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC, SVR, LinearSVC
 
 from bochner import (
     FourierFeatures,
+    FourierLogisticRegression,
     FourierRidge,
     FourierRidgeClassifier,
     FourierSVC,
@@ -32,7 +40,10 @@ from bochner.parameters import FOREIGN_KERNELS, Parametrized
 from bochner.samplers import Halton
 from bochner.weightings import Stein
 
-ESTIMATORS = (FourierFeatures, LandmarkFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC)
+ESTIMATORS = (
+    *(FourierFeatures, LandmarkFeatures),
+    *(FourierRidge, FourierRidgeClassifier, FourierSVC, FourierLogisticRegression),
+)
 
 
 @pytest.fixture
@@ -68,6 +79,8 @@ class TestUnknownParameters:
             (partial(FourierSVC, kernel="rbf"), "use features=FourierFeatures(kernel='rbf'), or kernels=[...]"),
             (partial(FourierSVC, kernel="poly"), "use features=LandmarkFeatures(kernel=sklearn.metrics.pairwise."),
             (partial(FourierSVC, kernel=chi2_kernel), "use features=LandmarkFeatures(kernel=function)."),
+            (partial(FourierSVC, probability=True), "use FourierLogisticRegression, which has predict_proba."),
+            (partial(FourierLogisticRegression, C=10), "use Cs=[10]."),
             (partial(FourierSVC, tol=1e-4), "leave it out, because the solver stops at the optimum"),
             (partial(FourierSVC, alphas=[1.0]), "use Cs, of which large ones regularize less."),
             (
@@ -107,15 +120,15 @@ class TestUnknownParameters:
             (FourierFeatures, [RBFSampler, Nystroem]),
             (LandmarkFeatures, [RBFSampler, Nystroem]),
             (FourierRidge, [Ridge, RidgeCV, SVR]),
-            (FourierRidgeClassifier, [RidgeClassifierCV]),
+            (FourierRidgeClassifier, [RidgeClassifier, RidgeClassifierCV]),
             (FourierSVC, [SVC, LinearSVC]),
+            (FourierLogisticRegression, [LogisticRegression, LogisticRegressionCV, SVC]),
         ],
     )
     def test_parameters_of_scikit_learn_are_known_or_explained(self, estimator, others):
         accepted = set(inspect.signature(estimator).parameters)
         for other in others:
-            left_out = {"alpha_per_target", "class_weight", "probability"}
-            for name in set(inspect.signature(other).parameters) - accepted - left_out:
+            for name in set(inspect.signature(other).parameters) - accepted - {"alpha_per_target"}:
                 with pytest.raises(TypeError, match=rf"^{estimator.__name__} has no parameter '{name}'; (use|leave)"):
                     estimator(**{name: 1.0})
 
@@ -155,7 +168,7 @@ class TestUnknownParameters:
         assert parameters["sampler"].default == "auto"
         assert FourierFeatures._get_param_names() == sorted(parameters)
 
-    @pytest.mark.parametrize("estimator", [FourierRidge, FourierRidgeClassifier, FourierSVC])
+    @pytest.mark.parametrize("estimator", ESTIMATORS[2:])
     def test_signatures_in_help_are_short(self, estimator):
         for parameter in inspect.signature(estimator).parameters.values():
             assert len(repr(parameter.default)) < 10
@@ -338,6 +351,7 @@ def test_laplacian_kernel_with_the_default_sampler(data):
     [
         (FourierRidge(random_state=0), "alphas", np.logspace(-8, 4, 25)),
         (FourierSVC(random_state=0), "Cs", np.logspace(-3, 5, 9)),
+        (FourierLogisticRegression(random_state=0), "Cs", np.logspace(-3, 5, 9)),
     ],
 )
 def test_default_candidates(data, model, parameter, candidates):

@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from bochner.fourier_features import FourierFeatures
     from bochner.kernel_error import KernelError
     from bochner.landmark_features import LandmarkFeatures
-    from bochner.linear_models import FourierRidge, FourierRidgeClassifier, FourierSVC
+    from bochner.linear_models import FourierLogisticRegression, FourierRidge, FourierRidgeClassifier, FourierSVC
     from bochner.robust_standardizer import RobustStandardizer
 
     __version__: str
 
 __all__ = [
     "FourierFeatures",
+    "FourierLogisticRegression",
     "FourierRidge",
     "FourierRidgeClassifier",
     "FourierSVC",
@@ -35,6 +36,7 @@ __all__ = [
 
 _MODULES = {
     "FourierFeatures": "fourier_features",
+    "FourierLogisticRegression": "linear_models",
     "FourierRidge": "linear_models",
     "FourierRidgeClassifier": "linear_models",
     "FourierSVC": "linear_models",

@@ -19,8 +19,8 @@ from typing import Any, ClassVar, Self, TypeVar
 from sklearn.base import BaseEstimator
 
 __all__ = [
-    *("FOURIER_EXPLANATIONS", "LANDMARK_EXPLANATIONS", "LINEAR_EXPLANATIONS", "RIDGE_EXPLANATIONS"),
-    *("SVM_EXPLANATIONS", "Explanation", "Parametrized", "refuse_foreign_kernel"),
+    *("FOURIER_EXPLANATIONS", "LANDMARK_EXPLANATIONS", "LINEAR_EXPLANATIONS", "LOGISTIC_EXPLANATIONS"),
+    *("RIDGE_EXPLANATIONS", "SVM_EXPLANATIONS", "Explanation", "Parametrized", "refuse_foreign_kernel"),
 ]
 
 # What to write instead of a parameter: a text with the value as {value}, or a function of all arguments and the name.
@@ -283,6 +283,7 @@ LANDMARK_EXPLANATIONS: dict[str, Explanation] = {
 _INTERCEPT = "leave it out, because an intercept is always fitted"
 _SOLVER = "leave it out, because the solver stops at the optimum and has no options"
 _PENALTY = "leave it out, because the penalty is always the squared L2 norm of the coefficients"
+_PROBABILITY = "use FourierLogisticRegression, which has predict_proba"
 _CLASSES = "leave it out, because a classifier always has one score per class"
 LINEAR_EXPLANATIONS: dict[str, Explanation] = {
     **_COMMON,
@@ -297,11 +298,13 @@ LINEAR_EXPLANATIONS: dict[str, Explanation] = {
     **dict.fromkeys(("n_landmarks", "landmarks"), _of_landmark_features),
     **dict.fromkeys(("fit_intercept", "intercept_scaling"), _INTERCEPT),
     **dict.fromkeys(("max_iter", "tol", "solver", "dual", "warm_start", "shrinking", "cache_size"), _SOLVER),
-    **dict.fromkeys(("penalty", "l1_ratio"), _PENALTY),
+    **dict.fromkeys(("penalty", "l1_ratio", "l1_ratios"), _PENALTY),
     **dict.fromkeys(("multi_class", "decision_function_shape", "break_ties"), _CLASSES),
     **dict.fromkeys(("copy_X", "positive", "normalize"), "leave it out"),
+    "probability": _PROBABILITY,
 }
 _SQUARED_ERROR = "leave it out, because the loss is always the squared error"
+_LOG_LOSS = "leave it out, because the loss is always the log loss"
 _SQUARED_HINGE = "leave it out, because the loss is always the squared hinge loss"
 RIDGE_EXPLANATIONS: dict[str, Explanation] = {
     **LINEAR_EXPLANATIONS,
@@ -312,10 +315,20 @@ RIDGE_EXPLANATIONS: dict[str, Explanation] = {
     "scoring": "leave it out, because candidates are compared by their mean R2 over the folds",
     **dict.fromkeys(("gcv_mode", "store_cv_results", "store_cv_values"), "leave it out; `cv_errors_` has all errors"),
 }
-SVM_EXPLANATIONS: dict[str, Explanation] = {
+_C: dict[str, Explanation] = {
     **LINEAR_EXPLANATIONS,
     "C": "use Cs=[{value}]",
     **dict.fromkeys(("alpha", "alphas"), "use Cs, of which large ones regularize less"),
+}
+SVM_EXPLANATIONS: dict[str, Explanation] = {
+    **_C,
     **dict.fromkeys(("loss", "epsilon"), _SQUARED_HINGE),
     "scoring": "leave it out, because candidates are compared by their mean accuracy over the folds",
+}
+LOGISTIC_EXPLANATIONS: dict[str, Explanation] = {
+    **_C,
+    **dict.fromkeys(("loss", "epsilon"), _LOG_LOSS),
+    **dict.fromkeys(("refit", "use_legacy_attributes"), "leave it out, because a model is always fitted on all rows"),
+    "probability": "leave it out, because the model always has predict_proba",
+    "scoring": "leave it out, because candidates are compared by their mean log loss over the folds",
 }

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner import FourierFeatures, FourierLogisticRegression, FourierRidge, FourierRidgeClassifier, FourierSVC
 from bochner.cli import table_commands
 from bochner.kernel_features import LEARNERS
 from bochner.learning import LearnedMetric
@@ -40,6 +40,7 @@ def arrays_of(path):
         (FourierRidge, "y", "kind", ["--length-scale", "0.7", "--length-scale", "1.5"]),
         (FourierRidgeClassifier, "kind", "y", []),
         (FourierSVC, "kind", "y", ["--head", "svm"]),
+        (FourierLogisticRegression, "kind", "y", ["--head", "logistic"]),
     ],
 )
 def test_fit_equals_fit_on_a_path_in_python(tmp_path, estimator, target, dropped, options):
@@ -54,7 +55,7 @@ def test_fit_equals_fit_on_a_path_in_python(tmp_path, estimator, target, dropped
     saved = load(tmp_path / "m.skops").estimator
     np.testing.assert_allclose(saved.coef_, model.coef_, rtol=1e-12)
     np.testing.assert_allclose(saved.intercept_, model.intercept_, rtol=1e-12)
-    penalty = {"C": model.C_} if estimator is FourierSVC else {"alpha": model.alpha_}
+    penalty = {"C": model.C_} if hasattr(model, "C_") else {"alpha": model.alpha_}
     assert report.items() >= penalty.items()
     run_json("predict", tmp_path / "m.skops", path, "--output", tmp_path / "out.parquet")
     predictions = pd.read_parquet(tmp_path / "out.parquet")[target].to_numpy()
@@ -87,6 +88,18 @@ def test_reports_of_a_classification(table_file, tmp_path):
     run_json("predict", tmp_path / "m.skops", table_file, "--output", tmp_path / "out.csv")
     wrong = pd.read_csv(tmp_path / "out.csv")["kind"].to_numpy() != TABLE["kind"].to_numpy()
     assert run_json("error", tmp_path / "m.skops", table_file)["error_rate"] == pytest.approx(wrong.mean())
+
+
+def test_probabilities_of_a_classification(table_file, tmp_path):
+    options = ("--target", "kind", "--drop", "y", "--head", "logistic", "--n-frequencies", "8")
+    report = run_json("fit", table_file, *options, "--output", tmp_path / "m.skops")
+    assert 0.0 < report["cross_validated_log_loss"] < np.log(3)
+    run_json("predict", tmp_path / "m.skops", table_file, "--proba", "--output", tmp_path / "out.csv")
+    predictions = pd.read_csv(tmp_path / "out.csv")
+    probabilities = predictions.filter(like="kind_probability_").to_numpy()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    labels = load(tmp_path / "m.skops").estimator.classes_
+    np.testing.assert_array_equal(predictions["kind"], labels[probabilities.argmax(axis=1)])
 
 
 def test_json_has_no_nan(model_file, tmp_path):

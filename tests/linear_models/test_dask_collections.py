@@ -63,13 +63,9 @@ def in_lanes(*fast):
 # Every model and every chunking is in the fast lane once or twice.
 FAST = [
     *[("ridge", "uneven"), ("two targets", "empty"), ("length scales", "even"), ("kernels", "uneven")],
-    *[
-        ("classes", "uneven"),
-        ("classes", "single rows"),
-        ("svm", "empty"),
-        ("svm with three classes", "uneven"),
-        ("svm with one C", "one"),
-    ],
+    *[("classes", "uneven"), ("classes", "single rows"), ("weighted classes", "even")],
+    *[("svm", "empty"), ("svm with three classes", "uneven"), ("svm with one C", "one")],
+    *[("logistic", "uneven"), ("logistic with three classes", "empty")],
 ]
 
 
@@ -89,7 +85,8 @@ class TestModels:
             assert_close(predictions.compute(), expected.predict(X), 1e-9)
         else:
             np.testing.assert_array_equal(predictions.compute(), expected.predict(X))
-            assert_close(model.decision_function(rows).compute(), expected.decision_function(X), 1e-8)
+            tolerance = 1e-6 if "logistic" in name else 1e-8
+            assert_close(model.decision_function(rows).compute(), expected.decision_function(X), tolerance)
         assert model.score(rows, targets) == pytest.approx(expected.score(X, y), rel=1e-10)
 
     @pytest.mark.parametrize(
@@ -132,14 +129,12 @@ class TestModels:
             np.testing.assert_allclose(lazy.compute(), values)
 
     def test_probabilities(self):
-        X, y = make_data("svm", 600)
-        rows, targets = to_dask(X, y, chunks=(200, 400))
-        model = FourierSVC(SMALL, Cs=[1], probability=True, random_state=0).fit(X, y)
-        found = model.predict_proba(rows)
-        assert found.shape == (600, 2)
-        np.testing.assert_allclose(found.compute(), model.predict_proba(X))
-        with pytest.raises(ValueError, match="`probability`=True needs rows in memory"):
-            model.fit(rows, targets)
+        for name, n_classes in (("logistic", 2), ("logistic with three classes", 3)):
+            model, (X, _) = fit_in_memory(name), make_data(name)
+            (rows,) = to_dask(X, chunks=CHUNKINGS["even"])
+            found = model.predict_proba(rows)
+            assert found.shape == (N_ROWS, n_classes)
+            np.testing.assert_allclose(found.compute(), model.predict_proba(X))
 
     def test_partial_fit_continues_a_fit(self):
         X, y = make_data()

@@ -9,7 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 import bochner.linear_models.squared_hinge
-from bochner.linear_models.squared_hinge import FeatureBatch, solve_one, walk
+from bochner.linear_models.feature_passes import FeatureBatch
+from bochner.linear_models.squared_hinge import solve_one, walk
 from bochner.rows import row_spans
 
 CS = np.array([1e-4, 0.1, 10.0, 1e3])
@@ -48,6 +49,17 @@ def gradient(batch, signs, w, C):
     rows = np.column_stack([batch.features, np.ones(len(signs))])
     slack = np.maximum(0.0, 1.0 - signs * (rows @ w))
     return np.abs(w - 2.0 * C * rows.T @ (batch.weights * signs * slack)).max() / np.abs(w).max()
+
+
+@pytest.fixture(autouse=True)
+def whole_path(monkeypatch):
+    """Try every C, so that paths have no gaps."""
+
+    def every_step(n_steps, evaluate):
+        for step in range(n_steps):
+            evaluate(step)
+
+    monkeypatch.setattr(bochner.linear_models.squared_hinge, "search_path", every_step)
 
 
 @pytest.mark.parametrize("C", CS)

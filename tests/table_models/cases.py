@@ -4,11 +4,12 @@
 from bochner.table_models.training import Settings, fit_table
 from bochner.tables.file_table import FileTable
 
-TARGETS = {"regression": "y", "classification": "kind", "svm": "kind", "landmarks": "y"}
+TARGETS = {"regression": "y", "classification": "kind", "svm": "kind", "logistic": "kind", "landmarks": "y"}
 SETTINGS = {
     "regression": Settings("ridge", "auto", ["gaussian"], 16, [0.7, 1.5], 3),
     "classification": Settings("ridge", "auto", ["gaussian", "exponential"], 16, [1.0], 3),
     "svm": Settings("svm", "auto", ["gaussian"], 8, [1.0], 3),
+    "logistic": Settings("logistic", "auto", ["gaussian"], 8, [1.0], 3),
     "landmarks": Settings("ridge", "auto", ["matern"], 8, [0.7, 1.5], 3, features="landmarks"),
 }
 

@@ -64,6 +64,16 @@ class TestWritePredictions:
             with pytest.raises(ValueError, match=message):
                 write_predictions(models[name], files[name], tmp_path / "out.csv", with_std=True)
 
+    def test_probabilities_are_those_of_the_estimator(self, files, models, tmp_path):
+        model, path = models["logistic"], files["logistic"]
+        write_predictions(model, path, tmp_path / "out.parquet", with_proba=True)
+        predictions = pd.read_parquet(tmp_path / "out.parquet")
+        columns = [f"kind_probability_{label}" for label in model.estimator.classes_]
+        assert list(predictions.columns) == ["kind", *columns]
+        np.testing.assert_array_equal(predictions[columns], model.estimator.predict_proba(path))
+        with pytest.raises(ValueError, match="Only a model of `bochner fit --head logistic` has probabilities"):
+            write_predictions(models["svm"], files["svm"], tmp_path / "out.csv", with_proba=True)
+
     def test_output_must_be_a_table(self, files, models, tmp_path):
         with pytest.raises(ValueError, match=r"--output .*out.txt must end in .csv or .parquet"):
             write_predictions(models["regression"], files["regression"], tmp_path / "out.txt", with_std=False)

@@ -12,7 +12,14 @@ from sklearn.model_selection import PredefinedSplit
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import bochner.tables.reader
-from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC, RobustStandardizer
+from bochner import (
+    FourierFeatures,
+    FourierLogisticRegression,
+    FourierRidge,
+    FourierRidgeClassifier,
+    FourierSVC,
+    RobustStandardizer,
+)
 from bochner.linear_models.candidates import features_of_kernels
 from bochner.linear_models.table_training import TableTraining
 from bochner.table_models.model_files import load, save
@@ -36,10 +43,14 @@ class TestFitOnPath:
         FourierRidgeClassifier(FourierFeatures(n_frequencies=8), random_state=0),
         FourierSVC(FourierFeatures(n_frequencies=8), random_state=0, Cs=[0.1, 1.0]),
         FourierRidge(Nystroem(n_components=16, random_state=0), random_state=0),
+        FourierLogisticRegression(FourierFeatures(n_frequencies=8), random_state=0, Cs=[0.1, 1.0]),
+        FourierRidgeClassifier(FourierFeatures(n_frequencies=8), random_state=0, class_weight="balanced"),
+        FourierSVC(FourierFeatures(n_frequencies=8), random_state=0, Cs=[1.0], class_weight={0: 2.0}),
     )
+    NAMES = ("regression", "classification", "svm", "nystroem", "logistic", "weighted ridge", "weighted svm")
 
     @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-    @pytest.mark.parametrize("model", ESTIMATORS, ids=["regression", "classification", "svm", "nystroem"])
+    @pytest.mark.parametrize("model", ESTIMATORS, ids=NAMES)
     def test_equals_fit_on_robustly_standardized_columns(self, tmp_path, rng, suffix, model):
         X, y = 10.0 + rng.normal(size=(300, 3)) * [1.0, 100.0, 0.01], (np.arange(300) % 3).astype(float)
         path = write_table(tmp_path / f"a{suffix}", {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y})
@@ -240,6 +251,7 @@ class TestTask:
         [
             ([1.0] * 40, {}, "column 'y' has the value 1.0 in all 40 rows, so there is nothing to predict"),
             (["a", "b"] * 20, {"task": "regression"}, "column 'y' contains text; use --task classification"),
+            (np.arange(40) / 7, {"head": "logistic"}, "A logistic model cannot do regression; use --head ridge"),
             (np.arange(40) / 7, {"head": "svm"}, "support vector machine cannot do regression; use --head ridge"),
             (np.arange(40) / 7, {"task": "classification"}, "column 'y' contains fractional numbers, which cannot be"),
             ([f"row {i}" for i in range(1200)], {"n_rows": 1200}, "has more than 1000 distinct values, too many for c"),

@@ -16,7 +16,7 @@ from bochner.cli.cluster import open_cluster
 from bochner.cli.console import app, check_output, check_plots, comma_separated, error_messages
 from bochner.experiments.model_page import format_values, is_diagonal, relevances, write_model_page
 from bochner.kernels import KERNEL_ALIASES, KERNELS
-from bochner.linear_models import FourierSVC
+from bochner.linear_models import FourierLogisticRegression, FourierSVC
 from bochner.linear_models.table_training import TableTraining
 from bochner.table_models.model_files import load, save
 from bochner.table_models.predictions import evaluate, write_predictions
@@ -45,10 +45,10 @@ def fit(
     target: Annotated[str, typer.Option(help="The column to predict.")],
     output: Annotated[Path, typer.Option(help="The model file to write.")] = Path("model.skops"),
     head: Annotated[
-        Literal["ridge", "svm"],
+        Literal["ridge", "svm", "logistic"],
         typer.Option(
-            help="The linear model: ridge (two passes over the table), or svm, a support vector machine (many passes, "
-            "classification only)."
+            help="The linear model: ridge (two passes over the table), svm, a support vector machine, or logistic, "
+            "which has probabilities (many passes, classification only)."
         ),
     ] = "ridge",
     task: Annotated[
@@ -156,13 +156,16 @@ def predict(
     std: Annotated[
         bool, typer.Option("--std", help="Add the standard deviation of each prediction (regression only).")
     ] = False,
+    proba: Annotated[
+        bool, typer.Option("--proba", help="Add the probability of each class (models of --head logistic only).")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Predict the target of every row of a table and write the predictions to a file."""
     with error_messages():
         check_output(output, model, data)
         loaded = _load_model(model)
-        n_rows = write_predictions(loaded, data, output, with_std=std)
+        n_rows = write_predictions(loaded, data, output, with_std=std, with_proba=proba)
     _print_result({"rows": n_rows, "target": loaded.target, "output": str(output)}, as_json)
 
 
@@ -255,8 +258,12 @@ def _fit_on_cluster(
 def _result(fitted: FittedTable, settings: Settings, seconds: float, output: Path) -> dict[str, Any]:
     """Return what `fit` prints."""
     model, estimator = fitted.model, fitted.model.estimator
-    chosen = {"C": estimator.C_} if isinstance(estimator, FourierSVC) else {"alpha": estimator.alpha_}
-    measure = "accuracy" if isinstance(estimator, FourierSVC) else "r2"
+    if isinstance(estimator, FourierLogisticRegression):
+        chosen, score = {"C": estimator.C_}, {"log_loss": -estimator.best_score_}
+    elif isinstance(estimator, FourierSVC):
+        chosen, score = {"C": estimator.C_}, {"accuracy": estimator.best_score_}
+    else:
+        chosen, score = {"alpha": estimator.alpha_}, {"r2": estimator.best_score_}
     if settings.learn:
         has_metric = settings.learn == "learn-matrix" and not is_diagonal(estimator.features_.metric_)
         learned, gain = "learned metric" if has_metric else "learned", estimator.features_.learning_gain_
@@ -272,7 +279,7 @@ def _result(fitted: FittedTable, settings: Settings, seconds: float, output: Pat
         **chosen,
         "kernel": estimator.features_.kernel,
         **scale,
-        f"cross_validated_{measure}": estimator.best_score_,
+        **{f"cross_validated_{measure}": value for measure, value in score.items()},
         "kernel_error": kernel_error.error,
         "seconds": round(seconds, 2),
         "output": str(output),

@@ -4,6 +4,7 @@
 import reprlib
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -15,8 +16,11 @@ from bochner.rows import Array, Floats, Indices, RowSource
 
 __all__ = [
     *("FoldAssignment", "GivenFolds", "KFolds", "RoundRobin", "StratifiedFolds"),
-    *("assign_folds", "check_fold_weights", "number_of_folds"),
+    *("NO_FOLD", "assign_folds", "check_fold_weights", "number_of_folds", "passed_minimum", "search_path"),
 ]
+
+NO_FOLD = -2  # the fold of no row: a problem that leaves it out uses all rows
+CLEAR = 2.0  # standard errors by which a mean error is clearly above another one
 
 
 class FoldAssignment(ABC):
@@ -194,3 +198,61 @@ def check_fold_weights(cv: Any, fold_weights: Floats, weight: float) -> None:
             f"A fold of `cv`={reprlib.repr(cv)} has no rows of positive weight to train or to test on; give fewer "
             f"folds or more rows."
         )
+
+
+def passed_minimum(errors: Floats) -> bool:
+    """Return whether the last of the mean errors along a path is clearly above the smallest one.
+
+    Clearly means by more than two standard errors of the differences between the folds.
+
+    Parameters
+    ----------
+    errors : ndarray of shape (n_steps, n_folds)
+        Errors of the folds at each step along the path.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.linear_models.folds import passed_minimum
+    >>> passed_minimum(np.array([[0.3, 0.2, 0.3], [0.1, 0.2, 0.1], [0.2, 0.1, 0.2]]))
+    False
+    >>> passed_minimum(np.array([[0.3, 0.2, 0.3], [0.1, 0.2, 0.1], [0.3, 0.4, 0.2]]))
+    True
+    """
+    n_folds = errors.shape[1]
+    differences = errors[-1] - errors[errors.mean(axis=1).argmin()]
+    if n_folds < 2 or differences.mean() <= 0.0:
+        return False
+    return bool(differences.mean() > CLEAR * differences.std(ddof=1) / np.sqrt(n_folds))
+
+
+def search_path(n_steps: int, evaluate: Callable[[int], Floats]) -> None:
+    """Evaluate errors along a path, from its middle upwards and then downwards, until each has passed the minimum.
+
+    Parameters
+    ----------
+    n_steps : int
+        Number of steps of the path.
+    evaluate : callable
+        Returns the errors (n_folds,) at a step.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.linear_models.folds import search_path
+    >>> steps = []
+    >>> search_path(9, lambda step: steps.append(step) or np.full(5, abs(step - 6.0)))
+    >>> steps
+    [4, 5, 6, 7]
+    """
+    middle = n_steps // 2
+    upwards: list[Floats] = []
+    for step in range(middle, n_steps):
+        upwards.append(evaluate(step))
+        if passed_minimum(np.array(upwards)):
+            break
+    downwards = upwards[::-1]
+    for step in range(middle - 1, -1, -1):
+        if passed_minimum(np.array(downwards)):
+            break
+        downwards.append(evaluate(step))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Class labels: checks, positions among the classes, and the one-vs-rest targets that linear models are fitted to."""
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,10 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from bochner.rows import Array, Batch, Floats, Indices
 
-__all__ = ["ClassCounts", "check_labels", "count_classes", "indicators", "label_indicators", "label_positions"]
+__all__ = [
+    *("ClassCounts", "ClassWeights"),
+    *("check_labels", "count_classes", "indicators", "label_indicators", "label_positions"),
+]
 
 
 def check_labels(y: Any) -> Array:
@@ -88,6 +92,33 @@ class ClassCounts(NamedTuple):
         counts = np.bincount(positions, np.concatenate([part.counts for part in parts]), len(classes))
         totals: Any = np.bincount(positions, np.concatenate([part.weights for part in parts]), len(classes))
         return cls(classes[order], counts[order].astype(np.intp), totals[order])
+
+
+@dataclass(frozen=True)
+class ClassWeights:
+    """Weights of classes, which multiply the sample weights of a batch of rows with labels.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+        The sorted classes.
+    weights : ndarray of shape (n_classes,)
+        One weight per class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.linear_models.labels import ClassWeights
+    >>> from bochner.rows import Batch
+    >>> ClassWeights(np.array([0, 1]), np.array([1.0, 3.0]))(Batch(None, np.array([1, 0, 1]))).weights
+    array([3., 1., 3.])
+    """
+
+    classes: Array
+    weights: Floats
+
+    def __call__(self, batch: Batch) -> Batch:
+        return batch._replace(weights=batch.counts * self.weights[label_positions(self.classes, batch.y)])
 
 
 def count_classes(start: Any, batch: Batch) -> list[ClassCounts]:

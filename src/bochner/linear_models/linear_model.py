@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d, get_tags
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, apply_to_features
@@ -308,6 +309,7 @@ class OneVsRestMixin(ClassifierMixin):
 
     classes_: Array
     cv: Any
+    class_weight: Any
 
     def predict(self, X: Any) -> Any:
         """Predict classes.
@@ -391,6 +393,20 @@ class OneVsRestMixin(ClassifierMixin):
 
     def _check_table(self, table: "Table", survey: "Survey") -> None:
         self._set_classes(np.array(survey.classes(table)))
+
+    def _class_weights(self, rows: RowSource | None = None) -> Floats:
+        """Return the weight of each class; "balanced" needs the totals of the classes, or rows to count them."""
+        if self.class_weight is None:
+            return np.ones(len(self.classes_))
+        if isinstance(self.class_weight, str) and rows is not None and not hasattr(self, "_class_totals"):
+            total = ClassCounts.total(rows.accumulate(count_classes, with_rows=False) or [])  # those of a file
+            self._class_totals = total.weights[np.argsort(total.classes)]
+        totals = getattr(self, "_class_totals", np.ones(len(self.classes_)))
+        # Every class is one sample that stands for all its rows.
+        weights = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_, sample_weight=totals)
+        if not (weights >= 0.0).all():
+            raise ValueError(f"`class_weight` must not be negative. Got {self.class_weight!r} instead.")
+        return np.asarray(weights)
 
     def _training_set(self, rows: RowSource) -> TrainingSet:
         rows = self._check_targets(rows)

@@ -8,6 +8,7 @@ import reprlib
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -24,7 +25,7 @@ from bochner.kernels import Kernel
 from bochner.learning.ridge import RidgeSolution
 from bochner.linear_models.candidates import best_scores, feature_map_of, features_of_kernels
 from bochner.linear_models.folds import assign_folds, number_of_folds
-from bochner.linear_models.labels import check_labels, label_indicators
+from bochner.linear_models.labels import ClassWeights, check_labels, label_indicators
 from bochner.linear_models.linear_model import LinearModel, OneVsRestMixin, is_path
 from bochner.linear_models.ridge_moments import MomentAccumulator, Residuals, RidgeChoice, moments_of_batch, r2_scores
 from bochner.linear_models.streamed_folds import (
@@ -38,7 +39,7 @@ from bochner.linear_models.training_sets import TrainingSet
 from bochner.linear_models.widths import WIDTH_RULES, WidthPath, Widths
 from bochner.parameters import RIDGE_EXPLANATIONS, Explanation
 from bochner.progress import show_progress
-from bochner.rows import Array, Floats, RowSource, open_rows
+from bochner.rows import Array, Batch, Floats, RowSource, open_rows
 from bochner.validation import StrOptions, fit_context, positive_values
 
 if TYPE_CHECKING:
@@ -223,8 +224,12 @@ class RidgeModel(LinearModel):
             candidates = getattr(self, "_candidates", [])
             self._accumulator = MomentAccumulator(number_of_folds(self.cv), n_targets, candidates)
         self._choice = None
-        self._accumulator.add(batch, self._fit_candidates, self._encode_targets)
+        self._accumulator.add(self._weigh(batch), self._fit_candidates, self._encode_targets)
         return self
+
+    def _weigh(self, batch: Batch) -> Batch:
+        """Return a batch with the weights that it is trained with."""
+        return batch
 
     def _chosen(self) -> RidgeChoice:
         """Return the choice for all rows added so far; it is computed now if there are new ones."""
@@ -500,6 +505,9 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
         in the same pass, because the first frequencies are a part of all of them. None means all frequencies.
     width_rule : {"best", "smallest"}, default="best"
         The width with the best mean R2, or the smallest one within one standard error of it.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, which multiply the sample weights of training and of held-out rows. `partial_fit`, which
+        has not seen all rows, needs a dict or None.
     random_state : int, RandomState instance or None, default=None
         Seed of the features; None keeps the `random_state` of `features`.
     verbose : int, default=0
@@ -548,6 +556,39 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
     0.96
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **RidgeModel._parameter_constraints,
+        "class_weight": [dict, StrOptions(["balanced"]), None],
+    }
+    _fitted_names = (*RidgeModel._fitted_names, "_class_totals")
+
+    def __init__(
+        self,
+        features: Any = None,
+        *,
+        alphas: Sequence[float] | None = None,
+        cv: Any = 5,
+        length_scales: Sequence[float] = (1.0,),
+        kernels: Sequence[str | Kernel] | None = None,
+        widths: Sequence[int] | None = None,
+        width_rule: str = "best",
+        class_weight: Any = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            features,
+            alphas=alphas,
+            cv=cv,
+            length_scales=length_scales,
+            kernels=kernels,
+            widths=widths,
+            width_rule=width_rule,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+
     @fit_context
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from more rows; how the rows are divided into calls makes no difference.
@@ -573,6 +614,10 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
         """
         if classes is None and not hasattr(self, "classes_"):
             raise ValueError("`classes` must be given in the first call of `partial_fit`: all classes that will occur.")
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"`class_weight`={self.class_weight!r} needs all rows; use `fit`, or give `partial_fit` a dict."
+            )
         first = not hasattr(self, "_dtype")
         rows = self._validate_training(self._in_memory("partial_fit", X, y, sample_weight), reset=first)
         if not hasattr(self, "classes_"):
@@ -585,6 +630,16 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
         rows = self._check_targets(rows)
         self._encode_targets(rows.collect_columns()[0])  # refuses unknown classes before any row is added
         return self._add_rows(rows)
+
+    def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
+        if self.class_weight is not None:
+            training = replace(training, weigh=ClassWeights(self.classes_, self._class_weights(training.rows)))
+        super()._solve(training, candidates)
+
+    def _weigh(self, batch: Batch) -> Batch:
+        if self.class_weight is None:
+            return batch
+        return ClassWeights(self.classes_, self._class_weights())(batch)
 
     def _encode_sample(self, y: Any) -> Floats:
         labels = check_labels(y)

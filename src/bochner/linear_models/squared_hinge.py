@@ -10,7 +10,6 @@ that became active or inactive since the last pass; along a path of C that costs
 """
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, NamedTuple
@@ -19,10 +18,12 @@ import numpy as np
 from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 
+from bochner.linear_models.feature_passes import Accumulate, FeatureBatch
+from bochner.linear_models.folds import NO_FOLD, search_path
 from bochner.progress import progress_bar
 from bochner.rows import Array, Floats, Indices, Mask, in_threads, row_spans, sum_over_spans
 
-__all__ = ["HESSIAN_BYTES", "Accumulate", "FeatureBatch", "Path", "solve_one", "walk"]
+__all__ = ["HESSIAN_BYTES", "Path", "solve_one", "walk"]
 
 HESSIAN_BYTES = 1 << 30
 MAX_STEPS = 100
@@ -30,35 +31,6 @@ JITTERS = (0.0, 1e-15, 1e-13, 1e-11)
 TOLERANCE = 1e-10  # of the objective; the last Newton step makes the error smaller still
 LENGTHS = np.geomspace(1e-8, 1.0, 60)  # of a step, where a whole one goes too far
 SPAN_ROWS = 4096  # rows per thread and matrix product
-NO_FOLD = -2
-
-
-class FeatureBatch(NamedTuple):
-    """The features of some rows.
-
-    Attributes
-    ----------
-    features : ndarray of shape (n_rows, width)
-        Features.
-    labels : ndarray of shape (n_rows,)
-        Positions of the classes.
-    weights : ndarray of shape (n_rows,)
-        Weights in the loss.
-    counts : ndarray of shape (n_rows,)
-        Weights in the errors on held-out rows.
-    folds : ndarray of shape (n_rows,)
-        Folds.
-    """
-
-    features: Array
-    labels: Indices
-    weights: Floats
-    counts: Floats
-    folds: Indices
-
-
-# A pass over all rows: adds up the statistics that a function computes of batches.
-Accumulate = Callable[[Callable[[FeatureBatch], Any]], Any]
 
 
 @dataclass(frozen=True)
@@ -110,20 +82,20 @@ class Path(NamedTuple):
     Attributes
     ----------
     errors : ndarray of shape (n_Cs, n_folds)
-        Shares of misclassified rows of the folds.
+        Shares of misclassified rows of the folds; NaN for values of C that were not tried.
     starts : ndarray of shape (n_Cs, width + 1, n_targets)
         Mean weights over the folds, which are close to those of all rows.
-    gram : ndarray of shape (width + 1, width + 1)
+    gram : ndarray of shape (width + 1, width + 1) or None
         Sum of s a a' over all rows.
     """
 
     errors: Floats
     starts: Floats
-    gram: Floats
+    gram: Floats | None
 
 
 def walk(accumulate: Accumulate, n_folds: int, n_targets: int, Cs: Floats, max_bytes: int = HESSIAN_BYTES) -> Path:
-    """Solve the problems of all folds and classes for every C, each starting from the solution for the next smaller C.
+    """Solve the problems of all folds and classes for the values of C that `search_path` chooses.
 
     Parameters
     ----------
@@ -140,17 +112,27 @@ def walk(accumulate: Accumulate, n_folds: int, n_targets: int, Cs: Floats, max_b
     """
     grams = _fold_grams(accumulate, n_folds)
     total = grams.sum(axis=0)
-    errors, starts = np.zeros((len(Cs), n_folds)), np.zeros((len(Cs), len(total), n_targets))
+    errors, starts = np.full((len(Cs), n_folds), np.nan), np.zeros((len(Cs), len(total), n_targets))
     groups = row_spans(n_folds, max(1, max_bytes // (n_targets * total.nbytes)))
+    order = np.argsort(Cs).tolist()
     with progress_bar("choosing C", len(groups) * len(Cs)) as advance:
         for group in groups:
             folds = np.arange(n_folds)[group]
             problems = Problems(accumulate, folds, n_targets, total - grams[folds])
-            for step in np.argsort(Cs).tolist():
+
+            def evaluate(position: int, folds: Indices = folds, problems: Problems = problems) -> Floats:
+                step = order[position]
                 weights = problems.solve(float(Cs[step]))
                 errors[step, folds] = problems.errors
                 starts[step] += weights.reshape(len(total), len(folds), n_targets).sum(axis=1) / n_folds
                 advance(1)
+                return problems.errors
+
+            if len(groups) == 1:
+                search_path(len(Cs), evaluate)
+            else:  # whether the errors have passed their minimum is known after the last group
+                for position in range(len(Cs)):
+                    evaluate(position)
     return Path(errors, starts, total)
 
 
@@ -170,7 +152,7 @@ def solve_one(accumulate: Accumulate, n_targets: int, C: float, path: Path | Non
     position : int, default=0
         The position of C on the path.
     """
-    gram = _fold_grams(accumulate, 0)[0] if path is None else path.gram
+    gram = _fold_grams(accumulate, 0)[0] if path is None or path.gram is None else path.gram
     problems = Problems(accumulate, np.array([NO_FOLD]), n_targets, gram[None])
     return problems.solve(C, None if path is None else path.starts[position])
 

@@ -24,11 +24,14 @@ class TrainingSet:
         Their folds.
     starts : mapping of int to object, default=None
         What the assignment needs for each partition; None means the number of its first row.
+    weigh : callable, default=None
+        Returns a batch with other weights, such as `labels.ClassWeights`; None keeps the sample weights.
     """
 
     rows: RowSource
     assignment: FoldAssignment
     starts: Mapping[int, Any] | None = None
+    weigh: Callable[[Batch], Batch] | None = None
 
     @property
     def n_folds(self) -> int:
@@ -50,7 +53,7 @@ class TrainingSet:
 
         `part` can be pickled.
         """
-        of_batch = partial(_part_with_folds, part, self.assignment)
+        of_batch = partial(_part_with_folds, part, self.assignment, self.weigh)
         total: Statistic | None = self.rows.accumulate(of_batch, self.starts, description, with_rows)
         if total is None:
             raise ValueError("No row has a positive `sample_weight`; give some rows a weight.")
@@ -58,7 +61,12 @@ class TrainingSet:
 
 
 def _part_with_folds(
-    part: Callable[[Batch], Statistic], assignment: FoldAssignment, start: Any, batch: Batch
+    part: Callable[[Batch], Statistic],
+    assignment: FoldAssignment,
+    weigh: Callable[[Batch], Batch] | None,
+    start: Any,
+    batch: Batch,
 ) -> Statistic | None:
-    batch = batch._replace(folds=assignment.folds(start, batch.y)).drop_zero_weights()
+    batch = batch._replace(folds=assignment.folds(start, batch.y))
+    batch = (batch if weigh is None else weigh(batch)).drop_zero_weights()
     return part(batch) if len(batch.y) else None

@@ -12,7 +12,7 @@ from bochner.landmark_features import LandmarkFeatures
 from bochner.landmarks import LANDMARKS
 from bochner.learning.objectives import OBJECTIVES
 from bochner.learning.ridge import RidgeSolution
-from bochner.linear_models import FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner.linear_models import FourierLogisticRegression, FourierRidge, FourierRidgeClassifier, FourierSVC
 from bochner.linear_models.ridge_moments import RidgeChoice, RidgeMoments
 from bochner.linear_models.table_training import TableTraining
 from bochner.linear_models.widths import WidthPath
@@ -77,6 +77,7 @@ TRUSTED = _type_names(
     *(
         FourierFeatures,
         LandmarkFeatures,
+        FourierLogisticRegression,
         FourierRidge,
         FourierRidgeClassifier,
         FourierSVC,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bochner.kernel_error import KernelError
-from bochner.linear_models import FourierRidge
+from bochner.linear_models import FourierLogisticRegression, FourierRidge
 from bochner.progress import track
 from bochner.rows import Array, Floats
 from bochner.table_models.table_model import TableModel
@@ -69,7 +69,9 @@ def _measures(task: str, means: Floats) -> dict[str, float]:
     return {"rmse": loss**0.5, "r2": 1.0 - loss / variance if variance > 0.0 else float("nan")}
 
 
-def write_predictions(model: TableModel, path: Path, output: Path, *, with_std: bool) -> int:
+def write_predictions(
+    model: TableModel, path: Path, output: Path, *, with_std: bool = False, with_proba: bool = False
+) -> int:
     """Predict every row of a table into a CSV or Parquet file, which appears once it is complete.
 
     Parameters
@@ -80,8 +82,10 @@ def write_predictions(model: TableModel, path: Path, output: Path, *, with_std: 
         The table.
     output : path
         The file to write.
-    with_std : bool
+    with_std : bool, default=False
         Whether to add the standard deviations of a regression.
+    with_proba : bool, default=False
+        Whether to add the probabilities of a logistic regression, one column per class.
 
     Returns
     -------
@@ -96,12 +100,14 @@ def write_predictions(model: TableModel, path: Path, output: Path, *, with_std: 
         raise ValueError(f"--output {output} must end in .csv or .parquet.")
     if with_std and not isinstance(model.estimator, FourierRidge):
         raise ValueError("Only the predictions of a regression have standard deviations; omit --std.")
+    if with_proba and not isinstance(model.estimator, FourierLogisticRegression):
+        raise ValueError("Only a model of `bochner fit --head logistic` has probabilities; omit --proba.")
     source = model.open(path, with_target=False)
     temporary = output.with_name(output.name + ".new")
     n_rows, writer = 0, None
     try:
         for _, rows in track(source.batches(), "predicting", source.table.n_chunks()):
-            batch = pa.RecordBatch.from_pydict(_prediction_columns(model, rows, with_std))
+            batch = pa.RecordBatch.from_pydict(_prediction_columns(model, rows, with_std, with_proba))
             writer = writers[output.suffix.lower()](temporary, batch.schema) if writer is None else writer
             writer.write_batch(batch)
             n_rows += len(rows)
@@ -114,8 +120,12 @@ def write_predictions(model: TableModel, path: Path, output: Path, *, with_std: 
     return n_rows
 
 
-def _prediction_columns(model: TableModel, rows: Array, with_std: bool) -> dict[str, Array]:
+def _prediction_columns(model: TableModel, rows: Array, with_std: bool, with_proba: bool) -> dict[str, Array]:
     if isinstance(model.estimator, FourierRidge) and with_std:
         predictions, deviations = model.estimator.predict(rows, return_std=True)
         return {model.target: predictions, f"{model.target}_std": deviations}
-    return {model.target: np.asarray(model.estimator.predict(rows))}
+    columns = {model.target: np.asarray(model.estimator.predict(rows))}
+    if isinstance(model.estimator, FourierLogisticRegression) and with_proba:
+        names = [f"{model.target}_probability_{label}" for label in model.estimator.classes_.tolist()]
+        columns |= dict(zip(names, model.estimator.predict_proba(rows).T, strict=True))
+    return columns

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
-from bochner.linear_models import FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner.linear_models import FourierLogisticRegression, FourierRidge, FourierRidgeClassifier, FourierSVC
 from bochner.tables.encoding import EncodedTable, Encoding
 
 __all__ = ["Estimator", "TableModel"]
 
-Estimator = FourierRidge | FourierRidgeClassifier | FourierSVC
+Estimator = FourierRidge | FourierRidgeClassifier | FourierSVC | FourierLogisticRegression
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class TableModel:
 
     Attributes
     ----------
-    estimator : FourierRidge, FourierRidgeClassifier or FourierSVC
+    estimator : FourierRidge, FourierRidgeClassifier, FourierSVC or FourierLogisticRegression
         The fitted linear model.
     task : {"regression", "classification"}
         What it predicts.

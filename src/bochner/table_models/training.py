@@ -9,7 +9,7 @@ from sklearn.base import is_classifier
 
 from bochner.fourier_features import FourierFeatures
 from bochner.landmark_features import LandmarkFeatures
-from bochner.linear_models import FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner.linear_models import FourierLogisticRegression, FourierRidge, FourierRidgeClassifier, FourierSVC
 from bochner.linear_models.table_training import TableTraining
 from bochner.rows import Array
 from bochner.table_models.table_model import Estimator, TableModel
@@ -22,6 +22,12 @@ __all__ = ["FittedTable", "Settings", "StoredTraining", "fit_table"]
 N_FOLDS = 5
 MOST_WHOLE_NUMBERS = 20  # a target with more distinct whole numbers is a quantity and not a class
 
+CLASSIFIERS: dict[str, Any] = {
+    "ridge": FourierRidgeClassifier,
+    "svm": FourierSVC,
+    "logistic": FourierLogisticRegression,
+}
+
 Report = Callable[[str], None]
 
 
@@ -31,8 +37,8 @@ class Settings:
 
     Attributes
     ----------
-    head : {"ridge", "svm"}
-        Ridge regression or support vector machine.
+    head : {"ridge", "svm", "logistic"}
+        Ridge regression, support vector machine or logistic regression.
     task : {"auto", "regression", "classification"}
         What the target is; "auto" decides by its values.
     kernels : list of str
@@ -51,7 +57,7 @@ class Settings:
         How numeric columns are standardized: by quartiles with soft clipping, by mean and standard deviation, or not.
     """
 
-    head: Literal["ridge", "svm"]
+    head: Literal["ridge", "svm", "logistic"]
     task: Literal["auto", "regression", "classification"]
     kernels: list[str]
     n_frequencies: int
@@ -68,9 +74,10 @@ class Settings:
 
     def new_estimator(self, task: str) -> Estimator:
         """Return the unfitted estimator for a task."""
-        if task == "regression" and self.head == "svm":
-            raise ValueError("A support vector machine cannot do regression; use --head ridge.")
-        kind = FourierRidge if task == "regression" else FourierSVC if self.head == "svm" else FourierRidgeClassifier
+        if task == "regression" and self.head != "ridge":
+            name = "support vector machine" if self.head == "svm" else "logistic model"
+            raise ValueError(f"A {name} cannot do regression; use --head ridge.")
+        kind = FourierRidge if task == "regression" else CLASSIFIERS[self.head]
         kernels = self.kernels if len(self.kernels) > 1 else None
         return kind(
             self._new_features(),

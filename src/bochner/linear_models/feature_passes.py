@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Passes over the features of a training set, for classifiers that read their rows several times."""
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bochner.feature_maps import FeatureMap, map_rows
+from bochner.linear_models.candidates import feature_map_of
+from bochner.linear_models.labels import label_positions
+from bochner.linear_models.training_sets import TrainingSet
+from bochner.rows import Array, Batch, Floats, Indices, Statistic, row_spans, scattered_blocks
+
+__all__ = ["HELD_BYTES", "Accumulate", "FeatureBatch", "FeaturePasses", "fold_weights"]
+
+HELD_BYTES = 1 << 30  # features of all rows are held up to this size
+BATCH_ROWS = 32_768
+SAMPLE_BLOCKS = 128
+
+
+class FeatureBatch(NamedTuple):
+    """The features of some rows.
+
+    Attributes
+    ----------
+    features : ndarray of shape (n_rows, width)
+        Features.
+    labels : ndarray of shape (n_rows,)
+        Positions of the classes.
+    weights : ndarray of shape (n_rows,)
+        Weights in the loss.
+    counts : ndarray of shape (n_rows,)
+        Weights in the errors on held-out rows.
+    folds : ndarray of shape (n_rows,)
+        Folds.
+    """
+
+    features: Array
+    labels: Indices
+    weights: Floats
+    counts: Floats
+    folds: Indices
+
+
+# A pass over all rows: adds up the statistics that a function computes of batches.
+Accumulate = Callable[[Callable[[FeatureBatch], Any]], Any]
+
+
+@dataclass(frozen=True)
+class FeaturePasses:
+    """Passes over the features of a training set, which are held if the rows are in memory and the features not large.
+
+    Parameters
+    ----------
+    training : TrainingSet
+        The rows.
+    feature_map : FeatureMap
+        The map to features.
+    classes : ndarray of shape (n_classes,)
+        The sorted classes.
+    class_weights : ndarray of shape (n_classes,)
+        Weights of the classes.
+    held : FeatureBatch or None
+        The features of all rows.
+    """
+
+    training: TrainingSet
+    feature_map: FeatureMap
+    classes: Array
+    class_weights: Floats
+    held: FeatureBatch | None = None
+
+    @classmethod
+    def of(cls, training: TrainingSet, classes: Array, class_weights: Floats, features: Any) -> "FeaturePasses":
+        feature_map = feature_map_of(features, row=training.rows.select(slice(0, 1)).X)
+        passes = cls(training, feature_map, classes, class_weights)
+        row_bytes = feature_map.width * feature_map.dtype.itemsize
+        if training.rows.location != "memory" or training.rows.shape[0] * row_bytes > HELD_BYTES:
+            return passes
+        rows = training.rows.select(slice(None))
+        rows = rows._replace(folds=training.assignment.folds(0, rows.y)).drop_zero_weights()
+        return replace(passes, held=_feature_batch(feature_map, classes, class_weights, rows))
+
+    def accumulate(self, part: Callable[[FeatureBatch], Statistic]) -> Statistic:
+        """Add up the statistics that `part` computes of batches of features."""
+        if self.held is not None:
+            return part(self.held)
+        # The part is sent to the workers of a cluster, so it holds the map and the classes, but not the rows.
+        prepare = partial(_feature_batch, self.feature_map, self.classes, self.class_weights)
+        return self.training.accumulate(partial(_part_of_features, prepare, part))
+
+    def sample(self, n_rows: int) -> FeatureBatch:
+        """Return the features of up to about `n_rows` rows in blocks from everywhere; they have no folds."""
+        rows = self.training.rows
+        chosen: Any = slice(None)
+        if rows.shape[0] > n_rows:
+            block_rows = max(1, n_rows // SAMPLE_BLOCKS)
+            chosen = scattered_blocks(rows.shape[0], SAMPLE_BLOCKS, block_rows, np.random.default_rng(0))
+        batch = rows.select(chosen).drop_zero_weights()
+        batch = batch._replace(folds=np.full(len(batch.y), -1))
+        return _feature_batch(self.feature_map, self.classes, self.class_weights, batch)
+
+
+def _part_of_features(
+    prepare: Callable[[Batch], FeatureBatch], part: Callable[[FeatureBatch], Statistic], rows: Batch
+) -> Statistic:
+    spans = row_spans(rows.X.shape[0], BATCH_ROWS)
+    return reduce(operator.add, (part(prepare(rows.select(span))) for span in spans))
+
+
+def _feature_batch(feature_map: FeatureMap, classes: Array, class_weights: Floats, rows: Batch) -> FeatureBatch:
+    positions = label_positions(classes, rows.y)
+    feature_map.check(rows.X)
+    assert rows.folds is not None
+    return FeatureBatch(
+        map_rows(feature_map, rows.X), positions, rows.counts * class_weights[positions], rows.counts, rows.folds
+    )
+
+
+def fold_weights(n_folds: int, rows: Batch) -> Floats:
+    """Return the total weight of the rows of each fold, and last of those that are always trained on."""
+    assert rows.folds is not None
+    totals = np.bincount(rows.folds % (n_folds + 1), rows.counts, n_folds + 1)  # -1 and n_folds are equivalent
+    return totals.astype(np.float64)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The squared hinge loss of many classes on their active rows, against the exact Hessians of `squared_hinge`."""
+
+import numpy as np
+import pytest
+
+import bochner.linear_models.active_sets
+import bochner.linear_models.squared_hinge
+from bochner.linear_models.active_sets import ClassProblems, solve_classes, walk_classes
+from bochner.linear_models.feature_passes import FeatureBatch
+from bochner.linear_models.squared_hinge import solve_one, walk
+
+CS = np.array([1e-4, 0.1, 10.0, 1e3])
+
+
+@pytest.fixture
+def batch():
+    """Weighted rows of three folds and five classes, and rows that are always trained on."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(300, 12))
+    labels = np.digitize(features[:, 0] + 0.3 * rng.normal(size=300), [-1.0, -0.3, 0.3, 1.0])
+    weights, counts = rng.uniform(0.5, 2.0, size=(2, 300))
+    return FeatureBatch(features, labels, weights, counts, np.arange(300) % 4 - 1)
+
+
+@pytest.fixture(params=["copied rows", "all rows", "equations per row"])
+def problems(request, batch, monkeypatch):
+    """The problems of the batch, solved in each of the three ways."""
+    share, active = {"copied rows": (1.0, 0.0), "all rows": (0.0, 0.0), "equations per row": (1.0, np.inf)}[
+        request.param
+    ]
+    monkeypatch.setattr(bochner.linear_models.active_sets, "LARGEST_SHARE", share)
+    monkeypatch.setattr(bochner.linear_models.active_sets, "FEW_EQUATIONS", active)
+    monkeypatch.setattr(bochner.linear_models.active_sets, "SPAN_ROWS", 70)
+    return ClassProblems(batch, 5)
+
+
+def every_step(n_steps, evaluate):
+    for step in range(n_steps):
+        evaluate(step)
+
+
+def objectives(batch, weights, C):
+    """Return the objective of each class, and its gradient relative to the weights."""
+    rows = np.column_stack([batch.features, np.ones(300)])
+    signs = np.where(batch.labels[:, None] == np.arange(5), 1.0, -1.0)
+    slack = np.maximum(0.0, 1.0 - signs * (rows @ weights))
+    gradients = weights - 2.0 * C * rows.T @ (batch.weights[:, None] * signs * slack)
+    values = 0.5 * np.square(weights).sum(axis=0) + C * batch.weights @ np.square(slack)
+    return values, np.abs(gradients).max() / np.abs(weights).max()
+
+
+@pytest.mark.parametrize("C", CS)
+def test_solution_has_zero_gradient_and_equals_that_with_exact_hessians(batch, problems, C):
+    weights, expected = solve_classes(problems, C), solve_one(lambda part: part(batch), 5, C)
+    values, gradient = objectives(batch, weights, C)
+    assert gradient < 1e-6 * max(1.0, C)
+    np.testing.assert_allclose(values, objectives(batch, expected, C)[0], rtol=1e-9)
+    np.testing.assert_allclose(weights, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+
+
+def test_path_equals_that_with_exact_hessians(batch, problems, monkeypatch):
+    monkeypatch.setattr(bochner.linear_models.active_sets, "search_path", every_step)
+    monkeypatch.setattr(bochner.linear_models.squared_hinge, "search_path", every_step)
+    expected = walk(lambda part: part(batch), 3, 5, CS)
+    for order in (slice(None), slice(None, None, -1)):
+        path = walk_classes(problems, 3, CS[order])
+        np.testing.assert_allclose(path.errors[order], expected.errors, rtol=1e-12)
+
+
+def test_solution_from_a_path_equals_that_from_zero(problems):
+    path = walk_classes(problems, 3, CS)
+    (tried,) = np.nonzero(np.isfinite(path.errors[:, 0]))
+    for position in tried.tolist():
+        found = solve_classes(problems, CS[position], path, position)
+        expected = solve_classes(problems, CS[position])
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
+
+
+def test_singular_features_and_enormous_C(batch):
+    singular = batch._replace(features=np.hstack([batch.features] * 3))
+    weights = solve_classes(ClassProblems(singular, 5), 1e9)
+    expected = solve_one(lambda part: part(singular), 5, 1e9)
+    values, best = objectives(singular, weights, 1e9)[0], objectives(singular, expected, 1e9)[0]
+    assert (values <= best * (1.0 + 1e-6)).all()
