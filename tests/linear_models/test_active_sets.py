@@ -23,15 +23,22 @@ def batch():
     return FeatureBatch(features, labels, weights, counts, np.arange(300) % 4 - 1)
 
 
-@pytest.fixture(params=["copied rows", "all rows", "equations per row"])
+@pytest.fixture(params=["active rows", "columns", "conjugate gradients", "float64"])
 def problems(request, batch, monkeypatch):
-    """The problems of the batch, solved in each of the three ways."""
-    share, active = {"copied rows": (1.0, 0.0), "all rows": (0.0, 0.0), "equations per row": (1.0, np.inf)}[
-        request.param
-    ]
-    monkeypatch.setattr(bochner.linear_models.active_sets, "LARGEST_SHARE", share)
-    monkeypatch.setattr(bochner.linear_models.active_sets, "FEW_EQUATIONS", active)
+    """The problems of the batch, with systems of active rows or of columns, in float32 and without."""
+    few, small, penalty = {
+        "active rows": (np.inf, np.inf, np.inf),
+        "columns": (0.0, np.inf, np.inf),
+        "conjugate gradients": (0.0, 0.0, np.inf),
+        "float64": (0.0, 0.0, 0.0),
+    }[request.param]
+    monkeypatch.setattr(bochner.linear_models.active_sets, "FEW_EQUATIONS", few)
+    monkeypatch.setattr(bochner.linear_models.active_sets, "SMALL", small)
+    monkeypatch.setattr(bochner.linear_models.active_sets, "FLOAT32_PENALTY", penalty)
     monkeypatch.setattr(bochner.linear_models.active_sets, "SPAN_ROWS", 70)
+    monkeypatch.setattr(bochner.linear_models.active_sets, "FEWEST_NEAR", 4)
+    monkeypatch.setattr(bochner.linear_models.active_sets, "SCORE_BYTES", 1 << 14)
+    monkeypatch.setattr(bochner.linear_models.active_sets, "PATH_TOLERANCE", 1e-8)
     return ClassProblems(batch, 5)
 
 

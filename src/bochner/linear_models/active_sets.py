@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-r"""The L2-loss support vector machine for many classes, with the features of all rows in memory.
+r"""The L2-loss support vector machine, class by class, with the features of all rows in memory.
 
-The objective is that of `squared_hinge`. With many classes, a row violates the margin of few of them: the Hessian
-:math:`I + 2 C \sum_{active} s_i a_i a_i^T` of one class against the rest has few terms. Newton's systems are solved by
-conjugate gradients on the active rows of each class. The inverse Hessian of a class on all rows is the preconditioner
-of its problems without a fold, which start from the solution on all rows. Where there are fewer active rows than
-columns, systems with one equation per active row are solved exactly.
+The objective is that of `squared_hinge`. Of one class against the rest, few rows are inside the margin or near it, and
+only these enter the gradient and the Hessian :math:`I + 2 C \sum_{active} s_i a_i a_i^T`. Each class is solved on a
+copy of its near rows; a pass over all rows then shows whether others are active at the solution, which are added. The
+problems without a fold start from the solution on all rows, whose factorized Hessian preconditions them.
 """
 
 import warnings
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -20,22 +20,30 @@ from bochner.linear_models.feature_passes import FeatureBatch
 from bochner.linear_models.folds import NO_FOLD, search_path
 from bochner.linear_models.squared_hinge import JITTERS, MAX_STEPS, Path
 from bochner.progress import progress_bar
-from bochner.rows import Floats, Indices, Mask, in_threads, row_spans, sum_over_spans
+from bochner.rows import Array, Floats, Indices, Mask, in_threads, row_spans
 
 __all__ = ["ClassProblems", "solve_classes", "walk_classes"]
 
-SPAN_ROWS = 2048  # rows per thread and matrix product
-LARGEST_SHARE = 0.25  # of the rows that are active for a class, up to which they are copied
-COPIED_BYTES = 1 << 29  # of active rows that are copied at a time
-FEW_EQUATIONS = 1.2  # active rows per column, up to which systems have one equation per active row
-PATH_TOLERANCE = 1e-7  # predicted decrease of the last step, relative to the objective
+SPAN_ROWS = 2048  # rows per matrix product
+NEAR_SHARE = 2.5  # near rows per active row
+FEWEST_NEAR = 64
+SCORE_BYTES = 1 << 28  # of the scores of all rows, folds and some classes
+SAMPLE_SHARES = (16, 4)  # the first start is solved on these parts of the rows, one after the other
+SMALL = 1000.0  # see `_NearRows.is_small`
+FEW_EQUATIONS = 1.0  # near rows per column, up to which systems have one equation per active row
+PATH_TOLERANCE = 1e-4  # predicted decrease of the last step, relative to the objective
 TOLERANCE = 1e-14
-RESIDUAL = 0.2  # of a Newton system, relative to the gradient
+ROUGH_TOLERANCE = 1e-2
+FLOAT32_PENALTY = 2.5e6  # of C times the weights of the near rows, up to which paths are followed in float32
+RESIDUAL = 0.1  # of a Newton system, relative to the gradient
 MAX_PRODUCTS = 25  # conjugate gradient iterations per Newton step
-INEXACT_STEPS = 8  # after which systems are solved exactly
-FEW_PRODUCTS = 12  # up to which an inverse is kept for the next step
+INEXACT_STEPS = 6  # after which systems are solved exactly
 LONGEST_SLOPE = 0.3  # at the end of a step, relative to its start, up to which the whole step is taken
 SEARCH_STEPS = 20
+
+ALL_ROWS = np.array([NO_FOLD])
+# Computes directions of some problems from gradients (width + 1, n_problems) and active rows (n_near, n_problems).
+Directions = Callable[[Indices, Floats, Mask], Floats]
 
 
 def walk_classes(problems: "ClassProblems", n_folds: int, Cs: Floats) -> Path:
@@ -50,22 +58,21 @@ def walk_classes(problems: "ClassProblems", n_folds: int, Cs: Floats) -> Path:
     Cs : ndarray of shape (n_Cs,)
         Values of C, in any order.
     """
-    order, folds = np.argsort(Cs).tolist(), np.arange(n_folds)
+    order, held_out = np.argsort(Cs).tolist(), np.append(ALL_ROWS, np.arange(n_folds))
     errors = np.full((len(Cs), n_folds), np.nan)
     starts = np.zeros((len(Cs), problems.width + 1, problems.n_targets))
-    whole = problems.start()
-    parts = np.repeat(whole, n_folds, axis=1)
+    weights: Floats | None = None
     with progress_bar("choosing C", len(Cs)) as advance:
 
         def evaluate(position: int) -> Floats:
-            nonlocal whole, parts
+            nonlocal weights
             step = order[position]
             C = float(Cs[step])
-            before, whole = whole, problems.solve(C, np.array([NO_FOLD]), whole, PATH_TOLERANCE)
-            # The solutions without a fold move along with that on all rows.
-            parts = problems.solve(C, folds, parts + (whole - before), PATH_TOLERANCE)
-            errors[step] = problems.errors(folds, parts)
-            starts[step] = whole[:, 0]
+            if weights is None:
+                weights = np.repeat(problems.start(C), len(held_out), axis=2)
+            weights, scores = problems.solve(C, weights, held_out, PATH_TOLERANCE)
+            starts[step] = weights[:, :, 0]
+            errors[step] = problems.errors(n_folds, scores)
             advance(1)
             return np.asarray(errors[step])
 
@@ -87,15 +94,15 @@ def solve_classes(problems: "ClassProblems", C: float, path: Path | None = None,
     position : int, default=0
         The position of C on the path.
     """
-    start = problems.start() if path is None else path.starts[position][:, None]
-    return problems.solve(C, np.array([NO_FOLD]), start, TOLERANCE)[:, 0]
+    start = problems.start(C) if path is None else path.starts[position][:, :, None]
+    return problems.solve(C, start, ALL_ROWS, TOLERANCE)[0][:, :, 0]
 
 
 @dataclass
 class ClassProblems:
     """Problems of one class against the rest, on all rows or on the rows outside a fold.
 
-    Arrays of weights have the shape (width + 1, n_folds, n_targets), those of scores (n_rows, n_folds, n_targets).
+    Arrays of weights have the shape (width + 1, n_targets, n_problems).
 
     Parameters
     ----------
@@ -103,330 +110,305 @@ class ClassProblems:
         The features of all rows.
     n_targets : int
         Number of classes.
-    inverses : dict of int to ndarray of shape (width + 1, width + 1)
-        Inverse Hessians of classes on all rows, for some C and active rows before.
     """
 
     batch: FeatureBatch
     n_targets: int
-    inverses: dict[int, Floats] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.width = self.batch.features.shape[1]
-        self.gram: Floats = sum_over_spans(
-            lambda span: _gram(self.batch, np.arange(span.start, span.stop)), len(self.batch.labels), SPAN_ROWS
-        )
 
-    def start(self) -> Floats:
-        """Return weights 0, from which the first step leads to the solution of least squares: all rows are active."""
-        return np.zeros((self.width + 1, 1, self.n_targets))
+    def start(self, C: float) -> Floats:
+        """Return rough weights on all rows, from parts of the rows of growing size, with C in proportion."""
+        n_rows = len(self.batch.labels)
+        order = np.random.default_rng(0).permutation(n_rows)
+        weights = np.zeros((self.width + 1, self.n_targets, 1))
+        for share in SAMPLE_SHARES:
+            rows = order[: -(-n_rows // share)]
+            sample = ClassProblems(FeatureBatch(*(values[rows] for values in self.batch)), self.n_targets)
+            weights = sample.solve(share * C, weights, ALL_ROWS, ROUGH_TOLERANCE)[0]
+        return weights
 
-    def solve(self, C: float, held_out: Indices, start: Floats, tolerance: float) -> Floats:
-        """Return the optimal weights for C.
+    def solve(self, C: float, start: Floats, held_out: Indices, tolerance: float) -> tuple[Floats, Floats]:
+        """Return the optimal weights, and the score (n_rows, n_targets) of each row without its fold.
 
         Parameters
         ----------
         C : float
             The value of C.
-        held_out : ndarray of shape (n_folds,)
-            The fold that each group of problems leaves out; NO_FOLD means that all rows are used.
-        start : ndarray of shape (width + 1, n_folds, n_targets)
+        start : ndarray of shape (width + 1, n_targets, n_problems)
             Where to start.
+        held_out : ndarray of shape (n_problems,)
+            The folds that the problems of each class leave out, first NO_FOLD for the problem on all rows.
         tolerance : float
             A problem is solved after a step whose predicted decrease was below this share of its objective.
         """
-        weights, scores = start.copy(), self._scores(start)
-        moving = np.arange(self.n_targets)  # classes with a problem that is not solved
-        stale = set(moving.tolist()) if NO_FOLD in held_out else set()
-        lowest = np.full(start.shape[1:], np.inf)
-        is_slow = np.zeros(self.n_targets, dtype=bool)  # classes for which an inverse was a poor preconditioner
-        for step in range(MAX_STEPS):
-            system = _NewtonSystem.of(self, C, held_out, weights[:, :, moving], scores[:, :, moving], moving)
-            system.is_exact |= is_slow[moving]
-            large = moving[system.large].tolist()
-            missing = [number for number in large if number in stale or number not in self.inverses]
-            self.inverses |= self._invert(C, system, missing)
-            directions, n_products = system.solve(self.inverses)
-            is_slow[moving] |= (n_products >= MAX_PRODUCTS) | (step >= INEXACT_STEPS)
-            stale = set(moving[n_products > FEW_PRODUCTS].tolist()) if NO_FOLD in held_out else set()
-            changes = self._scores(directions)
-            lengths = system.search(directions, changes)
-            weights[:, :, moving] += lengths * directions
-            scores[:, :, moving] += lengths * changes
-            decrease = -np.einsum("ijk,ijk->jk", system.gradients, directions)
+        weights, scores = start.copy(), np.empty((len(self.batch.labels), self.n_targets))
+        # Rows of fold -1 are scored by the problem on all rows.
+        own = np.minimum(self.batch.folds + 1, len(held_out) - 1)
+        for group in row_spans(self.n_targets, max(1, SCORE_BYTES // (8 * len(own) * len(held_out)))):
+            weights[:, group], found = self._solve_group(C, weights[:, group], group.start, held_out, tolerance)
+            scores[:, group] = found[np.arange(len(own)), :, own]
+        return weights, scores
+
+    def _solve_group(
+        self, C: float, weights: Floats, first: int, held_out: Indices, tolerance: float
+    ) -> tuple[Floats, Floats]:
+        """Return the weights of some consecutive classes, and the scores (n_rows, n_classes, n_problems)."""
+        near = [np.empty(0, dtype=np.intp)] * weights.shape[1]
+        scores, moving = self._scores(weights), list(range(len(near)))
+
+        def slack_of(number: int) -> Floats:
+            return _slack(self.batch.labels, self.batch.folds, first + number, scores[:, number], held_out)
+
+        def solve(number: int) -> Floats:
+            rows = _NearRows.of(self.batch, C, first + number, near[number], tolerance)
+            return rows.solve(weights[:, number], held_out, tolerance)
+
+        def others_matter(number: int) -> bool:
+            losses = self.batch.weights[:, None] * np.square(np.maximum(slack_of(number), 0.0))
+            objectives = 0.5 * np.square(weights[:, number]).sum(axis=0) + C * losses.sum(axis=0)
+            losses[near[number]] = 0.0
+            return bool((C * losses.sum(axis=0) > tolerance * objectives).any())
+
+        for _ in range(MAX_STEPS):
+            for number in moving:
+                near[number] = np.union1d(near[number], _near(slack_of(number)))
+            weights[:, moving] = np.stack(list(in_threads(solve, moving)), axis=1)
+            scores = self._scores(weights)
+            moving = [number for number in moving if others_matter(number)]
+            if not moving:
+                break
+        return weights, scores
+
+    def errors(self, n_folds: int, scores: Floats) -> Floats:
+        """Return the share of misclassified rows of each fold, from the scores (n_rows, n_targets) without it."""
+        batch = self.batch
+        own = batch.counts[:, None] * (batch.folds[:, None] == np.arange(n_folds))
+        return np.asarray(own[scores.argmax(axis=1) != batch.labels].sum(axis=0) / own.sum(axis=0))
+
+    def _scores(self, weights: Floats) -> Floats:
+        """Return the scores of all rows, in the precision of the features."""
+        features, flat = self.batch.features, weights.reshape(len(weights), -1)
+        coefficients = flat[:-1].astype(features.dtype)
+        scores = np.empty((len(features), flat.shape[1]))
+
+        def write(span: slice) -> None:
+            np.add(features[span] @ coefficients, flat[-1], out=scores[span])
+
+        list(in_threads(write, row_spans(len(features), SPAN_ROWS)))
+        return scores.reshape(len(features), *weights.shape[1:])
+
+
+def _slack(labels: Indices, folds: Indices, label: int, scores: Floats, held_out: Indices) -> Floats:
+    """Return distances to the margin (n_rows, n_problems), positive for active rows, -inf for held-out ones."""
+    signs = np.where(labels == label, 1.0, -1.0)
+    return np.where(folds[:, None] == held_out, -np.inf, 1.0 - signs[:, None] * scores)
+
+
+def _near(slack: Floats) -> Indices:
+    """Return the rows that are active in a problem, and the nearest of the others."""
+    largest = slack.max(axis=1)
+    n_near = min(len(largest), int(NEAR_SHARE * np.count_nonzero(largest > 0.0)) + FEWEST_NEAR)
+    return np.argpartition(-largest, n_near - 1)[:n_near]
+
+
+class _Factor(NamedTuple):
+    r"""A factorized Hessian :math:`I + 2 C A^T S A` of active rows A.
+
+    With more columns than rows, `rows` is A, and the factor is that of the smaller matrix in
+    :math:`I - A^T (A A^T + (2 C S)^{-1})^{-1} A`, the inverse.
+    """
+
+    cholesky: Array
+    rows: Array | None
+
+    def solve(self, vectors: Floats) -> Floats:
+        # The transpose of a lower factor is an upper one in the order of LAPACK, which makes no copy.
+        upper = (self.cholesky.T, False)
+        small = vectors.astype(self.cholesky.dtype, copy=False)
+        if self.rows is None:
+            return np.asarray(linalg.cho_solve(upper, small, check_finite=False), dtype=np.float64)
+        return np.asarray(vectors - self.rows.T @ linalg.cho_solve(upper, self.rows @ small, check_finite=False))
+
+
+@dataclass
+class _NearRows:
+    """The rows near the margin of a class, and its Newton systems for one C.
+
+    Arrays of weights have the shape (width + 1, n_problems), those of scores and slacks (n_near, n_problems).
+
+    Attributes
+    ----------
+    C : float
+        The value of C.
+    signs : ndarray of shape (n_near,)
+        1 for the rows of the class, -1 for others.
+    folds : ndarray of shape (n_near,)
+        Folds.
+    weights : ndarray of shape (n_near,)
+        Weights in the loss.
+    copied : ndarray of shape (n_near, width + 1)
+        Rows a = [z, 1], in float32 or float64.
+    """
+
+    C: float
+    signs: Floats
+    folds: Indices
+    weights: Floats
+    copied: Array
+
+    @classmethod
+    def of(cls, batch: FeatureBatch, C: float, label: int, rows: Indices, tolerance: float) -> "_NearRows":
+        weights = batch.weights[rows]
+        is_rough = tolerance > TOLERANCE and C * weights.sum() < FLOAT32_PENALTY
+        copied = np.ones((len(rows), batch.features.shape[1] + 1), dtype=np.float32 if is_rough else np.float64)
+        copied[:, :-1] = batch.features[rows]
+        return cls(C, np.where(batch.labels[rows] == label, 1.0, -1.0), batch.folds[rows], weights, copied)
+
+    def __post_init__(self) -> None:
+        n_near = len(self.copied)
+        self.active = np.zeros(n_near, dtype=bool)  # in the problem on all rows
+        self.gram: Array | None = None  # the sum of s a a' over these
+        self.multiplied, self.products = np.empty(0, dtype=np.intp), self.copied[:0, :0]  # inner products of some rows
+
+    def solve(self, start: Floats, held_out: Indices, tolerance: float) -> Floats:
+        """Return the weights on all rows and without each fold, if only the near rows mattered."""
+        weights = start.copy()
+        weights[:, :1] = self.descend(start[:, :1], held_out[:1], self.exact_whole, tolerance)
+        if len(held_out) > 1:
+            # The solutions without a fold move along with that on all rows.
+            parts = start[:, 1:] + (weights[:, :1] - start[:, :1])
+            directions = self.exact if self.is_small else _Preconditioned(self, len(held_out) - 1)
+            weights[:, 1:] = self.descend(parts, held_out[1:], directions, tolerance)
+        return weights
+
+    def slack(self, scores: Floats, held_out: Indices) -> Floats:
+        """Return distances to the margin, positive for active rows, -inf for held-out ones."""
+        return np.where(self.folds[:, None] == held_out, -np.inf, 1.0 - self.signs[:, None] * scores)
+
+    def descend(self, weights: Floats, held_out: Indices, directions: Directions, tolerance: float) -> Floats:
+        """Take Newton steps until predicted decreases are below `tolerance` of the objectives."""
+        weights = weights.copy()
+        scores = self.scores(weights)
+        lowest = np.full(weights.shape[1], np.inf)
+        moving = np.arange(weights.shape[1])  # problems that are not solved
+        for _ in range(MAX_STEPS):
+            before, slack = weights[:, moving], self.slack(scores[:, moving], held_out[moving])
+            objectives, gradients = self._evaluate(before, slack)
+            steps = directions(moving, gradients, slack > 0.0)
+            changes = self.scores(steps)
+            lengths = self._lengths(before, steps, slack, changes)
+            weights[:, moving] += lengths * steps
+            scores[:, moving] += lengths * changes
+            decrease = -np.einsum("ij,ij->j", gradients, steps)
             # Rounding may allow no further decrease.
-            unsolved = (decrease > tolerance * system.objectives) & (system.objectives < lowest[:, moving])
-            lowest[:, moving] = system.objectives
-            moving = moving[unsolved.any(axis=0)]
+            is_unsolved = (decrease > tolerance * objectives) & (objectives < lowest[moving])
+            lowest[moving] = objectives
+            moving = moving[is_unsolved]
             if not len(moving):
                 break
         else:
             warnings.warn(
-                f"{len(moving)} of {self.n_targets} classes did not converge in {MAX_STEPS} steps at C={C:g}; leave "
-                f"such large values out of `Cs`.",
+                f"A class did not converge in {MAX_STEPS} steps at C={self.C:g}; leave such large values out of `Cs`.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         return weights
 
-    def errors(self, folds: Indices, weights: Floats) -> Floats:
-        """Return the share of misclassified rows of each fold."""
-        batch = self.batch
-        guesses = self._scores(weights).argmax(axis=2)
-        own = batch.counts[:, None] * (batch.folds[:, None] == folds)
-        return np.asarray((own * (guesses != batch.labels[:, None])).sum(axis=0) / own.sum(axis=0))
+    def scores(self, weights: Floats) -> Floats:
+        """Return the rows times vectors."""
+        return np.asarray(self.copied @ weights.astype(self.copied.dtype, copy=False), dtype=np.float64)
 
-    def _scores(self, weights: Floats) -> Floats:
-        flat = weights.reshape(len(weights), -1)
-        scores = np.empty((len(self.batch.labels), flat.shape[1]))
+    def transposed(self, values: Floats) -> Floats:
+        """Return sums of the rows times values."""
+        return np.asarray(self.copied.T @ values.astype(self.copied.dtype, copy=False), dtype=np.float64)
 
-        def write(span: slice) -> None:
-            np.matmul(self.batch.features[span].astype(np.float64, copy=False), flat[:-1], out=scores[span])
-            scores[span] += flat[-1]
-
-        list(in_threads(write, row_spans(len(scores), SPAN_ROWS)))
-        return scores.reshape(len(scores), *weights.shape[1:])
-
-    def _invert(self, C: float, system: "_NewtonSystem", classes: list[int]) -> dict[int, Floats]:
-        """Return the inverse Hessians of some classes, in the first group of problems."""
-        positions = np.searchsorted(system.classes, classes).tolist()
-
-        def inverse(position: int) -> Floats:
-            active = system.pulls[:, 0, position] > 0.0
-            if 2 * np.count_nonzero(active) > len(active):  # fewer rows are inactive
-                hessian = self.gram - _gram(self.batch, np.flatnonzero(~active))
-            else:
-                hessian = _gram(self.batch, np.flatnonzero(active))
-            hessian *= 2.0 * C
-            factor = _cholesky(hessian, 1.0, C)
-            lower = linalg.lapack.dpotri(factor, lower=True, overwrite_c=True)[0]
-            return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
-
-        return dict(zip(classes, in_threads(inverse, positions), strict=True))
-
-
-def _cholesky(matrix: Floats, added: float | Floats, C: float) -> Floats:
-    """Return the Cholesky factor of a matrix, which is overwritten, with numbers added to its diagonal."""
-    diagonal = np.diag(matrix).copy()
-    for jitter in JITTERS:  # for a large C, rounding can exceed what is added
-        np.fill_diagonal(matrix, diagonal + added + jitter * diagonal.max())
-        try:
-            return np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)  # scipy's does not release the GIL
-        except np.linalg.LinAlgError:
-            continue
-    raise ValueError(f"C={C:g} times the sample weights is too large to solve for; give smaller `Cs`.")
-
-
-def _gram(batch: FeatureBatch, rows: Indices) -> Floats:
-    """Return the sum of s a a' over some rows."""
-    total = np.zeros((batch.features.shape[1] + 1,) * 2)
-    for some in row_spans(len(rows), SPAN_ROWS):
-        weighted = _with_ones(batch, rows[some])
-        weighted *= np.sqrt(batch.weights[rows[some], None])
-        total += weighted.T @ weighted
-    return total
-
-
-def _with_ones(batch: FeatureBatch, rows: Indices) -> Floats:
-    """Return rows a = [z, 1]."""
-    copied = np.ones((len(rows), batch.features.shape[1] + 1))
-    copied[:, :-1] = batch.features[rows]
-    return copied
-
-
-@dataclass
-class _NewtonSystem:
-    """Newton's systems of some classes, on all rows or without each of several folds.
-
-    Attributes
-    ----------
-    margins : ndarray of shape (n_rows, n_folds, n_classes)
-        Signs times scores.
-    pulls : ndarray of shape (n_rows, n_folds, n_classes)
-        Slacks of the active rows; zero for all others.
-    """
-
-    batch: FeatureBatch
-    C: float
-    classes: Indices
-    weights: Floats
-    signs: Floats  # (n_rows, 1, n_classes)
-    seen: Mask  # (n_rows, n_folds, 1)
-    margins: Floats
-    pulls: Floats
-    copies: dict[int, tuple[Indices, Floats]]  # the active rows of a class, by its position
-    dense: Indices  # positions of the other classes
-    objectives: Floats
-    gradients: Floats
-    is_exact: Mask  # whether the systems of each class are solved exactly
-
-    @classmethod
-    def of(
-        cls, problems: ClassProblems, C: float, held_out: Indices, weights: Floats, scores: Floats, classes: Indices
-    ) -> "_NewtonSystem":
-        batch = problems.batch
-        signs = np.where(batch.labels[:, None] == classes, 1.0, -1.0)[:, None, :]
-        seen = (batch.folds[:, None] != held_out)[:, :, None]
-        margins = signs * scores
-        pulls = np.maximum(1.0 - margins, 0.0)
-        pulls *= seen
-        losses = np.einsum("i,ijk,ijk->jk", batch.weights, pulls, pulls)
-        objectives = 0.5 * np.square(weights).sum(axis=0) + C * losses
-        n_active = np.count_nonzero(pulls.any(axis=1), axis=0)
-        most = COPIED_BYTES // (8 * len(weights))
-        order = np.argsort(n_active, kind="stable")
-        few = order[(np.cumsum(n_active[order]) <= most) & (n_active[order] <= LARGEST_SHARE * len(pulls))]
-        rows = [np.flatnonzero(pulls[:, :, position].any(axis=1)) for position in few.tolist()]
-        copied = in_threads(partial(_with_ones, batch), rows)
-        copies = dict(zip(few.tolist(), zip(rows, copied, strict=True), strict=True))
-        dense = np.setdiff1d(np.arange(len(classes)), few)
-        is_exact = n_active <= FEW_EQUATIONS * len(weights)
-        is_exact[dense] = False
-        parts = (signs, seen, margins, pulls, copies, dense, objectives)
-        system = cls(batch, C, classes, weights, *parts, np.empty(0), is_exact)
-        system.gradients = weights - 2.0 * C * system._transposed(batch.weights[:, None, None] * signs * pulls)
-        return system
+    def _evaluate(self, weights: Floats, slack: Floats) -> tuple[Floats, Floats]:
+        """Return objectives and gradients."""
+        pulls = np.maximum(slack, 0.0)
+        weighted = self.weights[:, None] * pulls
+        losses = np.einsum("ij,ij->j", weighted, pulls)
+        gradients = weights - 2.0 * self.C * self.transposed(self.signs[:, None] * weighted)
+        return 0.5 * np.square(weights).sum(axis=0) + self.C * losses, gradients
 
     @property
-    def large(self) -> Indices:
-        """Positions of the classes that are solved by conjugate gradients."""
-        return np.flatnonzero(~self.is_exact)
+    def is_small(self) -> bool:
+        """Whether exact systems without each fold take less time than conjugate gradients."""
+        n_active, width = np.count_nonzero(self.active), self.copied.shape[1]
+        return self._has_few(self.active) or width * (width + n_active) < SMALL * len(self.copied)
 
-    def solve(self, inverses: dict[int, Floats]) -> tuple[Floats, Indices]:
-        """Return directions, and the largest number of conjugate gradient iterations of each class.
+    def _has_few(self, active: Mask) -> bool:
+        """Whether systems have one equation per active row."""
+        return bool(np.count_nonzero(active) <= FEW_EQUATIONS * self.copied.shape[1])
 
-        Parameters
-        ----------
-        inverses : dict of int to ndarray of shape (width + 1, width + 1)
-            Preconditioners of the large classes.
-        """
-        directions, n_products = np.empty_like(self.gradients), np.zeros(len(self.classes), dtype=np.intp)
-        large = self.large
-        small = np.flatnonzero(self.is_exact).tolist()
-        for position, direction in zip(small, in_threads(self._direction, small), strict=True):
-            directions[:, :, position] = direction
-        if len(large):
-            chosen = [inverses[number] for number in self.classes[large].tolist()]
-            directions[:, :, large], n_products[large] = self._conjugate_gradients(large, chosen)
-        return directions, n_products
+    def exact(self, problems: Indices, gradients: Floats, active: Mask) -> Floats:
+        """Return exact Newton directions."""
+        del problems
+        return np.column_stack([self.factor(active[:, j]).solve(-gradients[:, j]) for j in range(active.shape[1])])
 
-    def _direction(self, position: int) -> Floats:
-        r"""Return the exact directions of a class.
+    def exact_whole(self, problems: Indices, gradients: Floats, active: Mask) -> Floats:
+        """Return the exact Newton direction on all rows; later sums over active rows are corrected from it."""
+        self.gram = None if self._has_few(active[:, 0]) else self._gram(active[:, 0])
+        self.active = active[:, 0]
+        return self.exact(problems, gradients, active)
 
-        With active rows A, the minimum is :math:`w = A^T (A A^T + \mathrm{diag}(1 / 2 C s))^{-1} y`, or, with fewer
-        columns than rows, :math:`w = 2 C (I + 2 C A^T S A)^{-1} A^T S y`.
-        """
-        if position in self.copies:
-            rows, copied = self.copies[position]
-        else:
-            rows = np.flatnonzero(self.pulls[:, :, position].any(axis=1))
-            copied = _with_ones(self.batch, rows)
-        result = np.zeros((len(self.weights), self.pulls.shape[1]))
-        if not len(rows):
-            return np.asarray(result - self.weights[:, :, position])
-        few = len(rows) <= FEW_EQUATIONS * len(self.weights)
-        products = copied @ copied.T if few else np.empty((0, 0))
-        for fold in range(result.shape[1]):
-            active = np.flatnonzero(self.pulls[rows, fold, position] > 0.0)
-            if not len(active):
-                continue
-            signs, weights = self.signs[rows[active], 0, position], self.batch.weights[rows[active]]
-            if few:
-                factor = _cholesky(products[np.ix_(active, active)], 0.5 / (self.C * weights), self.C)
-                solution = linalg.cho_solve((factor, True), signs, check_finite=False)
-                result[:, fold] = copied[active].T @ solution
-            else:
-                weighted = copied[active] * np.sqrt(2.0 * self.C * weights)[:, None]
-                right = copied[active].T @ (2.0 * self.C * weights * signs)
-                factor = _cholesky(weighted.T @ weighted, 1.0, self.C)
-                result[:, fold] = linalg.cho_solve((factor, True), right, check_finite=False)
-        return np.asarray(result - self.weights[:, :, position])
+    def factor(self, active: Mask) -> _Factor:
+        """Return the factorized Hessian of some active rows."""
+        if self._has_few(active):
+            (rows,) = np.nonzero(active)
+            factor = _cholesky(self._products(rows), 0.5 / (self.C * self.weights[rows]), self.C)
+            return _Factor(factor, self.copied[rows])
+        return _Factor(_cholesky(2.0 * self.C * self._gram(active), 1.0, self.C), None)
 
-    def _conjugate_gradients(self, positions: Indices, inverses: list[Floats]) -> tuple[Floats, Indices]:
-        """Return directions of some classes up to a residual, and their numbers of iterations."""
-        residuals = -self.gradients[:, :, positions]
-        solution = np.zeros_like(residuals)
-        preconditioned = steps = _multiply(inverses, residuals)
-        sizes = np.einsum("ijk,ijk->jk", residuals, preconditioned)
-        goal = RESIDUAL**2 * sizes
-        n_products = np.zeros(len(positions), dtype=np.intp)
-        for _ in range(MAX_PRODUCTS):
-            unsolved = sizes > goal
-            if not unsolved.any():
-                break
-            n_products[unsolved.any(axis=0)] += 1
-            products = steps + 2.0 * self.C * self._curvature(positions, steps, unsolved.any(axis=0))
-            curvatures = np.einsum("ijk,ijk->jk", steps, products)
-            lengths = np.divide(sizes, curvatures, out=np.zeros_like(sizes), where=unsolved & (curvatures > 0.0))
-            solution += lengths * steps
-            residuals = residuals - lengths * products
-            preconditioned = _multiply(inverses, residuals)
-            before, sizes = sizes, np.where(unsolved, np.einsum("ijk,ijk->jk", residuals, preconditioned), sizes)
-            steps = preconditioned + np.divide(sizes, before, out=np.zeros_like(sizes), where=unsolved) * steps
-        return solution, n_products
+    def _products(self, rows: Indices) -> Array:
+        """Return the inner products of some rows; those of rows that were not asked for before are computed."""
+        added = np.setdiff1d(rows, self.multiplied, assume_unique=True)
+        if len(added):
+            n_before = len(self.multiplied)
+            self.multiplied = np.append(self.multiplied, added)
+            products = np.empty((len(self.multiplied),) * 2, dtype=self.copied.dtype)
+            products[:n_before, :n_before] = self.products
+            products[:, n_before:] = self.copied[self.multiplied] @ self.copied[added].T
+            products[n_before:, :n_before] = products[:n_before, n_before:].T
+            self.products = products
+        order = np.argsort(self.multiplied)
+        places = order[np.searchsorted(self.multiplied, rows, sorter=order)]
+        return self.products[np.ix_(places, places)]
 
-    def _curvature(self, positions: Indices, vectors: Floats, chosen: Mask) -> Floats:
-        """Return the sums of s a a' over active rows times vectors of some classes, zeros where not chosen."""
-        result = np.zeros_like(vectors)
+    def _gram(self, active: Mask) -> Array:
+        """Return the sum of s a a' over active rows, which corrects the last one where few rows have changed."""
+        changed = active != self.active
+        if self.gram is None or np.count_nonzero(changed) > np.count_nonzero(active):
+            return self._sum(active)
+        added, removed = self._sum(changed & active), self._sum(changed & ~active)
+        return np.asarray(self.gram + added - removed)
 
-        def of_class(number: int) -> Floats:
-            rows, copied = self.copies[int(positions[number])]
-            changes = copied @ vectors[:, :, number]
-            changes *= self.batch.weights[rows, None]
-            changes *= self.pulls[rows, :, positions[number]] > 0.0
-            return np.asarray(copied.T @ changes)
+    def _sum(self, chosen: Mask) -> Array:
+        rows = self.copied[chosen]
+        rows *= np.sqrt(self.weights[chosen, None]).astype(rows.dtype)
+        return np.asarray(rows.T @ rows)
 
-        is_dense = np.isin(positions, self.dense)
-        numbers = np.flatnonzero(chosen & ~is_dense).tolist()
-        for number, product in zip(numbers, in_threads(of_class, numbers), strict=True):
-            result[:, :, number] = product
-        dense = np.flatnonzero(chosen & is_dense)
-        if len(dense):
-            flat = np.ascontiguousarray(vectors[:, :, dense]).reshape(len(vectors), -1)
-
-            def of_span(span: slice) -> Floats:
-                features = self.batch.features[span].astype(np.float64, copy=False)
-                changes = (features @ flat[:-1] + flat[-1]).reshape(len(features), -1, len(dense))
-                changes *= (self.pulls[span][:, :, positions[dense]] > 0.0) * self.batch.weights[span, None, None]
-                return _transposed(features, changes)
-
-            result[:, :, dense] = sum_over_spans(of_span, len(self.pulls), SPAN_ROWS)
-        return result
-
-    def _transposed(self, values: Floats) -> Floats:
-        """Return the sums of a times values (n_rows, n_folds, n_classes), zero for rows that are not active."""
-        result = np.empty((len(self.weights), *values.shape[1:]))
-
-        def of_class(position: int) -> Floats:
-            rows, copied = self.copies[position]
-            return np.asarray(copied.T @ values[rows, :, position])
-
-        for position, product in zip(self.copies, in_threads(of_class, list(self.copies)), strict=True):
-            result[:, :, position] = product
-        if len(self.dense):
-
-            def of_span(span: slice) -> Floats:
-                features = self.batch.features[span].astype(np.float64, copy=False)
-                return _transposed(features, values[span][:, :, self.dense])
-
-            result[:, :, self.dense] = sum_over_spans(of_span, len(values), SPAN_ROWS)
-        return result
-
-    def search(self, directions: Floats, changes: Floats) -> Floats:
-        """Return step lengths (n_folds, n_classes): 1, or the minimum along a direction where 1 goes too far.
+    def _lengths(self, weights: Floats, directions: Floats, slack: Floats, changes: Floats) -> Floats:
+        """Return step lengths (n_problems,): 1, or the minimum along a direction where 1 goes too far.
 
         The derivative along a direction increases, and is linear between the lengths at which a row becomes active or
         inactive: Newton's method, inside a shrinking interval, finds its zero.
         """
-        linear = np.einsum("ijk,ijk->jk", self.weights, directions)
-        square = np.square(directions).sum(axis=0)
-        slack = np.where(self.seen, 1.0 - self.margins, -np.inf)
-        rates = self.signs * changes
-        lengths = np.ones_like(linear)
-        first = np.abs(self._slopes(np.zeros_like(linear), linear, square, slack, rates)[0])
+        linear, square = np.einsum("ij,ij->j", weights, directions), np.square(directions).sum(axis=0)
+        rates = self.signs[:, None] * changes
+        weighted = self.weights[:, None] * rates
+
+        def slopes_at(lengths: Floats) -> tuple[Floats, Floats]:
+            ahead = np.maximum(slack - lengths * rates, 0.0)
+            first = np.einsum("ij,ij->j", weighted, ahead)
+            second = np.einsum("ij,ij->j", weighted * (ahead > 0.0), rates)
+            return linear + lengths * square - 2.0 * self.C * first, square + 2.0 * self.C * second
+
         low, high = np.zeros_like(linear), np.ones_like(linear)
+        first, lengths = np.abs(slopes_at(low)[0]), high
         for _ in range(SEARCH_STEPS):
-            slopes, curvatures = self._slopes(lengths, linear, square, slack, rates)
+            slopes, curvatures = slopes_at(lengths)
             far = slopes > LONGEST_SLOPE * first
             short = (slopes < -LONGEST_SLOPE * first) & (lengths < 1.0)
             if not (far | short).any():
@@ -437,35 +419,70 @@ class _NewtonSystem:
             lengths = np.where(far | short, np.where(inside, guesses, 0.5 * (low + high)), lengths)
         return np.asarray(lengths)
 
-    def _slopes(
-        self, lengths: Floats, linear: Floats, square: Floats, slack: Floats, rates: Floats
-    ) -> tuple[Floats, Floats]:
-        """Return first and second derivatives of the objectives along directions."""
 
-        def of_span(span: slice) -> Floats:
-            ahead = np.maximum(slack[span] - lengths * rates[span], 0.0)
-            weighted = self.batch.weights[span, None, None] * rates[span]
-            second = np.einsum("ijk,ijk->jk", weighted * (ahead > 0.0), rates[span])
-            return np.array([np.einsum("ijk,ijk->jk", weighted, ahead), second])
+@dataclass
+class _Preconditioned:
+    """Newton directions of several problems by conjugate gradients; exact ones where these converge slowly.
 
-        first, second = sum_over_spans(of_span, len(slack), SPAN_ROWS)
-        slopes = np.asarray(linear + lengths * square - 2.0 * self.C * first)
-        return slopes, np.asarray(square + 2.0 * self.C * second)
+    Attributes
+    ----------
+    near : _NearRows
+        The rows, with those that are active in the problem on all rows, whose Hessian is the preconditioner.
+    n_problems : int
+        The number of problems.
+    """
+
+    near: _NearRows
+    n_problems: int
+
+    def __post_init__(self) -> None:
+        self.factor = self.near.factor(self.near.active)
+        self.is_slow = np.zeros(self.n_problems, dtype=bool)
+        self.n_steps = 0
+
+    def __call__(self, problems: Indices, gradients: Floats, active: Mask) -> Floats:
+        self.n_steps += 1
+        if self.n_steps > INEXACT_STEPS:
+            self.is_slow[:] = True
+        directions = np.empty_like(gradients)
+        (slow,), (fast,) = np.nonzero(self.is_slow[problems]), np.nonzero(~self.is_slow[problems])
+        if len(slow):
+            directions[:, slow] = self.near.exact(problems[slow], gradients[:, slow], active[:, slow])
+        if len(fast):
+            directions[:, fast], solved = self._conjugate_gradients(gradients[:, fast], active[:, fast])
+            self.is_slow[problems[fast]] = ~solved
+        return directions
+
+    def _conjugate_gradients(self, gradients: Floats, active: Mask) -> tuple[Floats, Mask]:
+        """Return directions up to a residual, and where that was reached."""
+        near = self.near
+        scales = 2.0 * near.C * near.weights[:, None] * active
+        residuals, solution = -gradients, np.zeros_like(gradients)
+        preconditioned = steps = self.factor.solve(residuals)
+        sizes = np.einsum("ij,ij->j", residuals, preconditioned)
+        goal = RESIDUAL**2 * sizes
+        for _ in range(MAX_PRODUCTS):
+            unsolved = sizes > goal
+            if not unsolved.any():
+                break
+            products = steps + near.transposed(scales * near.scores(steps))
+            curvatures = np.einsum("ij,ij->j", steps, products)
+            lengths = np.divide(sizes, curvatures, out=np.zeros_like(sizes), where=unsolved & (curvatures > 0.0))
+            solution += lengths * steps
+            residuals = residuals - lengths * products
+            preconditioned = self.factor.solve(residuals)
+            before, sizes = sizes, np.where(unsolved, np.einsum("ij,ij->j", residuals, preconditioned), sizes)
+            steps = preconditioned + np.divide(sizes, before, out=np.zeros_like(sizes), where=unsolved) * steps
+        return solution, sizes <= goal
 
 
-def _transposed(features: Floats, values: Floats) -> Floats:
-    """Return the sums of [z, 1] times values."""
-    flat = values.reshape(len(values), -1)
-    sums = np.vstack([features.T @ flat, flat.sum(axis=0)])
-    return np.asarray(sums.reshape(-1, *values.shape[1:]))
-
-
-def _multiply(matrices: list[Floats], vectors: Floats) -> Floats:
-    """Multiply the vectors of each class by its matrix."""
-    result = np.empty_like(vectors)
-
-    def multiply(position: int) -> None:
-        result[:, :, position] = matrices[position] @ vectors[:, :, position]
-
-    list(in_threads(multiply, range(len(matrices))))
-    return result
+def _cholesky(matrix: Array, added: float | Floats, C: float) -> Array:
+    """Return the Cholesky factor of a matrix, which is overwritten, with numbers added to its diagonal."""
+    diagonal, unit = np.diag(matrix).copy(), np.finfo(matrix.dtype).eps / np.finfo(np.float64).eps
+    for jitter in JITTERS:  # for a large C, rounding can exceed what is added
+        np.fill_diagonal(matrix, diagonal + added + unit * jitter * diagonal.max())
+        try:
+            return np.linalg.cholesky(matrix)  # scipy's does not release the GIL
+        except np.linalg.LinAlgError:
+            continue
+    raise ValueError(f"C={C:g} times the sample weights is too large to solve for; give smaller `Cs`.")

@@ -17,7 +17,7 @@ from bochner.rows import Array, Batch, Floats, Indices, Statistic, row_spans, sc
 
 __all__ = ["HELD_BYTES", "Accumulate", "FeatureBatch", "FeaturePasses", "fold_weights"]
 
-HELD_BYTES = 1 << 30  # features of all rows are held up to this size
+HELD_BYTES = 1 << 32  # features of all rows are held up to this size
 BATCH_ROWS = 32_768
 SAMPLE_BLOCKS = 128
 
