@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.datasets import load_digits, make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit, StratifiedKFold
 
 import bochner.linear_models.feature_passes
 import bochner.linear_models.log_loss
@@ -120,6 +120,14 @@ def test_sampled_curvature_has_the_same_optimum(classes, monkeypatch, n_classes)
     model = FourierLogisticRegression(features(), Cs=CS[:4]).fit(X, y, weights)
     np.testing.assert_allclose(model.cv_errors_, expected.cv_errors_, rtol=1e-3)
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=0, atol=1e-6 * np.abs(expected.coef_).max())
+
+
+def test_single_fold_of_consecutive_rows(classes, monkeypatch):
+    X, labels, _ = classes
+    model = FourierLogisticRegression(features(), Cs=[0.1, 10.0], cv=PredefinedSplit(np.minimum(np.arange(len(X)) // 300, 1) - 1))
+    expected = model.fit(X, labels[4]).cv_errors_
+    monkeypatch.setattr(bochner.linear_models.log_loss, "SPAN_ROWS", 64)  # no row of some spans is trained on
+    np.testing.assert_allclose(model.fit(X, labels[4]).cv_errors_, expected, rtol=1e-6)
 
 
 def test_sparse_rows_and_rows_of_weight_zero(classes):

@@ -498,7 +498,7 @@ class Hessian:
                 changes -= np.einsum("ijk,ijk->ij", probabilities, changes)[:, :, None]
                 changes *= probabilities
             changes *= weights[:, :, None]
-            return np.asarray(features.T @ changes.reshape(len(features), -1))
+            return np.asarray(features.T @ changes.reshape(len(features), flat.shape[1]))  # there may be no rows
 
         parts = in_threads(part, self.blocks)
         total = next(parts)
