@@ -124,7 +124,9 @@ def test_sampled_curvature_has_the_same_optimum(classes, monkeypatch, n_classes)
 
 def test_single_fold_of_consecutive_rows(classes, monkeypatch):
     X, labels, _ = classes
-    model = FourierLogisticRegression(features(), Cs=[0.1, 10.0], cv=PredefinedSplit(np.minimum(np.arange(len(X)) // 300, 1) - 1))
+    model = FourierLogisticRegression(
+        features(), Cs=[0.1, 10.0], cv=PredefinedSplit(np.minimum(np.arange(len(X)) // 300, 1) - 1)
+    )
     expected = model.fit(X, labels[4]).cv_errors_
     monkeypatch.setattr(bochner.linear_models.log_loss, "SPAN_ROWS", 64)  # no row of some spans is trained on
     np.testing.assert_allclose(model.fit(X, labels[4]).cv_errors_, expected, rtol=1e-6)

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import bochner.linear_models.ridge
-from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, LandmarkFeatures
-from bochner.linear_models.streamed_folds import check_memory, expected_width, stored_bytes, streamed_bytes
+from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier
+from bochner.linear_models.streamed_folds import stored_bytes, streamed_bytes
 from tests.linear_models.examples import to_dask
 
 
@@ -72,31 +72,6 @@ def test_partitioned_rows(data, streamed):
     assert_equal_models(model().fit(*to_dask(X, y, chunks=400)), expected)
 
 
-def test_memory_is_refused_with_its_size_before_any_work(data, monkeypatch):
-    X, y = data
-    monkeypatch.setattr(FourierFeatures, "fit", lambda *args: pytest.fail("features were fitted"))
-    features = FourierFeatures(n_frequencies=1_000_000)
-    with pytest.raises(
-        ValueError, match=r"2,000,000 columns needs 192000\.0 GB .* and this machine has .* GB; use fewer"
-    ):
-        FourierRidge(features).fit(X, y)
-
-
 def test_bytes():
     assert stored_bytes(1000, 5, 2) == 8 * 1000**2 * (2 * 6 + 6)
     assert streamed_bytes(1000, 2) == 8 * 1000**2 * 7
-    check_memory(1, 1)
-
-
-@pytest.mark.parametrize(
-    ("features", "width"),
-    [
-        (FourierFeatures(n_frequencies=10), 20),
-        (FourierFeatures(n_frequencies=10, n_components=5), 5),
-        (FourierFeatures(n_frequencies="auto"), None),
-        (LandmarkFeatures(n_landmarks=7), 7),
-        (object(), None),
-    ],
-)
-def test_expected_width(features, width):
-    assert expected_width(features) == width

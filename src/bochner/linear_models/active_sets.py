@@ -124,8 +124,7 @@ class ClassProblems:
         order = np.random.default_rng(0).permutation(n_rows)
         weights = np.zeros((self.width + 1, self.n_targets, 1))
         for share in SAMPLE_SHARES:
-            rows = order[: -(-n_rows // share)]
-            sample = ClassProblems(FeatureBatch(*(values[rows] for values in self.batch)), self.n_targets)
+            sample = ClassProblems(self.batch.select(order[: -(-n_rows // share)]), self.n_targets)
             weights = sample.solve(share * C, weights, ALL_ROWS, ROUGH_TOLERANCE)[0]
         return weights
 

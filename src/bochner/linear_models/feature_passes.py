@@ -13,9 +13,9 @@ from bochner.feature_maps import FeatureMap, map_rows
 from bochner.linear_models.candidates import feature_map_of
 from bochner.linear_models.labels import label_positions
 from bochner.linear_models.training_sets import TrainingSet
-from bochner.rows import Array, Batch, Floats, Indices, Statistic, row_spans, scattered_blocks
+from bochner.rows import Array, Batch, Floats, Indices, RowSource, Statistic, row_spans, scattered_blocks
 
-__all__ = ["HELD_BYTES", "Accumulate", "FeatureBatch", "FeaturePasses", "fold_weights"]
+__all__ = ["HELD_BYTES", "Accumulate", "FeatureBatch", "FeaturePasses", "are_held", "fold_weights"]
 
 HELD_BYTES = 1 << 32  # features of all rows are held up to this size
 BATCH_ROWS = 32_768
@@ -44,6 +44,16 @@ class FeatureBatch(NamedTuple):
     weights: Floats
     counts: Floats
     folds: Indices
+
+    def select(self, rows: Indices) -> "FeatureBatch":
+        """Return some of the rows."""
+        features, labels, weights, counts, folds = self
+        return FeatureBatch(features[rows], labels[rows], weights[rows], counts[rows], folds[rows])
+
+
+def are_held(rows: RowSource, width: int, item_bytes: int) -> bool:
+    """Return whether the features of rows are held: those of rows in memory, if they are not large."""
+    return rows.location == "memory" and rows.shape[0] * width * item_bytes <= HELD_BYTES
 
 
 # A pass over all rows: adds up the statistics that a function computes of batches.
@@ -78,8 +88,7 @@ class FeaturePasses:
     def of(cls, training: TrainingSet, classes: Array, class_weights: Floats, features: Any) -> "FeaturePasses":
         feature_map = feature_map_of(features, row=training.rows.select(slice(0, 1)).X)
         passes = cls(training, feature_map, classes, class_weights)
-        row_bytes = feature_map.width * feature_map.dtype.itemsize
-        if training.rows.location != "memory" or training.rows.shape[0] * row_bytes > HELD_BYTES:
+        if not are_held(training.rows, feature_map.width, feature_map.dtype.itemsize):
             return passes
         rows = training.rows.select(slice(None))
         rows = rows._replace(folds=training.assignment.folds(0, rows.y)).drop_zero_weights()

@@ -21,6 +21,7 @@ from bochner.kernels import Kernel
 from bochner.linear_models.candidates import feature_map_of, features_of_kernels, fit_candidates, seed_of
 from bochner.linear_models.folds import RoundRobin, assign_folds, number_of_folds
 from bochner.linear_models.labels import ClassCounts, check_labels, count_classes, label_indicators
+from bochner.linear_models.memory import expected_width
 from bochner.linear_models.training_sets import TrainingSet
 from bochner.parameters import LINEAR_EXPLANATIONS, Explanation, Parametrized
 from bochner.progress import show_progress
@@ -114,6 +115,10 @@ class LinearModel(Parametrized):
         """Return checked targets as the columns (n_samples, n_targets) that the model is fitted to."""
 
     @abstractmethod
+    def _check_width(self, width: int, rows: RowSource) -> None:
+        """Refuse a number of columns for which the memory of the machine is too small."""
+
+    @abstractmethod
     def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
         """Choose one of the fitted candidate features and the penalty, and solve on all rows."""
 
@@ -149,6 +154,9 @@ class LinearModel(Parametrized):
 
     def _fit_candidates(self, rows: RowSource, encode: Callable[[Any], Floats] | None = None) -> list[Any]:
         """Fit the features for each of the kernels and length scales, on rows with checked targets."""
+        width = expected_width(FourierFeatures() if self.features is None else self.features)
+        if width is not None:
+            self._check_width(width, rows)
         if not hasattr(self, "_seed"):  # one that is drawn is drawn once per fit
             self._seed = seed_of(self.features, self.random_state)
         self._n_kernels = 1 if self.kernels is None else len(self.kernels)

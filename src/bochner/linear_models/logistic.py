@@ -15,9 +15,10 @@ from bochner.linear_models.feature_passes import FeaturePasses, fold_weights
 from bochner.linear_models.folds import check_fold_weights
 from bochner.linear_models.linear_model import LinearModel, OneVsRestMixin
 from bochner.linear_models.log_loss import CURVATURE_BYTES, Curvature, LogisticProblems, solve_one, walk
+from bochner.linear_models.memory import check_memory
 from bochner.linear_models.training_sets import TrainingSet
 from bochner.parameters import LOGISTIC_EXPLANATIONS, Explanation
-from bochner.rows import Floats
+from bochner.rows import Floats, RowSource
 from bochner.validation import StrOptions, positive_values
 
 __all__ = ["FourierLogisticRegression"]
@@ -90,7 +91,7 @@ class FourierLogisticRegression(OneVsRestMixin, LinearModel):
 
     Notes
     -----
-    If the features of all rows take more than 1 GiB, or the rows are in a file or on a cluster, the directions of
+    If the features of all rows take more than 4 GiB, or the rows are in a file or on a cluster, the directions of
     Newton's steps are computed from a sample of up to 65,536 rows, and gradients from all rows. The optimum is the
     same.
 
@@ -167,6 +168,10 @@ class FourierLogisticRegression(OneVsRestMixin, LinearModel):
             Logarithms of probabilities, in the order of `classes_`; for a Dask collection a Dask array.
         """
         return self._map_scores(X, _log_probabilities)
+
+    def _check_width(self, width: int, rows: RowSource) -> None:
+        del rows
+        check_memory(8 * (width + 1) ** 2 * 4, width, "A logistic regression", "a preconditioner")
 
     def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
         """Follow the path along C for every candidate, then solve on all rows."""

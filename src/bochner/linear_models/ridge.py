@@ -7,7 +7,7 @@ A fit accumulates second moments over rows, so that a model can be continued wit
 import reprlib
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -20,21 +20,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, apply_to_features
 from bochner.feature_maps.moments import SPAN_ROWS
-from bochner.fourier_features import FourierFeatures
 from bochner.kernels import Kernel
 from bochner.learning.ridge import RidgeSolution
 from bochner.linear_models.candidates import best_scores, feature_map_of, features_of_kernels
 from bochner.linear_models.folds import assign_folds, number_of_folds
 from bochner.linear_models.labels import ClassWeights, check_labels, label_indicators
 from bochner.linear_models.linear_model import LinearModel, OneVsRestMixin, is_path
+from bochner.linear_models.memory import check_memory
 from bochner.linear_models.ridge_moments import MomentAccumulator, Residuals, RidgeChoice, moments_of_batch, r2_scores
-from bochner.linear_models.streamed_folds import (
-    MOST_MOMENT_BYTES,
-    check_memory,
-    expected_width,
-    stored_bytes,
-    streamed_bytes,
-)
+from bochner.linear_models.streamed_folds import MOST_MOMENT_BYTES, stored_bytes, streamed_bytes
 from bochner.linear_models.training_sets import TrainingSet
 from bochner.linear_models.widths import WIDTH_RULES, WidthPath, Widths
 from bochner.parameters import RIDGE_EXPLANATIONS, Explanation
@@ -49,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["FourierRidge", "FourierRidgeClassifier"]
 
 LARGEST = 1e150  # the squares of larger targets overflow float64, and the squares of 1 / LARGEST underflow
+STORED = ("A ridge regression", "second moments")
 ALPHAS = tuple(float(alpha) for alpha in np.logspace(-8, 4, 25))
 
 
@@ -202,17 +197,15 @@ class RidgeModel(LinearModel):
         """Return whether the moments of the folds are too large to be stored; refuse what no memory holds."""
         stored = stored_bytes(size, n_folds, n_candidates)
         if n_folds and self.widths is None and stored > MOST_MOMENT_BYTES:
-            check_memory(streamed_bytes(size, n_candidates), size)
+            check_memory(streamed_bytes(size, n_candidates), size, *STORED)
             return True
-        check_memory(stored, size)
+        check_memory(stored, size, *STORED)
         return False
 
-    def _fit_candidates(self, rows: RowSource, encode: Callable[[Any], Floats] | None = None) -> list[Any]:
-        width = expected_width(FourierFeatures() if self.features is None else self.features)
-        if width is not None:  # refuses what cannot be solved before the features are fitted
-            n_candidates = len(self.length_scales) * len(self.kernels or [None])
-            check_memory(streamed_bytes(width, n_candidates), width)
-        return super()._fit_candidates(rows, encode)
+    def _check_width(self, width: int, rows: RowSource) -> None:
+        del rows
+        n_candidates = len(self.length_scales) * len(self.kernels or [None])
+        check_memory(streamed_bytes(width, n_candidates), width, *STORED)
 
     def _add_rows(self, rows: RowSource) -> Self:
         """Add rows with checked targets; the model is solved when it is used next."""

@@ -5,11 +5,9 @@ The moments of all rows are stored once. A product with the moments of a fold is
 penalties and targets share a pass.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,7 @@ from bochner.feature_maps.moments import SPAN_ROWS
 from bochner.linear_models.training_sets import TrainingSet
 from bochner.rows import Batch, Floats, in_threads, row_spans
 
-__all__ = ["MOST_MOMENT_BYTES", "StreamedFolds", "check_memory", "expected_width", "stored_bytes", "streamed_bytes"]
+__all__ = ["MOST_MOMENT_BYTES", "StreamedFolds", "stored_bytes", "streamed_bytes"]
 
 MOST_MOMENT_BYTES = 8 << 30  # of moments per fold; wider models read the rows again instead
 
@@ -34,28 +32,6 @@ def stored_bytes(size: int, n_folds: int, n_candidates: int) -> int:
 def streamed_bytes(size: int, n_candidates: int) -> int:
     """Return the memory of a fit that stores the moments of all rows only: per candidate, and those in work."""
     return 8 * size**2 * (n_candidates + 5)
-
-
-def check_memory(n_bytes: int, n_columns: int) -> None:
-    """Refuse a fit that needs more than the memory of the machine."""
-    try:
-        physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not on Windows
-        return
-    if n_bytes > physical:
-        raise ValueError(
-            f"A ridge regression on {n_columns:,} columns needs {n_bytes / 1e9:.1f} GB for second moments, and this "
-            f"machine has {physical / 1e9:.1f} GB; use fewer frequencies or `length_scales`."
-        )
-
-
-def expected_width(features: Any) -> int | None:
-    """Return the number of columns of unfitted features where their parameters give it."""
-    sizes = [getattr(features, name, None) for name in ("n_components", "n_frequencies", "n_landmarks")]
-    for size, columns in zip(sizes, (1, 2, 1), strict=True):
-        if isinstance(size, Integral):
-            return columns * int(size)
-    return None
 
 
 @dataclass(frozen=True)

@@ -11,19 +11,19 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.kernels import Kernel
 from bochner.linear_models.active_sets import ClassProblems, solve_classes, walk_classes
 from bochner.linear_models.candidates import best_scores
-from bochner.linear_models.feature_passes import FeaturePasses, fold_weights
+from bochner.linear_models.feature_passes import FeaturePasses, are_held, fold_weights
 from bochner.linear_models.folds import check_fold_weights
 from bochner.linear_models.linear_model import LinearModel, OneVsRestMixin
+from bochner.linear_models.memory import check_memory
 from bochner.linear_models.squared_hinge import HESSIAN_BYTES, Path, solve_one, walk
 from bochner.linear_models.training_sets import TrainingSet
 from bochner.parameters import SVM_EXPLANATIONS, Explanation
-from bochner.rows import Floats
+from bochner.rows import Floats, RowSource
 from bochner.validation import StrOptions, positive_values
 
 __all__ = ["FourierSVC"]
 
 CS = tuple(float(C) for C in np.logspace(-3, 5, 9))
-SCORE_BYTES = 1 << 28  # of the scores of all rows, folds and classes, of which a few copies are held
 NO_PROBABILITIES = (
     "FourierSVC has no probabilities; use FourierLogisticRegression, or wrap FourierSVC in CalibratedClassifierCV."
 )
@@ -136,6 +136,11 @@ class FourierSVC(OneVsRestMixin, LinearModel):
         """Not available: a support vector machine has no probabilities."""
         raise AttributeError(NO_PROBABILITIES)
 
+    def _check_width(self, width: int, rows: RowSource) -> None:
+        if not are_held(rows, width, 4):  # every class has a Hessian, and a correction of it
+            n_bytes = 8 * (width + 1) ** 2 * 2 * (self._n_targets + 1)
+            check_memory(n_bytes, width, "A support vector machine", "Hessians")
+
     def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
         """Follow the path along C for every candidate, then solve on all rows."""
         Cs = positive_values("Cs", self.Cs, default=CS)
@@ -176,11 +181,8 @@ class FourierSVC(OneVsRestMixin, LinearModel):
         return walk(passes.accumulate, n_folds, self._n_targets, Cs, max_bytes)
 
     def _class_problems(self, passes: FeaturePasses) -> ClassProblems | None:
-        """Return problems of several classes whose features, and the scores of all folds, are held in memory."""
-        if passes.held is None or self._n_targets == 1:
-            return None
-        n_scores = len(passes.held.labels) * max(1, passes.training.n_folds) * self._n_targets
-        return ClassProblems(passes.held, self._n_targets) if 8 * n_scores <= SCORE_BYTES else None
+        """Return problems of several classes whose features are held in memory."""
+        return None if passes.held is None or self._n_targets == 1 else ClassProblems(passes.held, self._n_targets)
 
     def _coefficients(self) -> tuple[Floats, Floats]:
         check_is_fitted(self)
