@@ -7,7 +7,7 @@ INSTALL := pip install --quiet --disable-pip-version-check
 COMPILE := $(BIN)/uv pip compile pyproject.toml --all-extras --generate-hashes --no-annotate --no-header
 TABLES := $(BIN)/uv pip compile --group tables --no-deps --universal --generate-hashes --no-annotate --no-header
 
-.PHONY: demo test test-slow test-all coverage lint wheel floor bench bench-dask bench-tabular lock clean
+.PHONY: demo test test-slow test-all coverage lint wheel floor bench bench-dask bench-mnist bench-tabular lock clean
 
 demo: .venv/.ready
 	$(BIN)/bochner demo
@@ -49,6 +49,10 @@ bench: .venv/.ready
 
 bench-dask: .venv/.ready
 	$(BIN)/python benchmarks/bench_dask.py
+
+# About two hours, resumed by the same command; BOCHNER_DATA is a folder with mnist.npz.
+bench-mnist: .venv/.ready
+	$(BIN)/python benchmarks/bench_mnist.py
 
 # Hours in total, resumed by the same command; `make bench-tabular OPTIONS=--quick` takes a few minutes.
 bench-tabular: .venv/tables/.ready
