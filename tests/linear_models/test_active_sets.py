@@ -90,3 +90,12 @@ def test_singular_features_and_enormous_C(batch):
     expected = solve_one(lambda part: part(singular), 5, 1e9)
     values, best = objectives(singular, weights, 1e9)[0], objectives(singular, expected, 1e9)[0]
     assert (values <= best * (1.0 + 1e-6)).all()
+
+
+def test_class_without_rows_and_classes_that_are_easy_to_tell(batch):
+    features = 100.0 * np.eye(5)[batch.labels % 4]
+    problems = ClassProblems(batch._replace(features=features, labels=batch.labels % 4), 5)
+    weights = solve_classes(problems, 1e3)
+    assert np.abs(weights[:, 4]).max() < 1.0 + 1e-9  # of the intercept, which alone tells all rows from no row
+    np.testing.assert_array_equal((features @ weights[:-1] + weights[-1]).argmax(axis=1), batch.labels % 4)
+    assert np.nanmax(walk_classes(problems, 3, CS).errors) == 0.0

@@ -220,9 +220,11 @@ class _Factor(NamedTuple):
     """
 
     cholesky: Array
-    rows: Array | None
+    rows: Array | None = None
 
     def solve(self, vectors: Floats) -> Floats:
+        if not self.cholesky.size:  # no row is active
+            return vectors
         # The transpose of a lower factor is an upper one in the order of LAPACK, which makes no copy.
         upper = (self.cholesky.T, False)
         small = vectors.astype(self.cholesky.dtype, copy=False)
@@ -273,13 +275,12 @@ class _NearRows:
 
     def solve(self, start: Floats, held_out: Indices, tolerance: float) -> Floats:
         """Return the weights on all rows and without each fold, if only the near rows mattered."""
-        weights = start.copy()
-        weights[:, :1] = self.descend(start[:, :1], held_out[:1], self.exact_whole, tolerance)
+        weights, whole = start.copy(), _WholeDirections(self)
+        weights[:, :1] = self.descend(start[:, :1], held_out[:1], whole, tolerance)
         if len(held_out) > 1:
             # The solutions without a fold move along with that on all rows.
             parts = start[:, 1:] + (weights[:, :1] - start[:, :1])
-            directions = self.exact if self.is_small else _Preconditioned(self, len(held_out) - 1)
-            weights[:, 1:] = self.descend(parts, held_out[1:], directions, tolerance)
+            weights[:, 1:] = self.descend(parts, held_out[1:], _PartDirections(self, whole, len(parts.T)), tolerance)
         return weights
 
     def slack(self, scores: Floats, held_out: Indices) -> Floats:
@@ -331,26 +332,19 @@ class _NearRows:
         gradients = weights - 2.0 * self.C * self.transposed(self.signs[:, None] * weighted)
         return 0.5 * np.square(weights).sum(axis=0) + self.C * losses, gradients
 
-    @property
-    def is_small(self) -> bool:
-        """Whether exact systems without each fold take less time than conjugate gradients."""
-        n_active, width = np.count_nonzero(self.active), self.copied.shape[1]
-        return self._has_few(self.active) or width * (width + n_active) < SMALL * len(self.copied)
+    def is_small(self, active: Mask) -> bool:
+        """Return whether an exact system takes less time than conjugate gradients."""
+        n_active, width = np.count_nonzero(active), self.copied.shape[1]
+        return self._has_few(active) or width * (width + n_active) < SMALL * len(self.copied)
 
     def _has_few(self, active: Mask) -> bool:
-        """Whether systems have one equation per active row."""
+        """Return whether systems have one equation per active row."""
         return bool(np.count_nonzero(active) <= FEW_EQUATIONS * self.copied.shape[1])
 
-    def exact(self, problems: Indices, gradients: Floats, active: Mask) -> Floats:
-        """Return exact Newton directions."""
-        del problems
-        return np.column_stack([self.factor(active[:, j]).solve(-gradients[:, j]) for j in range(active.shape[1])])
-
-    def exact_whole(self, problems: Indices, gradients: Floats, active: Mask) -> Floats:
-        """Return the exact Newton direction on all rows; later sums over active rows are corrected from it."""
-        self.gram = None if self._has_few(active[:, 0]) else self._gram(active[:, 0])
-        self.active = active[:, 0]
-        return self.exact(problems, gradients, active)
+    def remember(self, active: Mask) -> None:
+        """Sum over active rows; later sums are corrected from this one."""
+        self.gram = None if self._has_few(active) else self._gram(active)
+        self.active = active
 
     def factor(self, active: Mask) -> _Factor:
         """Return the factorized Hessian of some active rows."""
@@ -358,7 +352,7 @@ class _NearRows:
             (rows,) = np.nonzero(active)
             factor = _cholesky(self._products(rows), 0.5 / (self.C * self.weights[rows]), self.C)
             return _Factor(factor, self.copied[rows])
-        return _Factor(_cholesky(2.0 * self.C * self._gram(active), 1.0, self.C), None)
+        return _Factor(_cholesky(2.0 * self.C * self._gram(active), 1.0, self.C))
 
     def _products(self, rows: Indices) -> Array:
         """Return the inner products of some rows; those of rows that were not asked for before are computed."""
@@ -418,68 +412,77 @@ class _NearRows:
             lengths = np.where(far | short, np.where(inside, guesses, 0.5 * (low + high)), lengths)
         return np.asarray(lengths)
 
-
-@dataclass
-class _Preconditioned:
-    """Newton directions of several problems by conjugate gradients; exact ones where these converge slowly.
-
-    Attributes
-    ----------
-    near : _NearRows
-        The rows, with those that are active in the problem on all rows, whose Hessian is the preconditioner.
-    n_problems : int
-        The number of problems.
-    """
-
-    near: _NearRows
-    n_problems: int
-
-    def __post_init__(self) -> None:
-        self.factor = self.near.factor(self.near.active)
-        self.is_slow = np.zeros(self.n_problems, dtype=bool)
-        self.n_steps = 0
-
-    def __call__(self, problems: Indices, gradients: Floats, active: Mask) -> Floats:
-        self.n_steps += 1
-        if self.n_steps > INEXACT_STEPS:
-            self.is_slow[:] = True
-        directions = np.empty_like(gradients)
-        (slow,), (fast,) = np.nonzero(self.is_slow[problems]), np.nonzero(~self.is_slow[problems])
-        if len(slow):
-            directions[:, slow] = self.near.exact(problems[slow], gradients[:, slow], active[:, slow])
-        if len(fast):
-            directions[:, fast], solved = self._conjugate_gradients(gradients[:, fast], active[:, fast])
-            self.is_slow[problems[fast]] = ~solved
-        return directions
-
-    def _conjugate_gradients(self, gradients: Floats, active: Mask) -> tuple[Floats, Mask]:
-        """Return directions up to a residual, and where that was reached."""
-        near = self.near
-        scales = 2.0 * near.C * near.weights[:, None] * active
+    def conjugate_gradients(self, factor: _Factor, gradients: Floats, active: Mask) -> tuple[Floats, Mask]:
+        """Return Newton directions up to a residual, and where that was reached; the factor is the preconditioner."""
+        scales = 2.0 * self.C * self.weights[:, None] * active
         residuals, solution = -gradients, np.zeros_like(gradients)
-        preconditioned = steps = self.factor.solve(residuals)
+        preconditioned = steps = factor.solve(residuals)
         sizes = np.einsum("ij,ij->j", residuals, preconditioned)
         goal = RESIDUAL**2 * sizes
         for _ in range(MAX_PRODUCTS):
             unsolved = sizes > goal
             if not unsolved.any():
                 break
-            products = steps + near.transposed(scales * near.scores(steps))
+            products = steps + self.transposed(scales * self.scores(steps))
             curvatures = np.einsum("ij,ij->j", steps, products)
             lengths = np.divide(sizes, curvatures, out=np.zeros_like(sizes), where=unsolved & (curvatures > 0.0))
             solution += lengths * steps
             residuals = residuals - lengths * products
-            preconditioned = self.factor.solve(residuals)
+            preconditioned = factor.solve(residuals)
             before, sizes = sizes, np.where(unsolved, np.einsum("ij,ij->j", residuals, preconditioned), sizes)
             steps = preconditioned + np.divide(sizes, before, out=np.zeros_like(sizes), where=unsolved) * steps
         return solution, sizes <= goal
+
+
+class _WholeDirections:
+    """Newton directions on all rows: exact ones, or preconditioned by the last exact system where it is large."""
+
+    def __init__(self, near: _NearRows) -> None:
+        self.near, self.factor, self.n_inexact = near, _Factor(near.copied[:0]), 0
+        self.is_slow = True  # there is no factor yet
+
+    def __call__(self, problems: Indices, gradients: Floats, active: Mask) -> Floats:
+        del problems
+        near = self.near
+        if self.is_slow or self.n_inexact >= INEXACT_STEPS or near.is_small(active[:, 0]):
+            near.remember(active[:, 0])
+            self.factor, self.is_slow, self.n_inexact = near.factor(near.active), False, 0
+            return self.factor.solve(-gradients)
+        directions, solved = near.conjugate_gradients(self.factor, gradients, active)
+        self.is_slow, self.n_inexact = not solved.all(), self.n_inexact + 1
+        return directions
+
+
+class _PartDirections:
+    """Newton directions without each fold: exact ones, or preconditioned by the system on all rows where it is large.
+
+    Where conjugate gradients converge slowly, the following directions are exact.
+    """
+
+    def __init__(self, near: _NearRows, whole: _WholeDirections, n_problems: int) -> None:
+        self.near, self.factor = near, whole.factor
+        self.is_exact = np.full(n_problems, near.is_small(near.active))
+        self.n_steps = 0
+
+    def __call__(self, problems: Indices, gradients: Floats, active: Mask) -> Floats:
+        self.is_exact |= self.n_steps >= INEXACT_STEPS
+        self.n_steps += 1
+        directions = np.empty_like(gradients)
+        for j in np.flatnonzero(self.is_exact[problems]).tolist():
+            directions[:, j] = self.near.factor(active[:, j]).solve(-gradients[:, j])
+        (fast,) = np.nonzero(~self.is_exact[problems])
+        if len(fast):
+            found, solved = self.near.conjugate_gradients(self.factor, gradients[:, fast], active[:, fast])
+            directions[:, fast] = found
+            self.is_exact[problems[fast]] = ~solved
+        return directions
 
 
 def _cholesky(matrix: Array, added: float | Floats, C: float) -> Array:
     """Return the Cholesky factor of a matrix, which is overwritten, with numbers added to its diagonal."""
     diagonal, unit = np.diag(matrix).copy(), np.finfo(matrix.dtype).eps / np.finfo(np.float64).eps
     for jitter in JITTERS:  # for a large C, rounding can exceed what is added
-        np.fill_diagonal(matrix, diagonal + added + unit * jitter * diagonal.max())
+        np.fill_diagonal(matrix, diagonal + added + unit * jitter * diagonal.max(initial=0.0))
         try:
             return np.linalg.cholesky(matrix)  # scipy's does not release the GIL
         except np.linalg.LinAlgError:
