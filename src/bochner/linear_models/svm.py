@@ -89,6 +89,12 @@ class FourierSVC(OneVsRestMixin, LinearModel):
     --------
     FourierLogisticRegression : Logistic regression, for probabilities.
 
+    Notes
+    -----
+    The solution on all rows has liblinear's objective up to rounding. Solutions without a fold only serve the choice of
+    C: with several classes and features of up to 4 GiB in memory, they end when a step changes the objective by less
+    than 1e-4 of it.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits
