@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from bochner.rows import Floats, Indices, Rows, pair_blocks, sample_pairs
+from bochner.rows import Floats, Indices, Rows, in_threads, pair_blocks, row_spans, sample_pairs
 
 __all__ = ["KernelError", "estimate_kernel_error", "sampled_error"]
 
+SPAN_PAIRS = 128  # of which a thread computes the kernel at a time
 DIAGONAL_ROWS = 10_000  # with more rows the diagonal has a negligible share, and a sample of it is sufficient
 
 
@@ -86,8 +87,8 @@ def estimate_kernel_error(
     first, second = sample_pairs(n_rows, n_pairs, rng) if n_rows > 1 else (np.zeros(1, dtype=np.intp),) * 2
     squared_errors, squared_values = np.empty((2, len(first)))
     for pairs, x, y in pair_blocks(X, first, second, width):
-        values = exact(x, y)
-        squared_errors[pairs] = np.square(values - similarity(x, y))
+        values, errors = _values_and_errors(similarity, exact, x, y)
+        squared_errors[pairs] = np.square(errors)
         squared_values[pairs] = np.square(values)
     others = n_rows - 1
     is_exact = len(first) >= others * n_rows // 2
@@ -104,6 +105,21 @@ def estimate_kernel_error(
     return KernelError(error, error / spread, error * spread)
 
 
+def _values_and_errors(
+    similarity: Callable[[Any, Any], Floats], exact: Callable[[Any, Any], Floats], x: Any, y: Any
+) -> Floats:
+    """Return the exact kernel values of pairs and the errors of the approximate ones, of shape (2, n_pairs).
+
+    The spans of pairs do not depend on the number of threads, so the bits do not either.
+    """
+
+    def part(span: slice) -> Floats:
+        values = exact(x[span], y[span])
+        return np.stack([values, values - similarity(x[span], y[span])])
+
+    return np.concatenate(list(in_threads(part, row_spans(x.shape[0], SPAN_PAIRS))), axis=1)
+
+
 def _diagonal_means(
     similarity: Callable[[Any, Any], Floats],
     exact: Callable[[Any, Any], Floats],
@@ -114,8 +130,8 @@ def _diagonal_means(
     """Return the mean squared error and the mean squared value of the kernel of a row with itself."""
     totals = np.zeros(2)
     for _, x, _ in pair_blocks(X, rows, rows, width):
-        values = exact(x, x)
-        totals += np.square(values - similarity(x, x)).sum(), np.square(values).sum()
+        values, errors = _values_and_errors(similarity, exact, x, x)
+        totals += np.square(errors).sum(), np.square(values).sum()
     errors, values = (totals / len(rows)).tolist()
     return errors, values
 

@@ -422,14 +422,14 @@ def _fit_whitening(
     Directions in which the landmarks are dependent to rounding are dropped; columns beyond the rank are zero.
     """
     exact, columns, inner = kernel(points, points), kernel(points, landmarks), kernel(landmarks, landmarks)
-    with serial_blas():  # no bit of the matrix depends on the number of threads
-        plain = inverse_root(inner, max(1e-10, float(np.finfo(dtype).eps)))
-        features = columns @ plain
+    plain = serial_blas(inverse_root)(inner, max(1e-10, float(np.finfo(dtype).eps)))
+    features = serial_blas(np.matmul)(columns, plain)
     rank = plain.shape[1]
     if not rank:
         raise ValueError(
             "The kernel is zero or negative for every landmark with itself; give rows and a kernel with positive "
             "values k(x, x)."
         )
-    fitted = plain @ best_matrix(features, exact, counts, min(n_columns, rank), np.array(MATRIX_GRID))
+    best = best_matrix(features, exact, counts, min(n_columns, rank), np.array(MATRIX_GRID))
+    fitted = serial_blas(np.matmul)(plain, best)
     return np.pad(fitted, ((0, 0), (0, n_columns - fitted.shape[1]))).astype(dtype)

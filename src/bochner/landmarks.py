@@ -240,19 +240,27 @@ def pivots(kernel: KernelFunction, points: Any, counts: Floats, n_pivots: int, r
         drawn = rng.choice(n_points, n_proposals, p=probabilities / probabilities.sum())
         proposals = drawn[np.sort(np.unique(drawn, return_index=True)[1])]  # in the order in which they were drawn
         columns = kernel(points[proposals], points)
-        with serial_blas():  # no bit of the residuals depends on the number of threads
-            columns = columns - factor[proposals] @ factor.T
-            accepted, triangle = _accept(columns[:, proposals], smallest, rng)
-            # Residuals that are computed anew replace those with the rounding errors of all steps before, so that a
-            # proposal that is not accepted because its residual is too small is not proposed again.
-            residuals[proposals] = np.diagonal(columns[:, proposals])
-            if accepted:
-                new = linalg.solve_triangular(triangle, columns[accepted], lower=True).T
-                factor = np.hstack([factor, new])
-                residuals = residuals - np.square(new).sum(axis=1)
+        accepted, factor, residuals = _add_pivots(columns, proposals, factor, residuals, smallest, rng)
         chosen += proposals[accepted].tolist()
         residuals[chosen] = 0.0
     return np.array(chosen or [0], dtype=np.intp)
+
+
+@serial_blas  # no bit of the residuals depends on the number of threads
+def _add_pivots(
+    columns: Floats, proposals: Indices, factor: Floats, residuals: Floats, smallest: float, rng: np.random.Generator
+) -> tuple[list[int], Floats, Floats]:
+    """Return the positions of accepted proposals, and the factor and the residuals with them."""
+    columns = columns - factor[proposals] @ factor.T
+    accepted, triangle = _accept(columns[:, proposals], smallest, rng)
+    # Residuals that are computed anew replace those with the rounding errors of all steps before, so that a proposal
+    # that is not accepted because its residual is too small is not proposed again.
+    residuals[proposals] = np.diagonal(columns[:, proposals])
+    if accepted:
+        new = linalg.solve_triangular(triangle, columns[accepted], lower=True).T
+        factor = np.hstack([factor, new])
+        residuals = residuals - np.square(new).sum(axis=1)
+    return accepted, factor, residuals
 
 
 def _accept(block: Floats, smallest: float, rng: np.random.Generator) -> tuple[list[int], Floats]:
@@ -285,19 +293,17 @@ def _draw(counts: Floats, size: int, rng: np.random.Generator) -> Indices:
 def _errors(kernel: KernelFunction, candidates: list[Floats], points: Any, counts: Floats) -> list[float]:
     """Return the squared errors of the kernels that sets of landmarks give on some rows."""
     exact = kernel(points, points)
-    errors = []
-    for landmarks in candidates:
-        columns, inner = kernel(points, landmarks), kernel(landmarks, landmarks)
+
+    def error(columns: Floats, inner: Floats) -> float:
         inner.flat[:: len(inner) + 1] += 1e-10 * len(inner)  # equal centers make it singular
-        with serial_blas():
-            try:
-                factor = linalg.cho_factor(inner, lower=True)
-            except linalg.LinAlgError:  # landmarks so far away that rounding leaves no positive definite matrix
-                errors.append(np.inf)
-                continue
-            approximate = columns @ linalg.cho_solve(factor, columns.T)
-            errors.append(float(counts @ np.square(exact - approximate) @ counts))
-    return errors
+        try:
+            factor = linalg.cho_factor(inner, lower=True)
+        except linalg.LinAlgError:  # landmarks so far away that rounding leaves no positive definite matrix
+            return np.inf
+        approximate = columns @ linalg.cho_solve(factor, columns.T)
+        return float(counts @ np.square(exact - approximate) @ counts)
+
+    return [serial_blas(error)(kernel(points, landmarks), kernel(landmarks, landmarks)) for landmarks in candidates]
 
 
 def inverse_root(matrix: Floats, tolerance: float = 1e-10) -> Floats:

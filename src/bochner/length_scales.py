@@ -15,6 +15,7 @@ from bochner.rows import (
     max_abs,
     pair_blocks,
     row_blocks,
+    serial_blas,
     sum_over_rows,
 )
 
@@ -114,6 +115,7 @@ def _n_entries(X: Any, weights: Floats | None) -> float:
     return float((X.shape[0] if weights is None else weights.sum()) * X.shape[1])
 
 
+@serial_blas  # no bit depends on the number of threads
 def _entry_sum(magnitude: float, X: Any, weights: Floats | None) -> float:
     """Return the sum of all entries, divided by `magnitude`."""
     rows, row_weights = _stored_entries(X, weights, magnitude)
@@ -121,6 +123,7 @@ def _entry_sum(magnitude: float, X: Any, weights: Floats | None) -> float:
     return sum((float(row_weights[block] @ rows[block].sum(axis=1)) for block in blocks), 0.0)
 
 
+@serial_blas  # no bit depends on the number of threads
 def _entry_squares(magnitude: float, mean: float, X: Any, weights: Floats | None) -> float:
     """Return the sum of squared differences from `mean` over all entries, which are divided by `magnitude`."""
     rows, row_weights = _stored_entries(X, weights, magnitude)

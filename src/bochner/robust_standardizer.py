@@ -11,7 +11,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.parameters import Parametrized
-from bochner.rows import Array, Floats, row_spans, serial_blas
+from bochner.rows import Array, Floats, for_each_span, row_spans, serial_blas
 from bochner.validation import Interval, fit_context
 
 __all__ = ["RobustStandardizer", "SoftClipping", "robust_moments", "soft_clip", "standardize"]
@@ -154,6 +154,7 @@ class SoftClipping:
     width: Array
 
     @classmethod
+    @serial_blas
     def fit(cls, Z: Floats, limit: float, joint_limit: float) -> "SoftClipping":
         """Fit the principal axes to robustly scaled rows.
 
@@ -178,9 +179,8 @@ class SoftClipping:
         if not len(columns) or len(Z) < ROWS_PER_AXIS * len(columns) or np.isinf(joint_limit):
             return cls(limit, joint_limit, np.empty(0, dtype=np.intp), np.empty((0, 0)), np.empty(0), np.empty(0))
         clipped = clipped[:, columns]
-        with serial_blas():
-            axes = np.linalg.eigh(np.atleast_2d(np.cov(clipped, rowvar=False)))[1]
-            center, width = robust_moments(clipped @ axes)
+        axes = np.linalg.eigh(np.atleast_2d(np.cov(clipped, rowvar=False)))[1]
+        center, width = robust_moments(clipped @ axes)
         return cls(limit, joint_limit, columns, axes, center, np.maximum(width, SMALLEST_WIDTH * width.max()))
 
     def apply(self, Z: Floats) -> Floats:
@@ -198,12 +198,11 @@ class SoftClipping:
         """
         clipped: Floats = soft_clip(Z, self.limit)
         if len(self.columns):
-            with serial_blas():
-                coordinates = (clipped[:, self.columns] @ self.axes - self.center) / self.width
-                # One factor per row: a row that is outlying along one axis tells little about the other axes too.
-                norm = np.sqrt(np.square(coordinates).mean(axis=1, keepdims=True))
-                coordinates /= np.sqrt(1.0 + np.square(norm / self.joint_limit))
-                clipped[:, self.columns] = (self.center + self.width * coordinates) @ self.axes.T
+            coordinates = (clipped[:, self.columns] @ self.axes - self.center) / self.width
+            # One factor per row: a row that is outlying along one axis tells little about the other axes too.
+            norm = np.sqrt(np.square(coordinates).mean(axis=1, keepdims=True))
+            coordinates /= np.sqrt(1.0 + np.square(norm / self.joint_limit))
+            clipped[:, self.columns] = (self.center + self.width * coordinates) @ self.axes.T
         return clipped
 
 
@@ -310,8 +309,13 @@ class RobustStandardizer(OneToOneFeatureMixin, TransformerMixin, Parametrized):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         transformed = np.empty(X.shape, dtype=X.dtype)
-        for rows in row_spans(len(X), BLOCK_ROWS):
-            transformed[rows] = self.clipping_.apply(standardize(X[rows], self.center_, self.scale_))
+
+        def work(span: slice) -> None:
+            for rows in row_spans(span.stop - span.start, BLOCK_ROWS):
+                standardized = standardize(X[span][rows], self.center_, self.scale_)
+                transformed[span][rows] = self.clipping_.apply(standardized)
+
+        for_each_span(work, len(X), BLOCK_ROWS, X.shape[1] + self.clipping_.axes.size)
         return transformed
 
     def __sklearn_tags__(self) -> Any:

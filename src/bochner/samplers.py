@@ -286,7 +286,7 @@ class Orthogonal(Sampler):
     def check_kernel(self, kernel: Kernel) -> None:
         _as_isotropic(self, kernel)
 
-    @serial_blas()  # no bit of the frequencies depends on the number of threads
+    @serial_blas  # no bit of the frequencies depends on the number of threads
     def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> Floats:
         n_features = X.shape[1]
         radii = _stratified_radii(self, kernel, n_frequencies, n_features, rng)
@@ -357,7 +357,7 @@ def _isotropic_names() -> str:
     return ", ".join(repr(name) for name, kernel in KERNELS.items() if issubclass(kernel, IsotropicKernel))
 
 
-@serial_blas()
+@serial_blas
 def _principal_axes(X: Rows, rng: np.random.Generator) -> Floats:
     """Return the principal axes of a sample of at most 2,000 rows, one axis per row, the largest variance first."""
     sample, counts = sample_rows(X, 2_000, rng)

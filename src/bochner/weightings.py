@@ -206,7 +206,7 @@ class Shrinkage(Weighting):
     def __init__(self, n_points: int = 2000) -> None:
         self.n_points = n_points
 
-    @serial_blas()  # no bit of the weights depends on the number of threads
+    @serial_blas  # no bit of the weights depends on the number of threads
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
         points, point_weights = sample_rows(X, self.n_points, rng)
         shares = point_weights / point_weights.sum()
@@ -258,7 +258,7 @@ class Quadrature(Weighting):
         self.selection = selection
         self.n_pairs = n_pairs
 
-    @serial_blas()  # no bit of the weights depends on the number of threads
+    @serial_blas  # no bit of the weights depends on the number of threads
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
         if not hasattr(kernel, "log_embedding"):
             raise ValueError(
@@ -398,7 +398,7 @@ class Stein(Weighting):
         whole, first, second = point_statistics(frequencies, kernel, points, point_weights)
         return whole, [(first, second), (second, first)]
 
-    @serial_blas()
+    @serial_blas
     def _sketch_pairs(
         self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator
     ) -> tuple[PairStatistics, list[_Split]]:
@@ -428,6 +428,7 @@ def _select(splits: list[_Split], ridges: Floats) -> tuple[float, float]:
     return best, _shrinkage_factor([validation for _, validation in splits], best_solutions)
 
 
+@serial_blas  # no bit depends on the number of threads
 def _shrinkage_factor(validation: list[PairStatistics], solutions: list[Floats]) -> float:
     r"""Return the :math:`\theta` in [0, 1] with the smallest validation error of :math:`u + \theta (\beta - u)`.
 
@@ -442,9 +443,9 @@ def _shrinkage_factor(validation: list[PairStatistics], solutions: list[Floats])
     return float(np.clip(gain / curvature, 0.0, 1.0)) if curvature > 0.0 else 1.0
 
 
+@serial_blas  # factorizations of this size are slower in several threads
 def _solve(statistics: PairStatistics, ridge: float, start: Mask | None = None) -> Floats:
-    with serial_blas():  # factorizations of this size are slower in several threads
-        return nonnegative_ridge(statistics.gram, statistics.target, ridge, start)
+    return nonnegative_ridge(statistics.gram, statistics.target, ridge, start)
 
 
 class Matrix(Weighting):

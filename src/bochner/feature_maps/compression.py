@@ -131,8 +131,7 @@ def best_matrix(features: Floats, exact: Floats, counts: Floats, n_columns: int,
         return _Fit.of(features[rows], exact[rows, rows], float(counts[rows].sum()))
 
     if len(alphas) == 1 or n_rows == 1:  # a single row cannot be held out, and gets the largest penalty
-        with serial_blas():  # no bit of the matrix depends on the number of threads
-            return fit(all_rows).columns(float(alphas.max()), n_columns)
+        return serial_blas(lambda: fit(all_rows).columns(float(alphas.max()), n_columns))()
 
     # The largest fit comes first, so that two threads finish at about the same time.
     whole, *halves = in_threads(fit, [all_rows, first, second])
@@ -148,10 +147,10 @@ def best_matrix(features: Floats, exact: Floats, counts: Floats, n_columns: int,
         if risk > smallest_risk:
             break
         best, smallest_risk = alpha, risk
-    with serial_blas():
-        return whole.columns(best, n_columns)
+    return serial_blas(whole.columns)(best, n_columns)
 
 
+@serial_blas  # no bit of the matrix depends on the number of threads
 def principal_components(features: Floats, counts: Floats, n_columns: int) -> Floats:
     """Return the matrix B for which the inner products of F B are closest to those of F.
 
@@ -177,10 +176,9 @@ def principal_components(features: Floats, counts: Floats, n_columns: int) -> Fl
     array([[1.],
            [0.]])
     """
-    with serial_blas():  # no bit of the matrix depends on the number of threads
-        spectrum, whitening = _whitening(features * np.sqrt(counts)[:, None])
-        basis = whitening * np.sqrt(spectrum)
-        return _with_all_columns(basis[:, ::-1][:, :n_columns], whitening, n_columns)
+    spectrum, whitening = _whitening(features * np.sqrt(counts)[:, None])
+    basis = whitening * np.sqrt(spectrum)
+    return _with_all_columns(basis[:, ::-1][:, :n_columns], whitening, n_columns)
 
 
 def _whitening(features: Floats) -> tuple[Floats, Floats]:

@@ -6,6 +6,7 @@ write the features of a block of rows. `FeatureMap` is that interface. Our own t
 `feature_map_`; every other scikit-learn transformer takes part through `TransformerMap`, which calls its `transform`.
 """
 
+import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import assert_all_finite, check_array, get_tags
 
-from bochner.rows import Array, Floats, for_each_span, is_sparse, row_spans, to_dense
+from bochner.rows import Array, Floats, for_each_span, is_sparse, row_spans, serial_blas, to_dense
 
 __all__ = ["FeatureMap", "ProductMap", "TransformerMap", "accepts_nan", "apply_to_features", "map_rows"]
 
@@ -38,11 +39,14 @@ class FeatureMap(ABC):
         The dtype of rows and features.
     block_rows : int
         How many rows to write at a time.
+    row_products : float
+        Multiplications per row of the largest matrix product; infinity if it is unknown.
     """
 
     width: int
     dtype: np.dtype[Any]
     block_rows: int
+    row_products: float = math.inf
 
     def __init__(self) -> None:
         self._local = threading.local()  # buffers of each thread: new memory costs page faults
@@ -149,6 +153,7 @@ class ProductMap(FeatureMap):
         self.width = matrix.shape[1]
         self.dtype = inner.dtype
         self.block_rows = inner.block_rows
+        self.row_products = max(inner.row_products, matrix.size)
 
     def factors(self) -> tuple[FeatureMap, Array]:
         return self.inner, self.matrix
@@ -156,7 +161,7 @@ class ProductMap(FeatureMap):
     @cached_property
     def matrix_norm(self) -> float:
         """The largest singular value of the matrix, by which rounding errors of the columns grow at most."""
-        return float(np.linalg.norm(self.matrix.astype(np.float64), 2))
+        return float(serial_blas(np.linalg.norm)(self.matrix.astype(np.float64), 2))
 
     def check(self, X: Any) -> None:
         self.inner.check(X)
@@ -259,11 +264,21 @@ def map_rows(feature_map: FeatureMap, X: Any, out: Array | None = None) -> Array
             f"`out` must be a writeable C-contiguous array of shape {shape} and dtype {feature_map.dtype}. Got shape "
             f"{out.shape}, dtype {out.dtype}, C-contiguous {out.flags.c_contiguous}, writeable {out.flags.writeable}."
         )
-    for_each_span(lambda span: feature_map.write(X[span], out[span]), X.shape[0], feature_map.block_rows)
+
+    def work(span: slice) -> None:
+        feature_map.write(X[span], out[span])
+
+    for_each_span(work, X.shape[0], feature_map.block_rows, feature_map.row_products)
     return out
 
 
-def apply_to_features(feature_map: FeatureMap, X: Any, n_columns: int, function: Callable[[Floats], Floats]) -> Floats:
+def apply_to_features(
+    feature_map: FeatureMap,
+    X: Any,
+    n_columns: int,
+    function: Callable[[Floats], Floats],
+    n_inner_columns: int | None = None,
+) -> Floats:
     """Apply a function to the features of blocks of rows, in threads.
 
     Parameters
@@ -276,6 +291,8 @@ def apply_to_features(feature_map: FeatureMap, X: Any, n_columns: int, function:
         Number of columns that the function returns.
     function : callable
         Takes features of shape (n_rows, width) in float64 and returns an array of shape (n_rows, n_columns).
+    n_inner_columns : int, default=None
+        Number of columns of the largest matrix that it multiplies the features by; None means `n_columns`.
 
     Returns
     -------
@@ -288,5 +305,6 @@ def apply_to_features(feature_map: FeatureMap, X: Any, n_columns: int, function:
         for rows in row_spans(span.stop - span.start, feature_map.block_rows):
             out[span][rows] = function(feature_map.features(X[span][rows]).astype(np.float64, copy=False))
 
-    for_each_span(work, X.shape[0], feature_map.block_rows)
+    row_products = max(feature_map.row_products, feature_map.width * (n_inner_columns or n_columns))
+    for_each_span(work, X.shape[0], feature_map.block_rows, row_products)
     return out

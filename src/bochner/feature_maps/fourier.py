@@ -51,6 +51,7 @@ class FourierMap(FeatureMap):
         self.dtype = self._turns.dtype
         self.width = 2 * self._turns.shape[1]
         self.block_rows = max(16, PHASE_BYTES // self._turns[:1].nbytes)
+        self.row_products = self._turns.size
 
     def check(self, X: Any) -> None:
         """Raise a ValueError for NaN, infinity, and values too large for the length scale and the dtype."""

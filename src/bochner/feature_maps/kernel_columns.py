@@ -105,6 +105,7 @@ class KernelColumns(FeatureMap):
         self.width = len(landmarks)
         self.dtype = dtype
         self.block_rows = max(16, BLOCK_BYTES // (dtype.itemsize * self.width))
+        self.row_products = landmarks.size
         self._kernel = kernel
         self._length_scale = length_scale
         self._center = landmarks.mean(axis=0)

@@ -5,15 +5,13 @@ r"""Reduction of a symmetric matrix to a band by matrix products, after which ev
 the whole matrix for every column, all of it is matrix products, and NumPy releases the GIL in them.
 """
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from bochner.rows import Floats, serial_blas
+from bochner.rows import Floats, in_threads, serial_blas
 
 __all__ = ["BandForm", "ShiftedBand"]
 
@@ -71,14 +69,12 @@ class BandForm:
         """
         work, reflectors, below = matrix.copy(), [], []
         starts = range(0, len(matrix), BLOCK)
-        with serial_blas() as n_threads, ThreadPoolExecutor(n_threads) as pool:
-            in_order = map if n_threads == 1 else pool.map
-            for start in starts[:-1]:
-                rest = start + BLOCK
-                reflector, corner = _reflect_panel(work[rest:, start:rest], rest)
-                _update(work, reflector, in_order)
-                reflectors.append(reflector)
-                below.append(corner)
+        for start in starts[:-1]:
+            rest = start + BLOCK
+            reflector, corner = _reflect_panel(work[rest:, start:rest], rest)
+            _update(work, reflector)
+            reflectors.append(reflector)
+            below.append(corner)
         blocks = [work[start : start + BLOCK, start : start + BLOCK] for start in starts]
         diagonal = [np.tril(block) + np.tril(block, -1).T for block in blocks]
         return cls(diagonal, below, reflectors)
@@ -151,6 +147,7 @@ class ShiftedBand:
         return solution
 
 
+@serial_blas  # no bit depends on the number of threads
 def _reflect_panel(panel: Floats, start: int) -> tuple[_Reflectors, Floats]:
     r"""Return the reflections that make a panel upper triangular, and its triangle.
 
@@ -167,7 +164,7 @@ def _reflect_panel(panel: Floats, start: int) -> tuple[_Reflectors, Floats]:
     return _Reflectors(start, vectors, np.linalg.inv(inverse)), np.triu(packed[:n_vectors])
 
 
-def _update(work: Floats, reflector: _Reflectors, in_order: Callable[..., Iterable[Any]]) -> None:
+def _update(work: Floats, reflector: _Reflectors) -> None:
     r"""Apply reflections to both sides of the rest of a matrix, in tiles of its lower half.
 
     :math:`Q^T C Q = C - V Y^T - Y V^T` with :math:`X = C V T` and :math:`Y = X - V T^T V^T X / 2`.
@@ -182,12 +179,10 @@ def _update(work: Floats, reflector: _Reflectors, in_order: Callable[..., Iterab
         return work[first:last, start:last] @ vectors[: last - start], work[first:last, start:first].T @ own
 
     product = np.zeros_like(vectors)
-    for (first, last), (below, above) in zip(tiles, in_order(products, tiles), strict=True):
+    for (first, last), (below, above) in zip(tiles, in_threads(products, tiles), strict=True):
         product[first - start : last - start] += below
         product[: first - start] += above
-    product = product @ triangle
-    product -= 0.5 * (vectors @ (triangle.T @ (vectors.T @ product)))
-    left, right = np.hstack([vectors, product]), np.hstack([product, vectors]).T.copy()
+    left, right = _outer_factors(product, vectors, triangle)
 
     def subtract(tile: tuple[int, int]) -> None:
         first, last = tile
@@ -195,5 +190,12 @@ def _update(work: Floats, reflector: _Reflectors, in_order: Callable[..., Iterab
         for column, end in tiles[: tiles.index(tile) + 1]:
             work[first:last, column:end] -= own @ right[:, column - start : end - start]
 
-    for _ in in_order(subtract, tiles):
-        pass
+    list(in_threads(subtract, tiles))
+
+
+@serial_blas  # no bit depends on the number of threads
+def _outer_factors(product: Floats, vectors: Floats, triangle: Floats) -> tuple[Floats, Floats]:
+    """Return [V, Y] and its mirror image [Y, V] transposed, from the product C V."""
+    product = product @ triangle
+    product -= 0.5 * (vectors @ (triangle.T @ (vectors.T @ product)))
+    return np.hstack([vectors, product]), np.hstack([product, vectors]).T.copy()

@@ -116,10 +116,7 @@ class FoldErrors:
             Ridge penalties in ascending order.
         """
         form = BandForm.of(gram)
-        with serial_blas():
-            shifted = form.shifted(penalties)
-            right = form.rotate(cross.T)
-            coef = shifted.solve(np.broadcast_to(right, (len(penalties), *right.shape)))
+        shifted, coef = _solve_on_all_rows(form, cross, penalties)
         return cls(mean, target_mean, weight, form, shifted, coef)
 
     def squares(self, held_out: HeldOut, most_steps: int = MOST_STEPS) -> list[Floats | None]:
@@ -142,10 +139,7 @@ class FoldErrors:
         cross = self._rotate(borders[:, 1:, : width + 1] - self.target_mean[:, None] * borders[:, :1, : width + 1])
 
         def multiply(rotated: Floats) -> Floats:
-            rows = np.empty_like(rotated)
-            rows[..., :width] = self.form.unrotate(rotated[..., :width])
-            rows[..., width] = rotated[..., width] - rows[..., :width] @ self.mean
-            return self._rotate(held_out.multiply(rows))
+            return self._rotate(held_out.multiply(self._unrotate(rotated)))
 
         coef = np.zeros((n_penalties, len(borders), n_targets, width + 1))  # intercepts of centered moments are 0
         coef[..., :width] = self.coef[:, None]
@@ -178,6 +172,7 @@ class FoldErrors:
             result[on] = squares[on] + state.step(multiply, on)
         return result, np.asarray(~unfinished.any(axis=(0, 2)))
 
+    @serial_blas  # no bit depends on the number of threads
     def _solve(self, rows: Floats) -> Floats:
         """Divide rotated rows by P, in which the intercept is decoupled."""
         solution = np.empty_like(rows)
@@ -188,11 +183,28 @@ class FoldErrors:
         solution[..., -1] = rows[..., -1] / self.weight
         return solution
 
+    @serial_blas
     def _rotate(self, rows: Floats) -> Floats:
         """Center and rotate rows of moments with [z, 1]."""
         rotated = rows.copy()
         rotated[..., :-1] = self.form.rotate(rows[..., :-1] - rows[..., -1:] * self.mean)
         return rotated
+
+    @serial_blas
+    def _unrotate(self, rotated: Floats) -> Floats:
+        """Return the rows that the transpose of `_rotate` gives."""
+        rows = np.empty_like(rotated)
+        rows[..., :-1] = self.form.unrotate(rotated[..., :-1])
+        rows[..., -1] = rotated[..., -1] - rows[..., :-1] @ self.mean
+        return rows
+
+
+@serial_blas  # no bit depends on the number of threads
+def _solve_on_all_rows(form: BandForm, cross: Floats, penalties: Floats) -> tuple[ShiftedBand, Floats]:
+    """Return the solver for every penalty, and its rotated solutions."""
+    shifted = form.shifted(penalties)
+    right = form.rotate(cross.T)
+    return shifted, shifted.solve(np.broadcast_to(right, (len(penalties), *right.shape)))
 
 
 class _ConjugateGradients:

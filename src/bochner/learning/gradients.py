@@ -18,7 +18,7 @@ __all__ = ["gradient_factor", "gradient_outer_product"]
 BLOCK_ROWS = 256
 
 
-@serial_blas()  # no bit depends on the number of threads
+@serial_blas  # no bit depends on the number of threads
 def gradient_factor(frequencies: Floats, coef: Floats, gram: Floats) -> Floats:
     r"""Return L with :math:`L^T L = G` for linear functions of Fourier features, without reading rows.
 

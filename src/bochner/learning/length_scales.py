@@ -97,7 +97,7 @@ class LabeledRows:
             return sparse.hstack([block, sparse.csr_array(targets)], format="csr", dtype=np.float64)
         return np.hstack([block, targets], dtype=np.float64)
 
-    @serial_blas()
+    @serial_blas
     def sample(self, size: int, rng: np.random.Generator) -> "LabeledRows":
         """Return a sample of distinct rows in random order, with standardized targets.
 
@@ -555,7 +555,7 @@ def _start_candidates(sample: LabeledRows, rng: np.random.Generator) -> list[Flo
     return [scales * median_distance(ScaledRows(sample.X, scales)[:], rng, sample.weights) for scales in proportions]
 
 
-@serial_blas()  # no bit depends on the number of threads
+@serial_blas  # no bit depends on the number of threads
 def _column_spreads(sample: LabeledRows) -> Floats:
     """Return the spread of each column among the rows that differ from its most frequent value; 0 if it is constant.
 

@@ -221,7 +221,7 @@ class _DirectionScales:
         """Whether the directions span all columns, so that the floor has no meaning."""
         return len(self.factors) == len(self.column_scales)
 
-    @serial_blas()  # no bit depends on the number of threads
+    @serial_blas  # no bit depends on the number of threads
     def metric(self, factor: float = 1.0) -> Metric:
         """Return the map, with length scales that are longer by a factor."""
         if self.is_complete:
@@ -233,7 +233,7 @@ class _DirectionScales:
         """Return scales whose length scales are longer by a factor."""
         return _DirectionScales(self.column_scales, self.directions, self.factors / factor, self.floor / factor)
 
-    @serial_blas()  # no bit depends on the number of threads
+    @serial_blas  # no bit depends on the number of threads
     def step(self, gradient_factor: Floats, power: float, differences: Any) -> "_DirectionScales":
         """Return the scales of the next round, with the same mean square of given differences of rows.
 
@@ -355,7 +355,7 @@ def _validation_errors(fold_moments: Floats, n_targets: int, alphas: Floats) -> 
     return np.asarray(np.array(list(errors)).reshape(len(alphas), len(fold_moments)).mean(axis=1))
 
 
-@serial_blas()  # no bit depends on the number of threads
+@serial_blas  # no bit depends on the number of threads
 def _leading_eigenvectors(factor: Floats, rank: int) -> tuple[Floats, Floats, float]:
     """Return the largest eigenvalues of L'L, in descending order, their eigenvectors, and the mean of all others."""
     n_rows, n_features = factor.shape

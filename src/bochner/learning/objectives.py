@@ -196,7 +196,7 @@ class MarginalLikelihood(Objective):
         return ObjectiveGradient(result.value, result.log_alpha_derivative, left, right)
 
 
-@serial_blas()  # no bit depends on the number of threads
+@serial_blas  # no bit depends on the number of threads
 def held_out_error(training_moments: Floats, held_out_moments: Floats, n_targets: int, alpha: float) -> float:
     """Return the mean squared error of ridge regression on held-out rows.
 

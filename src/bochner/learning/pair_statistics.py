@@ -14,7 +14,7 @@ import numpy as np
 
 from bochner.feature_maps import fourier_map
 from bochner.kernels import Kernel
-from bochner.rows import Floats, Indices, Rows, draw_pairs, in_threads, pair_differences, sum_over_spans
+from bochner.rows import Floats, Indices, Rows, draw_pairs, in_threads, pair_differences, serial_blas, sum_over_spans
 
 __all__ = ["PairStatistics", "point_statistics", "row_norm_pair_statistics", "uniform_pair_statistics"]
 
@@ -91,6 +91,7 @@ class PairStatistics:
         cosines, exact = cosines * roots[:, None], exact * roots
         return cls(cosines.T @ cosines, cosines.T @ exact, float(exact @ exact))
 
+    @serial_blas  # no bit depends on the number of threads
     def risk(self, weights: Floats) -> float:
         """Return the mean squared error over the pairs.
 

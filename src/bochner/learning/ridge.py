@@ -67,8 +67,7 @@ class RidgeSolution:
     @cached_property
     def half_precision(self) -> Floats:
         r"""R with :math:`R R^T = (G + \lambda)^{-1}`; it is computed when variances are first needed."""
-        with serial_blas():
-            return np.asarray(_lapack("dtrtri", self.factor, lower=1)[0].T)
+        return np.asarray(serial_blas(_lapack)("dtrtri", self.factor, lower=1)[0].T)
 
     @cached_property
     def noise(self) -> Floats:
@@ -148,6 +147,7 @@ class _Spectrum:
         return np.asarray(1.0 + (self.values / (self.values + penalties[:, None])).sum(axis=1))
 
 
+@serial_blas  # no bit depends on the number of threads
 def ridge_solution(moments: Floats, n_targets: int, penalty: float) -> RidgeSolution:
     """Solve the ridge regression for one penalty.
 
@@ -177,9 +177,8 @@ def ridge_solution(moments: Floats, n_targets: int, penalty: float) -> RidgeSolu
     centered = _CenteredMoments.of(moments, n_targets)
     penalized = centered.gram  # its own array
     penalized.flat[:: len(penalized) + 1] += max(penalty, centered.least_penalty)
-    with serial_blas():
-        factor = linalg.cholesky(penalized, lower=True, overwrite_a=True, check_finite=False)
-        coef = linalg.cho_solve((factor, True), centered.cross, check_finite=False)
+    factor = linalg.cholesky(penalized, lower=True, overwrite_a=True, check_finite=False)
+    coef = linalg.cho_solve((factor, True), centered.cross, check_finite=False)
     explained = (coef * (centered.cross + penalty * coef)).sum(axis=0)
     return RidgeSolution(
         coef=coef,
@@ -340,6 +339,7 @@ def _lapack(routine: str, *arguments: Any, **options: Any) -> list[Any]:
     return results
 
 
+@serial_blas  # no bit depends on the number of threads
 def generalized_errors(moments: Floats, n_targets: int, penalties: Floats) -> Floats:
     r"""Return generalized cross-validation errors :math:`\mathrm{RSS} / n / (1 - \mathrm{df} / n)^2`.
 

@@ -25,7 +25,17 @@ from bochner.linear_models.memory import expected_width
 from bochner.linear_models.training_sets import TrainingSet
 from bochner.parameters import LINEAR_EXPLANATIONS, Explanation, Parametrized
 from bochner.progress import show_progress
-from bochner.rows import Array, Batch, Floats, MemoryRows, RowSource, apply_to_rows, open_rows, validate_rows
+from bochner.rows import (
+    Array,
+    Batch,
+    Floats,
+    MemoryRows,
+    RowSource,
+    apply_to_rows,
+    open_rows,
+    serial_blas,
+    validate_rows,
+)
 from bochner.validation import HasMethods, fit_context
 
 if TYPE_CHECKING:
@@ -261,7 +271,7 @@ class LinearModel(Parametrized):
         coef, intercept = self._coefficients()
         inner, matrix = feature_map.factors()
         if matrix is not None and inner.dtype == np.float64:  # large coefficients of float32 columns would lose digits
-            feature_map, coef = inner, matrix @ coef
+            feature_map, coef = inner, serial_blas(np.matmul)(matrix, coef)
         return _Scorer(feature_map, coef, intercept, finish)
 
     def _open_table(self, path: Any) -> Any:

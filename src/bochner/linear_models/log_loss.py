@@ -548,19 +548,18 @@ class Preconditioner:
     @classmethod
     def of(cls, hessian: Hessian) -> "Preconditioner":
         """Return the preconditioner whose S and G are means over the rows of all problems."""
-        with serial_blas():
-            row_values, features = np.linalg.eigh(hessian.row_moments())
-            class_values, classes = np.linalg.eigh(hessian.class_moments() / hessian.shape[0])
+        row_values, features = serial_blas(np.linalg.eigh)(hessian.row_moments())
+        class_values, classes = serial_blas(np.linalg.eigh)(serial_blas(hessian.class_moments)() / hessian.shape[0])
         values = np.outer(np.maximum(row_values, 0.0), np.maximum(class_values, 0.0))
         return cls(features.astype(np.float32), classes.astype(np.float32), values)
 
+    @serial_blas
     def solve(self, C: float, vectors: Singles) -> Singles:
         """Return the inverse times vectors of shape (width + 1, n_problems, n_columns)."""
-        with serial_blas():
-            rotated = (self.features.T @ vectors.reshape(len(vectors), -1)).reshape(vectors.shape) @ self.classes
-            rotated /= (1.0 + C * self.values).astype(np.float32)[:, None, :]
-            rotated = rotated @ self.classes.T
-            return np.asarray((self.features @ rotated.reshape(len(vectors), -1)).reshape(vectors.shape))
+        rotated = (self.features.T @ vectors.reshape(len(vectors), -1)).reshape(vectors.shape) @ self.classes
+        rotated /= (1.0 + C * self.values).astype(np.float32)[:, None, :]
+        rotated = rotated @ self.classes.T
+        return np.asarray((self.features @ rotated.reshape(len(vectors), -1)).reshape(vectors.shape))
 
 
 def _conjugate_gradients(

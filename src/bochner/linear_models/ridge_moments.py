@@ -26,7 +26,7 @@ from bochner.linear_models.folds import RoundRobin, check_fold_weights
 from bochner.linear_models.streamed_folds import StreamedFolds, streamed_bytes
 from bochner.linear_models.training_sets import TrainingSet
 from bochner.linear_models.widths import WidthPath, Widths, narrowed_moments
-from bochner.rows import Batch, Floats, MemoryRows, RowSource, row_spans, stack_rows
+from bochner.rows import Batch, Floats, MemoryRows, RowSource, in_threads, row_spans, serial_blas, stack_rows
 
 __all__ = ["MomentAccumulator", "Residuals", "RidgeChoice", "RidgeMoments", "moments_of_batch", "r2_scores"]
 
@@ -124,8 +124,12 @@ def _moments_of_features(features: Any, moments: list[Floats]) -> list[Floats]:
     if matrix is None:
         return moments
     factor = linalg.block_diag(matrix, np.eye(len(moments[0]) - len(matrix)))
-    products = [factor.T @ part @ factor for part in moments]
-    return [0.5 * (product + product.T) for product in products]
+
+    def of_features(part: Floats) -> Floats:
+        product = factor.T @ part @ factor
+        return np.asarray(0.5 * (product + product.T))
+
+    return list(in_threads(of_features, moments))
 
 
 @dataclass
@@ -375,6 +379,7 @@ class Residuals:
     deviations: Floats
 
     @classmethod
+    @serial_blas  # no bit depends on the number of threads
     def of(cls, predictions: Floats, batch: Batch) -> "Residuals":
         """Return the sums of a batch of rows of positive weight."""
         weights = batch.counts

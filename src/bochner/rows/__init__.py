@@ -51,8 +51,8 @@ from bochner.rows.sources import norm as norm
 from bochner.rows.sources import stack_batches as stack_batches
 from bochner.rows.sources import sum_over_rows as sum_over_rows
 from bochner.rows.threads import for_each_span as for_each_span
-from bochner.rows.threads import in_threads as in_threads
 from bochner.rows.threads import row_blocks as row_blocks
 from bochner.rows.threads import row_spans as row_spans
-from bochner.rows.threads import serial_blas as serial_blas
 from bochner.rows.threads import sum_over_spans as sum_over_spans
+from bochner.rows.workers import in_threads as in_threads
+from bochner.rows.workers import serial_blas as serial_blas

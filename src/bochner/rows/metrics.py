@@ -8,7 +8,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from bochner.rows.arrays import Floats, is_sparse
-from bochner.rows.threads import serial_blas
+from bochner.rows.workers import serial_blas
 
 __all__ = ["Metric"]
 
@@ -71,7 +71,7 @@ class Metric:
         with np.errstate(divide="ignore"):
             return np.asarray(1.0 / norms)
 
-    @serial_blas()  # no bit depends on the number of threads
+    @serial_blas  # no bit depends on the number of threads
     def map(self, X: Any) -> Any:
         """Return the coordinates A x of rows.
 
@@ -92,7 +92,7 @@ class Metric:
             return sparse.hstack([X.multiply(self.diagonal), sparse.csr_array(along)], format="csr")
         return np.hstack([X * self.diagonal, along])
 
-    @serial_blas()  # no bit depends on the number of threads
+    @serial_blas  # no bit depends on the number of threads
     def rows_at(self, coordinates: Floats) -> Floats:
         """Return rows with the given coordinates, by least squares; if there are several, the shortest ones.
 
@@ -121,7 +121,7 @@ class Metric:
         correction = linalg.solve(inner, scaled @ along.T, assume_a="pos", check_finite=False)
         return np.asarray((along - correction.T @ scaled) / self.diagonal)
 
-    @serial_blas()  # no bit depends on the number of threads
+    @serial_blas  # no bit depends on the number of threads
     def pull_back(self, frequencies: Floats) -> Floats:
         """Return frequencies of rows that have the phases of given frequencies of their coordinates.
 

@@ -314,7 +314,8 @@ class MemoryRows(RowSource):
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             # A million entries take less than a millisecond, which is not worth a thread.
             span_rows = max(1, 2**20 * len(values) // values.size)
-            return float(np.sqrt(sum_over_spans(square, len(values), span_rows)))
+            row_products = values.size / len(values)
+            return float(np.sqrt(sum_over_spans(square, len(values), span_rows, row_products)))
 
 
 @dataclass(frozen=True)

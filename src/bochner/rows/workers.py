@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Threads of our own, in which all parallel work runs while BLAS uses one thread.
+
+The number of threads of BLAS belongs to the whole process, and there is no other one: the function of OpenBLAS that is
+named after a single thread sets it for all of them. So it needs a counter and a lock. Only our own threads touch them.
+Python raises KeyboardInterrupt in the main thread, and no other code knows our threads, so that nothing interrupts
+them between two steps. Callers wait for messages; a caller that is interrupted leaves threads that finish by
+themselves. A forked process has none of its parent's threads, and starts with a new lock and new threads.
+"""
+
+import math
+import os
+import sys
+import threading
+from _thread import start_new_thread
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import copy_context
+from functools import cache, partial, wraps
+from itertools import product
+from queue import SimpleQueue
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["blas_threads", "in_threads", "serial_blas"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Parameters = ParamSpec("Parameters")
+MOST_IDLE = 16  # threads that wait for work
+FEW_PRODUCTS = 1 << 13  # OpenBLAS uses one thread below 9,216 multiplications of a matrix with a vector
+
+
+def in_threads(
+    function: Callable[[Item], Result], items: Sequence[Item], n_products: float = math.inf
+) -> Iterator[Result]:
+    """Yield the function of every item, in order, computed in threads while BLAS uses one thread.
+
+    There are as many threads as BLAS may use, or one while BLAS is limited for other callers. The calling thread
+    computes if BLAS has one thread anyway, if it is one of these threads itself, and if the matrix products have so few
+    multiplications, `n_products`, that BLAS uses one thread. The first error, in the order of the items, is raised, and
+    later items are not started.
+    """
+    if n_products <= FEW_PRODUCTS or getattr(_this_thread, "is_worker", False) or _limit.is_redundant():
+        yield from map(function, items)
+        return
+    task = _Task(function, items)
+    n_working, arrived, n_yielded = 0, {}, 0
+    try:
+        for _ in range(min(blas_threads(), len(items))):
+            _crew.run(partial(copy_context().run, task.work))  # with the caller's np.errstate
+            n_working += 1
+        while n_working:
+            outcome = task.outcomes.get()
+            if outcome is None:
+                n_working -= 1
+                continue
+            arrived[outcome.number] = outcome
+            while n_yielded in arrived:
+                yield arrived.pop(n_yielded).result()
+                n_yielded += 1
+    finally:
+        task.pending.clear()
+        while n_working:  # items that have been started end here; a second interrupt does not wait for them
+            n_working -= task.outcomes.get() is None
+
+
+def serial_blas(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Decorate a function to run while BLAS uses one thread, so that no bit depends on the number of threads."""
+
+    @wraps(function)
+    def serial(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        (result,) = in_threads(lambda _: function(*args, **kwargs), (None,))
+        return result
+
+    return serial
+
+
+class _Outcome(Generic[Result]):
+    """The result of an item, or its error."""
+
+    def __init__(self, number: int, function: Callable[[Item], Result], item: Item) -> None:
+        self.number = number
+        self.error: BaseException | None = None
+        try:
+            self.value = function(item)
+        except BaseException as error:
+            self.error = error
+
+    def result(self) -> Result:
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+class _Task(Generic[Item, Result]):
+    """A function of several items, which some threads divide among themselves."""
+
+    def __init__(self, function: Callable[[Item], Result], items: Sequence[Item]) -> None:
+        self.function = function
+        self.items = items
+        self.pending = deque(range(len(items)))
+        self.outcomes: SimpleQueue[_Outcome[Result] | None] = SimpleQueue()  # None at the end of each thread's work
+
+    def work(self) -> None:
+        """Compute items until none is left."""
+        try:
+            with _limit:
+                while self.pending:
+                    try:
+                        number = self.pending.popleft()
+                    except IndexError:  # another thread has taken the last one
+                        break
+                    outcome = _Outcome(number, self.function, self.items[number])
+                    if outcome.error is not None:
+                        self.pending.clear()
+                    self.outcomes.put(outcome)
+        finally:
+            self.outcomes.put(None)
+
+
+class _Crew:
+    """Threads that wait for work. A call that finds none waiting starts another one."""
+
+    def __init__(self) -> None:
+        self.calls: SimpleQueue[Callable[[], object]] = SimpleQueue()
+        self.waiting: deque[None] = deque()  # one entry per thread; an interrupt may lose one, which is found again
+
+    def run(self, call: Callable[[], object]) -> None:
+        """Run a call in a thread."""
+        try:
+            self.waiting.pop()
+        except IndexError:
+            start_new_thread(self._work, ())  # unlike `Thread.start`, it has no lock that an interrupt leaves locked
+        self.calls.put(call)
+
+    def _work(self) -> None:
+        _this_thread.is_worker = True
+        for library in filter(_is_local, _libraries()):
+            _set_threads(library)(1)
+        sys.settrace(threading.gettrace())  # debuggers and coverage follow
+        while True:
+            self.calls.get()()
+            if len(self.waiting) >= MOST_IDLE:
+                return
+            self.waiting.append(None)
+
+
+class _Limit:
+    """The limit of one thread for BLAS, from the first thread that enters to the last one that leaves."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.depth = 0
+        self.before: list[int] = []
+        self.n_changes = 0  # odd while the limit is set
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if self.depth == 0:
+                self.before = [library.num_threads for library in _libraries()]
+                self.n_changes += 1
+                self.set([1] * len(self.before))
+            self.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        if self is not _limit:  # in a child that one of our threads has forked
+            return
+        with self.lock:
+            self.depth -= 1
+            if self.depth == 0:
+                self.lift()
+
+    def lift(self) -> None:
+        """Give every library as many threads as it had."""
+        if self.n_changes % 2:
+            self.set(self.before)
+            self.n_changes += 1
+
+    def set(self, numbers: list[int]) -> None:
+        for library, number in zip(_libraries(), numbers, strict=True):
+            if not _is_local(library):
+                _set_threads(library)(number)
+
+    def is_redundant(self) -> bool:
+        """Return whether BLAS has one thread without this limit, and no thread has changed the limit meanwhile."""
+        n_changes = self.n_changes
+        return blas_threads() == 1 and n_changes % 2 == 0 and n_changes == self.n_changes
+
+
+def blas_threads() -> int:
+    """Return the number of threads of BLAS."""
+    return max((library.num_threads for library in _libraries()), default=1)
+
+
+@cache
+def _libraries() -> list[Any]:
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+def _is_local(library: Any) -> bool:
+    """Return whether a library has a number of threads for each thread that calls it."""
+    return library.internal_api == "mkl" or (library.internal_api, library.threading_layer) == ("openblas", "openmp")
+
+
+@cache
+def _set_threads(library: Any) -> Callable[[int], object]:
+    """Return the function of a library that sets its number of threads.
+
+    The method of threadpoolctl does nothing for OpenBLAS in all threads but the first one that has called it.
+    """
+    function: Callable[[int], object] = library.set_num_threads
+    if library.internal_api == "openblas":
+        names = ["omp_set_num_threads"] if _is_local(library) else []
+        names += [f"{a}openblas_set_num_threads{b}" for a, b in product(("", "scipy_"), ("", "64_", "_64"))]
+        function = next(getattr(library.dynlib, name) for name in names if hasattr(library.dynlib, name))
+    return function
+
+
+def _after_fork() -> None:
+    """Replace what belongs to threads that the child does not have."""
+    global _crew, _limit
+    interrupted, _crew, _limit = _limit, _Crew(), _Limit()
+    interrupted.lift()
+
+
+_this_thread = threading.local()
+_crew = _Crew()
+_limit = _Limit()
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)
