@@ -11,7 +11,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.parameters import Parametrized
-from bochner.rows import Array, Floats, for_each_span, row_spans, serial_blas
+from bochner.rows import SMALL_VECTOR, Array, Floats, for_each_span, row_spans, serial_blas
 from bochner.validation import Interval, fit_context
 
 __all__ = ["RobustStandardizer", "SoftClipping", "robust_moments", "soft_clip", "standardize"]
@@ -315,7 +315,7 @@ class RobustStandardizer(OneToOneFeatureMixin, TransformerMixin, Parametrized):
                 standardized = standardize(X[span][rows], self.center_, self.scale_)
                 transformed[span][rows] = self.clipping_.apply(standardized)
 
-        for_each_span(work, len(X), BLOCK_ROWS, X.shape[1] + self.clipping_.axes.size)
+        for_each_span(work, len(X), BLOCK_ROWS, X.size * max(1, len(self.clipping_.axes)) <= SMALL_VECTOR)
         return transformed
 
     def __sklearn_tags__(self) -> Any:

@@ -16,9 +16,27 @@ from typing import Any
 import numpy as np
 from sklearn.utils import assert_all_finite, check_array, get_tags
 
-from bochner.rows import Array, Floats, for_each_span, is_sparse, row_spans, serial_blas, to_dense
+from bochner.rows import (
+    SMALL_MATRIX,
+    SMALL_VECTOR,
+    Array,
+    Floats,
+    for_each_span,
+    is_sparse,
+    row_spans,
+    serial_blas,
+    to_dense,
+)
 
-__all__ = ["FeatureMap", "ProductMap", "TransformerMap", "accepts_nan", "apply_to_features", "map_rows"]
+__all__ = [
+    "FeatureMap",
+    "ProductMap",
+    "TransformerMap",
+    "accepts_nan",
+    "apply_to_features",
+    "map_rows",
+    "multiply_rows",
+]
 
 GRAM_ROWS = 1024  # rows per matrix product of a sum: enough for its speed, and little memory
 MOST_GRAM_ROWS = 4096
@@ -40,7 +58,8 @@ class FeatureMap(ABC):
     block_rows : int
         How many rows to write at a time.
     row_products : float
-        Multiplications per row of the largest matrix product; infinity if it is unknown.
+        Multiplications per row of the largest matrix product; infinity if it is unknown. A single row needs no BLAS
+        where it is known (`multiply_rows`).
     """
 
     width: int
@@ -57,6 +76,10 @@ class FeatureMap(ABC):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _local=threading.local())
+
+    def is_small(self, n_rows: int) -> bool:
+        """Return whether the calling thread should write that many rows, as in `in_threads`."""
+        return n_rows * self.row_products <= SMALL_MATRIX or (n_rows == 1 and self.row_products < math.inf)
 
     @abstractmethod
     def write(self, X: Any, out: Array) -> None:
@@ -174,7 +197,7 @@ class ProductMap(FeatureMap):
             block = X[rows]
             columns = self._buffer("columns", self.inner.width)[: block.shape[0]]
             self.inner.write(block, columns)
-            np.matmul(columns, self.matrix, out=out[rows])
+            multiply_rows(columns, self.matrix, out[rows])
 
 
 class TransformerMap(FeatureMap):
@@ -228,6 +251,26 @@ class TransformerMap(FeatureMap):
             out[rows] = _transform(self.transformer, X[rows])
 
 
+def multiply_rows(X: Array, matrix: Array, out: Array) -> None:
+    """Write the product of dense rows with a matrix into `out`; a single row is multiplied without BLAS.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n)
+        Rows.
+    matrix : ndarray of shape (n, m)
+        The matrix, C-contiguous, of the same dtype.
+    out : ndarray of shape (n_rows, m)
+        Where to write, of the same dtype.
+    """
+    if len(X) == 1:
+        from bochner.feature_maps.row_product import multiply_row  # imports numba
+
+        multiply_row(np.ascontiguousarray(X[0]), matrix, out[0])
+    else:
+        np.matmul(X, matrix, out=out)
+
+
 def accepts_nan(transformer: Any) -> bool:
     """Return whether a transformer accepts NaN, as a pipeline does that begins with an imputer."""
     first = transformer.steps[0][1] if hasattr(transformer, "steps") else transformer
@@ -268,7 +311,7 @@ def map_rows(feature_map: FeatureMap, X: Any, out: Array | None = None) -> Array
     def work(span: slice) -> None:
         feature_map.write(X[span], out[span])
 
-    for_each_span(work, X.shape[0], feature_map.block_rows, feature_map.row_products)
+    for_each_span(work, X.shape[0], feature_map.block_rows, feature_map.is_small(X.shape[0]))
     return out
 
 
@@ -305,6 +348,7 @@ def apply_to_features(
         for rows in row_spans(span.stop - span.start, feature_map.block_rows):
             out[span][rows] = function(feature_map.features(X[span][rows]).astype(np.float64, copy=False))
 
-    row_products = max(feature_map.row_products, feature_map.width * (n_inner_columns or n_columns))
-    for_each_span(work, X.shape[0], feature_map.block_rows, row_products)
+    n_products = X.shape[0] * feature_map.width * (n_inner_columns or n_columns)
+    is_small = feature_map.is_small(X.shape[0]) and n_products <= SMALL_VECTOR
+    for_each_span(work, X.shape[0], feature_map.block_rows, is_small)
     return out

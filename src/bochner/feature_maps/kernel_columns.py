@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.feature_maps.feature_map import FeatureMap, map_rows
+from bochner.feature_maps.feature_map import FeatureMap, map_rows, multiply_rows
 from bochner.feature_maps.fourier import check_resolution
 from bochner.kernels import Gaussian, IsotropicKernel, Kernel
 from bochner.rows import Array, Floats, Metric, is_sparse, row_spans, to_dense
@@ -183,7 +183,7 @@ class DistanceColumns(KernelColumns):
                 products[...] = block @ self._transposed
                 squares = np.asarray(block.multiply(block).sum(axis=1)).ravel()
             else:
-                np.matmul(block, self._transposed, out=products)
+                multiply_rows(block, self._transposed, products)
                 squares = np.einsum("ij,ij->i", block, block)
             return products, squares / self._work_dtype.type(self._divisor**2)
         if is_sparse(block) and not self._is_offset:
@@ -194,7 +194,7 @@ class DistanceColumns(KernelColumns):
             squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel() - 2.0 * (rows @ center) + center @ center
             return products, squares.astype(self._work_dtype)
         scaled = self._scaled(block, self._work_dtype)
-        np.matmul(scaled, self._transposed, out=products)
+        multiply_rows(scaled, self._transposed, products)
         return products, np.einsum("ij,ij->i", scaled, scaled)
 
 

@@ -267,12 +267,7 @@ class LinearModel(Parametrized):
         return self._apply(self._scorer(finish), X)
 
     def _scorer(self, finish: Callable[[Floats], Any] | None = None) -> "_Scorer":
-        feature_map = self._feature_map
-        coef, intercept = self._coefficients()
-        inner, matrix = feature_map.factors()
-        if matrix is not None and inner.dtype == np.float64:  # large coefficients of float32 columns would lose digits
-            feature_map, coef = inner, serial_blas(np.matmul)(matrix, coef)
-        return _Scorer(feature_map, coef, intercept, finish)
+        return _Scorer(self._feature_map, *self._coefficients(), finish)
 
     def _open_table(self, path: Any) -> Any:
         if not hasattr(self, "encoding_"):
@@ -311,7 +306,12 @@ class _Scorer:
     finish: Callable[[Floats], Any] | None
 
     def __call__(self, X: Any) -> Any:
-        scores = apply_to_features(self.feature_map, X, self.coef.shape[1], lambda features: features @ self.coef)
+        feature_map, coef = self.feature_map, self.coef
+        inner, matrix = feature_map.factors()
+        # One product saves one per row. Large coefficients of float32 columns would lose digits.
+        if matrix is not None and inner.dtype == np.float64 and X.shape[0] > 1:
+            feature_map, coef = inner, serial_blas(np.matmul)(matrix, coef)
+        scores = apply_to_features(feature_map, X, coef.shape[1], lambda features: features @ coef)
         scores += self.intercept
         scores = scores.astype(X.dtype, copy=False)
         return scores if self.finish is None else self.finish(scores)

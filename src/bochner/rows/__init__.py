@@ -5,7 +5,7 @@ A `RowSource` (`sources`) is rows with targets and sample weights: in memory, in
 cluster (`partitions`, and `dask_partitions` for Dask collections) or in a file (`bochner.tables`). `open_rows`
 (`opening`) turns user input into one; no other package distinguishes arrays from collections. `sampling` draws rows and
 pairs of rows, `metrics` has the maps in which distances between rows are measured, `threads` runs work on blocks of
-rows in threads, `arrays` names the array types.
+rows in threads, `workers` are these threads, `arrays` names the array types.
 """
 
 from bochner.rows.arrays import Array as Array
@@ -50,6 +50,8 @@ from bochner.rows.sources import max_abs as max_abs
 from bochner.rows.sources import norm as norm
 from bochner.rows.sources import stack_batches as stack_batches
 from bochner.rows.sources import sum_over_rows as sum_over_rows
+from bochner.rows.threads import SMALL_MATRIX as SMALL_MATRIX
+from bochner.rows.threads import SMALL_VECTOR as SMALL_VECTOR
 from bochner.rows.threads import for_each_span as for_each_span
 from bochner.rows.threads import row_blocks as row_blocks
 from bochner.rows.threads import row_spans as row_spans

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_non_negative, validate_data
 from bochner.progress import track
 from bochner.rows.arrays import Array, Floats, Indices, is_sparse, stack_rows
 from bochner.rows.metrics import Metric
-from bochner.rows.threads import row_spans, sum_over_spans
+from bochner.rows.threads import SMALL_VECTOR, row_spans, sum_over_spans
 from bochner.validation import check_weights
 
 __all__ = [
@@ -314,8 +314,8 @@ class MemoryRows(RowSource):
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             # A million entries take less than a millisecond, which is not worth a thread.
             span_rows = max(1, 2**20 * len(values) // values.size)
-            row_products = values.size / len(values)
-            return float(np.sqrt(sum_over_spans(square, len(values), span_rows, row_products)))
+            is_small = values.size <= SMALL_VECTOR
+            return float(np.sqrt(sum_over_spans(square, len(values), span_rows, is_small)))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ Work is spread over as many threads as BLAS may use, while BLAS itself is limite
 `threadpoolctl.threadpool_limits`, `OPENBLAS_NUM_THREADS` and joblib's workers control the number of threads.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from functools import reduce
 
@@ -17,32 +16,32 @@ from bochner.rows.workers import blas_threads, in_threads
 __all__ = ["for_each_span", "row_blocks", "row_spans", "sum_over_spans"]
 
 BLOCK_BYTES = 1 << 20  # one block and its phases stay in the second-level cache
+# Multiplications up to which OpenBLAS uses one thread, of a matrix or vector with a vector, and of two matrices.
+SMALL_VECTOR, SMALL_MATRIX = 1 << 13, 1 << 18
 
 
-def for_each_span(work: Callable[[slice], None], n_rows: int, block_rows: int, row_products: float = math.inf) -> None:
+def for_each_span(work: Callable[[slice], None], n_rows: int, block_rows: int, is_small: bool = False) -> None:
     """Call `work` in threads on slices that cover the rows; each but the last is a whole number of blocks.
 
-    There are a few slices per thread, so that a slow core does not delay the others. `row_products` is the number of
-    multiplications per row in a matrix product; the calling thread does the work where there are few.
+    There are a few slices per thread, so that a slow core does not delay the others. The calling thread does the work
+    if it `is_small`, as in `in_threads`.
     """
     n_blocks = -(-n_rows // block_rows)
     spans = row_spans(n_rows, block_rows * max(1, n_blocks // (4 * blas_threads())))
-    list(in_threads(work, spans, n_rows * row_products if n_rows else 0.0))
+    list(in_threads(work, spans, is_small))
 
 
-def sum_over_spans(
-    part: Callable[[slice], Array], n_rows: int, span_rows: int, row_products: float = math.inf
-) -> Array:
+def sum_over_spans(part: Callable[[slice], Array], n_rows: int, span_rows: int, is_small: bool = False) -> Array:
     """Sum `part` over slices of `span_rows` rows, computed in threads.
 
     The slices and the order of summation do not depend on the number of threads, so the result does not either. Parts
-    are added as they arrive: about one per thread is held. `row_products` is as in `for_each_span`.
+    are added as they arrive: about one per thread is held. `is_small` is as in `in_threads`.
     """
 
     def add(total: Array, addend: Array) -> Array:
         return np.asarray(np.add(total, addend, out=total))
 
-    return reduce(add, in_threads(part, row_spans(n_rows, span_rows), n_rows * row_products))
+    return reduce(add, in_threads(part, row_spans(n_rows, span_rows), is_small))
 
 
 def row_spans(n_rows: int, span_rows: int) -> list[slice]:

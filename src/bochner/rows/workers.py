@@ -8,7 +8,6 @@ them between two steps. Callers wait for messages; a caller that is interrupted 
 themselves. A forked process has none of its parent's threads, and starts with a new lock and new threads.
 """
 
-import math
 import os
 import sys
 import threading
@@ -29,41 +28,36 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Parameters = ParamSpec("Parameters")
 MOST_IDLE = 16  # threads that wait for work
-FEW_PRODUCTS = 1 << 13  # OpenBLAS uses one thread below 9,216 multiplications of a matrix with a vector
 
 
-def in_threads(
-    function: Callable[[Item], Result], items: Sequence[Item], n_products: float = math.inf
-) -> Iterator[Result]:
+def in_threads(function: Callable[[Item], Result], items: Sequence[Item], is_small: bool = False) -> Iterator[Result]:
     """Yield the function of every item, in order, computed in threads while BLAS uses one thread.
 
     There are as many threads as BLAS may use, or one while BLAS is limited for other callers. The calling thread
-    computes if BLAS has one thread anyway, if it is one of these threads itself, and if the matrix products have so few
-    multiplications, `n_products`, that BLAS uses one thread. The first error, in the order of the items, is raised, and
-    later items are not started.
+    computes if BLAS has one thread anyway, if it is one of these threads itself, and if `is_small`: no BLAS is used, or
+    for products so small that it uses one thread. The first error, in the order of the items, is raised, and later
+    items are not started.
     """
-    if n_products <= FEW_PRODUCTS or getattr(_this_thread, "is_worker", False) or _limit.is_redundant():
+    if is_small or getattr(_this_thread, "is_worker", False) or _limit.is_redundant():
         yield from map(function, items)
         return
     task = _Task(function, items)
-    n_working, arrived, n_yielded = 0, {}, 0
+    n_started, arrived, n_yielded = 0, {}, 0
     try:
         for _ in range(min(blas_threads(), len(items))):
             _crew.run(partial(copy_context().run, task.work))  # with the caller's np.errstate
-            n_working += 1
-        while n_working:
+            n_started += 1
+        while len(task.ended) < n_started or not task.outcomes.empty():
             outcome = task.outcomes.get()
-            if outcome is None:
-                n_working -= 1
-                continue
-            arrived[outcome.number] = outcome
+            if outcome is not None:
+                arrived[outcome.number] = outcome
             while n_yielded in arrived:
                 yield arrived.pop(n_yielded).result()
                 n_yielded += 1
     finally:
         task.pending.clear()
-        while n_working:  # items that have been started end here; a second interrupt does not wait for them
-            n_working -= task.outcomes.get() is None
+        while len(task.ended) < n_started:  # for items in progress; a second interrupt does not wait for them
+            task.outcomes.get()
 
 
 def serial_blas(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -101,7 +95,8 @@ class _Task(Generic[Item, Result]):
         self.function = function
         self.items = items
         self.pending = deque(range(len(items)))
-        self.outcomes: SimpleQueue[_Outcome[Result] | None] = SimpleQueue()  # None at the end of each thread's work
+        self.outcomes: SimpleQueue[_Outcome[Result] | None] = SimpleQueue()
+        self.ended: deque[None] = deque()  # one entry per thread; counting messages, an interrupt would lose one
 
     def work(self) -> None:
         """Compute items until none is left."""
@@ -117,7 +112,8 @@ class _Task(Generic[Item, Result]):
                         self.pending.clear()
                     self.outcomes.put(outcome)
         finally:
-            self.outcomes.put(None)
+            self.ended.append(None)
+            self.outcomes.put(None)  # wakes up the caller
 
 
 class _Crew:
