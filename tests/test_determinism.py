@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One test per line of the tables in docs/determinism.md: what is equal to the bit, and what only to rounding."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+from threadpoolctl import threadpool_limits
+
+from bochner import (
+    FourierFeatures,
+    FourierLogisticRegression,
+    FourierRidge,
+    FourierRidgeClassifier,
+    FourierSVC,
+    LandmarkFeatures,
+    RobustStandardizer,
+)
+from bochner.samplers import SAMPLERS
+from bochner.weightings import WEIGHTINGS
+
+PAGE = Path(__file__).parent.parent / "docs" / "determinism.md"
+
+
+@cache
+def data(n_features=10):
+    """Return rows, a target and labels of ten classes."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, n_features))
+    y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=len(X))
+    return X, y, np.digitize(y, np.quantile(y, np.linspace(0.1, 0.9, 9)))
+
+
+def features(n_frequencies=50, **parameters):
+    return FourierFeatures(n_frequencies=n_frequencies, random_state=0, **parameters)
+
+
+def of_features(**parameters):
+    X, y, _ = data()
+    fitted = features(**parameters).fit(X, y)
+    return fitted.frequencies_, fitted.weights_, fitted.transform(X)
+
+
+def of_model(model, X, y):
+    """Return coefficients, outputs for all rows and for one row, and the score."""
+    model.fit(X, y)
+    output = getattr(model, "decision_function", model.predict)
+    return model.coef_, model.intercept_, output(X), output(X[:1]), model.score(X, y)
+
+
+def every_weighting():
+    return [of_features(weighting=name, n_components=None if name != "matrix" else 20)[2] for name in WEIGHTINGS]
+
+
+def one_row():
+    X = data(784)[0][:100].astype(np.float32)
+    narrow, wide = (features(n, weighting="uniform").fit(X).transform(X[:1]) for n in (10, 1024))
+    landmarks = LandmarkFeatures(n_landmarks=100, random_state=0).fit(data()[0])
+    return narrow, wide, landmarks.transform(data()[0][:1])
+
+
+def landmarks(selection):
+    X = data()[0]
+    fitted = LandmarkFeatures(n_landmarks=40, landmarks=selection, random_state=0).fit(X)
+    return fitted.landmarks_, fitted.transform(X)
+
+
+def ridge_kinds():
+    X, y, _ = data()
+    kinds = X, X.astype(np.float32), sparse.csr_array(np.where(np.abs(X) > 1.0, X, 0.0))
+    return [part for kind in kinds for part in of_model(FourierRidge(features()), kind, y)]
+
+
+def ridge_deviations():
+    X, y, _ = data()
+    model = FourierRidge(features()).fit(X, np.column_stack([y, -y]))
+    return (*model.predict(X, return_std=True), *model.predict(X[:1], return_std=True))
+
+
+def classifier(kind, n_classes):
+    X, _, labels = data()
+    return of_model(kind(features(20)), X[:500], labels[:500] * n_classes // 10)
+
+
+EQUAL = {
+    "`FourierFeatures`: frequencies, weights, features": of_features,
+    "every weighting": every_weighting,
+    "every sampler": lambda: [of_features(sampler=name, weighting="uniform")[2] for name in SAMPLERS],
+    "`transform` and `predict` of one row": one_row,
+    '`length_scale="learn"`': lambda: of_features(length_scale="learn"),
+    '`length_scale="learn-matrix"`': lambda: of_features(length_scale="learn-matrix")[1:],
+    "`LandmarkFeatures`, all selections": lambda: [
+        part for name in ("kmeans", "pivoted", "uniform") for part in landmarks(name)
+    ],
+    "`RobustStandardizer`": lambda: [RobustStandardizer().fit_transform(data()[0])],
+    "`kernel_error` with a `random_state`": lambda: [
+        np.array(features().fit(data()[0]).kernel_error(data()[0], random_state=0))
+    ],
+    "`FourierRidge`: float64, float32, sparse": ridge_kinds,
+    "`FourierRidge(cv=None)`": lambda: of_model(FourierRidge(features(), cv=None), *data()[:2]),
+    "`FourierRidge` with `LandmarkFeatures`": lambda: of_model(
+        FourierRidge(LandmarkFeatures(n_landmarks=100, random_state=0)), *data()[:2]
+    ),
+    "`FourierRidge` with 1,200 columns": lambda: of_model(
+        FourierRidge(features(600, weighting="uniform")), *data()[:2]
+    ),
+    "standard deviations of predictions": ridge_deviations,
+    "`FourierRidgeClassifier`": lambda: classifier(FourierRidgeClassifier, 10),
+    "`FourierLogisticRegression`, two and many classes": lambda: [
+        part for n_classes in (2, 10) for part in classifier(FourierLogisticRegression, n_classes)
+    ],
+    "`FourierSVC`, two and many classes": lambda: [
+        part for n_classes in (2, 10) for part in classifier(FourierSVC, n_classes)
+    ],
+}
+SLOW = ("`FourierRidge` with 1,200 columns",)
+
+
+def in_threads_of_blas(function):
+    """Return what a function returns with one and with three threads."""
+    results = []
+    for n_threads in (1, 3):
+        with threadpool_limits(n_threads, user_api="blas"):
+            results.append(function())
+    return results
+
+
+def kernels():
+    fitted = features().fit(data()[0])
+    return np.stack([fitted.exact_kernel(data()[0]), fitted.approximate_kernel(data()[0])])
+
+
+def refined_kernel():
+    X = data(40)[0][:300]
+    return features(260, refine=2, weighting="uniform").fit(X).approximate_kernel(X)
+
+
+def row_alone_and_among_others():
+    X, y, _ = data()
+    model = FourierRidge(features()).fit(X, y)
+    return model.predict(X[:1]), model.predict(X)[:1]
+
+
+def in_memory_and_in_partitions():
+    array = pytest.importorskip("dask.array")
+    X, y, _ = data()
+    transformer = features(weighting="uniform", length_scale=3.0)
+    partitions = [array.from_array(whole, chunks=len(whole) // 4) for whole in (X, y)]
+    return [FourierRidge(transformer, cv=None).fit(*rows).predict(X) for rows in ((X, y), partitions)]
+
+
+CLOSE = {
+    "`exact_kernel`, `approximate_kernel`": lambda: in_threads_of_blas(kernels),
+    "`refine`": lambda: in_threads_of_blas(refined_kernel),
+    "a row alone and among others": row_alone_and_among_others,
+    "Dask collections and arrays in memory": in_memory_and_in_partitions,
+}
+
+
+def bits(values):
+    return [np.ascontiguousarray(value).tobytes() for value in values]
+
+
+@pytest.mark.parametrize("line", [pytest.param(line, marks=[pytest.mark.slow] * (line in SLOW)) for line in EQUAL])
+def test_bits_do_not_depend_on_the_number_of_threads(line):
+    results = []
+    for n_threads in (1, 2) if line not in SLOW else (1, 2, 3, 4):
+        with threadpool_limits(n_threads, user_api="blas"):
+            results.append(bits(EQUAL[line]()))
+    assert all(result == results[0] for result in results)
+
+
+@pytest.mark.parametrize("line", CLOSE)
+def test_results_are_equal_to_rounding(line):
+    first, second = CLOSE[line]()
+    np.testing.assert_allclose(first, second, rtol=1e-8, atol=1e-10)
+
+
+def test_page_has_one_line_per_test():
+    lines = re.findall(r"^\| (?!what )([^|]+) \|", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert lines == [*EQUAL, *CLOSE]
