@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Threads of our own: order, errors, and the limit of BLAS after forks, interrupts and several callers."""
 
+import ctypes
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -111,8 +113,7 @@ def test_first_error_in_order_reaches_the_caller_and_lifts_the_limit(n_threads):
     results = []
     with threadpool_limits(n_threads):
         with pytest.raises(RuntimeError, match="item 4"):
-            for result in in_threads(fail, range(1000)):
-                results.append(result)
+            results.extend(in_threads(fail, range(1000)))
         assert blas_threads() == {n_threads}
     assert results == [0, 1, 2, 3]
     assert len(started) < 20
@@ -148,8 +149,6 @@ def test_idle_threads_are_reused():
 
 
 def test_interrupt_in_another_thread_than_the_main_one():
-    import ctypes
-
     with threadpool_limits(2):
         entered, outcome = threading.Event(), []
 
@@ -173,23 +172,24 @@ def test_interrupt_in_another_thread_than_the_main_one():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_children_forked_during_transform_work():
-    assert run_script("fork_during_transform.py", 8, timeout=60).split() == ["0"] * 8
+    assert run_script("fork_during_transform.py", 6, timeout=200).split() == ["0"] * 6
 
 
-@pytest.mark.skipif(not hasattr(os, "setitimer") and os.name == "nt", reason="there are no timers")
-@pytest.mark.parametrize("n_interrupts", [150, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers")
+@pytest.mark.parametrize("n_interrupts", [100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_interrupts_leave_blas_and_estimators_usable(n_interrupts):
-    output = run_script("interrupts.py", n_interrupts, timeout=300)
+    output = run_script("interrupts.py", n_interrupts, timeout=600)
     assert output.strip() == f"KeyboardInterrupt {n_interrupts}, threads of BLAS [2], same bits True"
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads and memory are read from /proc")
 def test_thousands_of_calls_in_eight_threads_leave_nothing_behind():
-    output = run_script("soak.py", 20, timeout=120)
+    output = run_script("soak.py", 20, timeout=200)
     numbers = {name: int(value) for name, value in re.findall(r"(\w+)=(-?\d+)", output)}
-    assert numbers["calls"] >= 2000
-    assert numbers["errors"] == 0
+    assert numbers["n_calls"] >= 2000
+    assert numbers["n_errors"] == 0
     assert numbers["blas"] == 2
-    assert numbers["new_threads"] <= 8  # at most one more per caller than after the first calls
-    assert numbers["new_handles"] <= 0
-    assert numbers["new_megabytes"] < 30
+    assert numbers["threads"] <= 8  # at most one more per caller than after the first calls
+    assert numbers["handles"] <= 0
+    assert numbers["megabytes"] < 30

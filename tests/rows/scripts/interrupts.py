@@ -12,13 +12,6 @@ from threadpoolctl import threadpool_info
 
 from bochner import FourierFeatures, FourierRidge
 
-rng = np.random.default_rng(0)
-X = rng.normal(size=(3000, 10))
-y = np.sin(X[:, 0])
-features = FourierFeatures(n_frequencies=64, random_state=0).fit(X)
-model = FourierRidge(features).fit(X, y)
-expected = features.transform(X).tobytes()
-
 
 def threads_of_blas():
     return sorted({library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"})
@@ -28,23 +21,33 @@ def interrupt(*_):
     raise KeyboardInterrupt
 
 
-signal.signal(signal.SIGALRM, interrupt)
-outcomes = Counter()
-for number in range(int(sys.argv[1])):
-    faulthandler.dump_traceback_later(20, exit=True)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-4, 2e-2))
-        while True:
-            if number % 3:
-                features.transform(X)
-            else:
-                model.fit(X, y)
-    except BaseException as error:
-        outcomes[type(error).__name__] += 1
-    signal.setitimer(signal.ITIMER_REAL, 0.0)
-    if threads_of_blas() != [2]:
-        time.sleep(0.1)  # an interrupt that comes while the caller waits does not wait any longer
+def main(n_interrupts):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 10))
+    y = np.sin(X[:, 0])
+    features = FourierFeatures(n_frequencies=64, random_state=0).fit(X)
+    model = FourierRidge(features).fit(X, y)
+    expected = features.transform(X).tobytes()
+    signal.signal(signal.SIGALRM, interrupt)
+    outcomes = Counter()
+    for number in range(n_interrupts):
+        faulthandler.dump_traceback_later(60, exit=True)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-4, 2e-2))
+            while True:
+                if number % 3:
+                    features.transform(X)
+                else:
+                    model.fit(X, y)
+        except BaseException as error:
+            outcomes[type(error).__name__] += 1
         if threads_of_blas() != [2]:
-            break
-endings = " ".join(f"{name} {count}" for name, count in outcomes.items())
-print(f"{endings}, threads of BLAS {threads_of_blas()}, same bits {features.transform(X).tobytes() == expected}")
+            time.sleep(0.5)  # for threads that the caller did not wait for
+            if threads_of_blas() != [2]:
+                break
+    endings = " ".join(f"{name} {count}" for name, count in outcomes.items())
+    print(f"{endings}, threads of BLAS {threads_of_blas()}, same bits {features.transform(X).tobytes() == expected}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
