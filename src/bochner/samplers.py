@@ -357,11 +357,15 @@ def _isotropic_names() -> str:
     return ", ".join(repr(name) for name, kernel in KERNELS.items() if issubclass(kernel, IsotropicKernel))
 
 
-@serial_blas
 def _principal_axes(X: Rows, rng: np.random.Generator) -> Floats:
     """Return the principal axes of a sample of at most 2,000 rows, one axis per row, the largest variance first."""
     sample, counts = sample_rows(X, 2_000, rng)
-    shares = counts / counts.sum()
+    return _eigenvectors(sample, counts / counts.sum())
+
+
+@serial_blas  # no bit of the frequencies depends on the number of threads
+def _eigenvectors(sample: Any, shares: Floats) -> Floats:
+    """Return the eigenvectors of the covariance of weighted rows, the largest eigenvalue first."""
     mean = sample.T @ shares
     covariance = to_dense(sample.T @ (sparse.diags_array(shares) @ sample)) - np.outer(mean, mean)
     return np.asarray(np.linalg.eigh(covariance)[1].T[::-1])

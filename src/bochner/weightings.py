@@ -206,13 +206,17 @@ class Shrinkage(Weighting):
     def __init__(self, n_points: int = 2000) -> None:
         self.n_points = n_points
 
-    @serial_blas  # no bit of the weights depends on the number of threads
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
         points, point_weights = sample_rows(X, self.n_points, rng)
-        shares = point_weights / point_weights.sum()
-        energy = float(shares @ np.square(kernel(points)) @ shares)
-        variance = (0.5 + 0.5 * float(shares @ kernel(2.0 * points) @ shares) - energy) / len(frequencies)
+        energy, mean_at_twice = _kernel_means(kernel, points, point_weights / point_weights.sum())
+        variance = (0.5 + 0.5 * mean_at_twice - energy) / len(frequencies)
         return energy / (max(variance, 0.0) + energy) * _uniform(len(frequencies))
+
+
+@serial_blas  # no bit of the weights depends on the number of threads
+def _kernel_means(kernel: Kernel, points: Any, shares: Floats) -> tuple[float, float]:
+    r"""Return the means of :math:`k(\delta)^2` and of :math:`k(2 \delta)` over the pairs of points."""
+    return float(shares @ np.square(kernel(points)) @ shares), float(shares @ kernel(2.0 * points) @ shares)
 
 
 class Quadrature(Weighting):
@@ -258,7 +262,6 @@ class Quadrature(Weighting):
         self.selection = selection
         self.n_pairs = n_pairs
 
-    @serial_blas  # no bit of the weights depends on the number of threads
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
         if not hasattr(kernel, "log_embedding"):
             raise ValueError(
@@ -271,10 +274,8 @@ class Quadrature(Weighting):
         squared_distances = squareform(pdist(frequencies, "sqeuclidean"))
         positive = squared_distances[squared_distances > 0.0]
         bandwidths = bandwidths * (float(np.sqrt(np.median(positive))) if len(positive) else 1.0)
-        rules = [
-            _QuadratureRule.at(bandwidth, log_embedding, squared_distances)
-            for bandwidth, log_embedding in zip(bandwidths, kernel.log_embedding(frequencies, bandwidths), strict=True)
-        ]
+        log_embeddings = zip(bandwidths, kernel.log_embedding(frequencies, bandwidths), strict=True)
+        rules = list(in_threads(lambda pair: _QuadratureRule.at(*pair, squared_distances), list(log_embeddings)))
         # The likelihood of a single frequency does not depend on the bandwidth.
         if self.selection == "pairs" or len(frequencies) == 1:
             best = min(rules, key=lambda rule: statistics.risk(rule.weights))
@@ -317,6 +318,7 @@ class _QuadratureRule:
             f"`bandwidths`."
         )
 
+    @serial_blas  # no bit of the weights depends on the number of threads
     def log_likelihood(self, statistics: PairStatistics) -> float:
         """Return the marginal likelihood of the pairs' cosines as independent functions, at the best amplitude."""
         amplitude = np.trace(linalg.cho_solve((self.factor, True), statistics.gram)) / len(self.factor)
@@ -398,7 +400,6 @@ class Stein(Weighting):
         whole, first, second = point_statistics(frequencies, kernel, points, point_weights)
         return whole, [(first, second), (second, first)]
 
-    @serial_blas
     def _sketch_pairs(
         self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator
     ) -> tuple[PairStatistics, list[_Split]]:

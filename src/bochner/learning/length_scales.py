@@ -97,7 +97,6 @@ class LabeledRows:
             return sparse.hstack([block, sparse.csr_array(targets)], format="csr", dtype=np.float64)
         return np.hstack([block, targets], dtype=np.float64)
 
-    @serial_blas
     def sample(self, size: int, rng: np.random.Generator) -> "LabeledRows":
         """Return a sample of distinct rows in random order, with standardized targets.
 
@@ -125,7 +124,7 @@ class LabeledRows:
         targets = targets[:, varying] / deviations[varying]
         if targets.shape[1] > MAX_TARGETS:  # random directions preserve squared errors, up to a constant factor
             directions = rng.normal(size=(targets.shape[1], MAX_TARGETS))
-            targets = targets @ (directions / np.linalg.norm(directions, axis=0))
+            targets = serial_blas(np.matmul)(targets, directions / np.linalg.norm(directions, axis=0))
         return LabeledRows(sparse.csr_array(X) if is_sparse(X) else np.ascontiguousarray(X), targets, counts)
 
     def rolled(self, n_rows: int) -> "LabeledRows":

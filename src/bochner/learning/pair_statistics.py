@@ -70,6 +70,7 @@ class PairStatistics:
         return cls(cosines / n_pairs, (forms[:m] + forms[m:]) / n_pairs, energy / n_pairs)
 
     @classmethod
+    @serial_blas  # no bit depends on the number of threads
     def of_pairs(cls, cosines: Floats, exact: Floats, pair_weights: Floats) -> "PairStatistics":
         """Return the statistics over explicit pairs.
 
@@ -91,7 +92,7 @@ class PairStatistics:
         cosines, exact = cosines * roots[:, None], exact * roots
         return cls(cosines.T @ cosines, cosines.T @ exact, float(exact @ exact))
 
-    @serial_blas  # no bit depends on the number of threads
+    @serial_blas
     def risk(self, weights: Floats) -> float:
         """Return the mean squared error over the pairs.
 
@@ -229,8 +230,9 @@ def row_norm_pair_statistics(
     first, second, pair_weights = draw_pairs(X, POOL_FACTOR * n_pairs, rng)
     norms = np.empty(len(first))
     for pairs, differences in pair_differences(X, first, second, len(frequencies)):
-        norms[pairs] = np.linalg.norm(np.cos(differences @ frequencies.T), axis=1)
-    probabilities = pair_weights * norms / (pair_weights @ norms)
+        norms[pairs] = np.linalg.norm(_cosines_of(differences, frequencies), axis=1)
+    probabilities = pair_weights * norms
+    probabilities /= probabilities.sum()
     selected = rng.choice(len(norms), size=n_pairs, p=probabilities)
     cosines, exact = _cosines(frequencies, kernel, X, first[selected], second[selected])
     return PairStatistics.of_pairs(cosines, exact, pair_weights[selected] / (len(norms) * probabilities[selected]))
@@ -240,7 +242,11 @@ def _cosines(frequencies: Floats, kernel: Kernel, X: Rows, first: Indices, secon
     """Return cos(w_m . (x_i - x_j)) and k(x_i - x_j) of pairs, of shapes (n_pairs, n_frequencies) and (n_pairs,)."""
     cosines, exact = np.empty((len(first), len(frequencies))), np.empty(len(first))
     for pairs, differences in pair_differences(X, first, second, len(frequencies)):
-        np.matmul(differences, frequencies.T, out=cosines[pairs])
-        np.cos(cosines[pairs], out=cosines[pairs])
+        cosines[pairs] = _cosines_of(differences, frequencies)
         exact[pairs] = kernel.at(differences)
     return cosines, exact
+
+
+@serial_blas
+def _cosines_of(differences: Floats, frequencies: Floats) -> Floats:
+    return np.asarray(np.cos(differences @ frequencies.T))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Threads of our own, in which all parallel work runs while BLAS uses one thread.
 
-The number of threads of BLAS belongs to the whole process, and there is no other one: the function of OpenBLAS that is
-named after a single thread sets it for all of them. So it needs a counter and a lock. Only our own threads touch them.
-Python raises KeyboardInterrupt in the main thread, and no other code knows our threads, so that nothing interrupts
-them between two steps. Callers wait for messages; a caller that is interrupted leaves threads that finish by
-themselves. A forked process has none of its parent's threads, and starts with a new lock and new threads.
+OpenBLAS has one number of threads for the whole process; even its `openblas_set_num_threads_local` sets that of all
+threads. So the limit needs a counter and a lock. Only our own threads touch them: Python raises KeyboardInterrupt in
+the main thread, and no other code knows our threads, so that nothing interrupts them between two steps. Callers only
+wait for messages. Threads whose caller was interrupted end their work by themselves. A forked process has none of its
+parent's threads, and starts with a new lock and new threads.
 """
 
 import os
@@ -84,7 +84,11 @@ class _Outcome(Generic[Result]):
 
     def result(self) -> Result:
         if self.error is not None:
-            raise self.error
+            error, self.error = self.error, None
+            try:
+                raise error
+            finally:
+                del error  # the frames in its traceback would keep it, and themselves, alive
         return self.value
 
 
@@ -197,7 +201,9 @@ def _libraries() -> list[Any]:
 
 def _is_local(library: Any) -> bool:
     """Return whether a library has a number of threads for each thread that calls it."""
-    return library.internal_api == "mkl" or (library.internal_api, library.threading_layer) == ("openblas", "openmp")
+    if library.internal_api == "openblas":
+        return bool(library.threading_layer == "openmp")
+    return bool(library.internal_api == "mkl")
 
 
 @cache
