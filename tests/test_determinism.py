@@ -55,11 +55,14 @@ def every_weighting():
     return [of_features(weighting=name, n_components=None if name != "matrix" else 20)[2] for name in WEIGHTINGS]
 
 
-def one_row():
-    X = data(784)[0][:100].astype(np.float32)
-    narrow, wide = (features(n, weighting="uniform").fit(X).transform(X[:1]) for n in (10, 1024))
-    landmarks = LandmarkFeatures(n_landmarks=100, random_state=0).fit(data()[0])
-    return narrow, wide, landmarks.transform(data()[0][:1])
+def few_rows():
+    X, y, _ = data()
+    wide = data(784)[0][:100].astype(np.float32)
+    wide_features = features(1024, weighting="uniform").fit(wide)
+    model = FourierRidge(features(), cv=None).fit(X, y)
+    landmarks = LandmarkFeatures(n_landmarks=100, random_state=0).fit(X)
+    outputs = (model.predict, model.features_.transform, landmarks.transform)
+    return [wide_features.transform(wide[:1]), *(output(X[:n_rows]) for output in outputs for n_rows in (1, 2, 100))]
 
 
 def landmarks(selection):
@@ -89,7 +92,7 @@ EQUAL = {
     "`FourierFeatures`: frequencies, weights, features": of_features,
     "every weighting": every_weighting,
     "every sampler": lambda: [of_features(sampler=name, weighting="uniform")[2] for name in SAMPLERS],
-    "`transform` and `predict` of one row": one_row,
+    "`transform` and `predict` of one row or a few": few_rows,
     '`length_scale="learn"`': lambda: of_features(length_scale="learn"),
     '`length_scale="learn-matrix"`': lambda: of_features(length_scale="learn-matrix")[1:],
     "`LandmarkFeatures`, all selections": lambda: [

@@ -315,7 +315,7 @@ class RobustStandardizer(OneToOneFeatureMixin, TransformerMixin, Parametrized):
                 standardized = standardize(X[span][rows], self.center_, self.scale_)
                 transformed[span][rows] = self.clipping_.apply(standardized)
 
-        for_each_span(work, len(X), BLOCK_ROWS, X.size * max(1, len(self.clipping_.axes)) <= SMALL_VECTOR)
+        for_each_span(work, len(X), BLOCK_ROWS, SMALL_VECTOR // max(1, self.clipping_.axes.size))
         return transformed
 
     def __sklearn_tags__(self) -> Any:

@@ -26,8 +26,8 @@ def test_row_spans():
 
 @pytest.mark.parametrize("n_rows", [0, 1, 64, 1000])
 @pytest.mark.parametrize("n_threads", [1, 3])
-@pytest.mark.parametrize("is_small", [False, True])
-def test_spans_cover_every_row_once_in_whole_blocks(n_rows, n_threads, is_small):
+@pytest.mark.parametrize("small_rows", [0, 1, 16, 40])
+def test_spans_cover_every_row_once_in_whole_blocks(n_rows, n_threads, small_rows):
     counts, spans = np.zeros(n_rows, dtype=int), []
 
     def work(span):
@@ -35,9 +35,10 @@ def test_spans_cover_every_row_once_in_whole_blocks(n_rows, n_threads, is_small)
         spans.append(span)
 
     with threadpool_limits(n_threads):
-        for_each_span(work, n_rows, 16, is_small)
+        for_each_span(work, n_rows, 64, small_rows)
     assert (counts == 1).all()
-    assert all(span.start % 16 == 0 for span in spans)
+    is_single = n_rows <= 64 and small_rows >= min(n_rows, 16)
+    assert all(span.start % (max(1, small_rows) if is_single else 64) == 0 for span in spans)
 
 
 def test_sums_do_not_depend_on_the_number_of_threads(rng):

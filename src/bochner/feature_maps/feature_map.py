@@ -77,9 +77,10 @@ class FeatureMap(ABC):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _local=threading.local())
 
-    def is_small(self, n_rows: int) -> bool:
-        """Return whether the calling thread should write that many rows, as in `in_threads`."""
-        return n_rows * self.row_products <= SMALL_MATRIX or (n_rows == 1 and self.row_products < math.inf)
+    @property
+    def small_rows(self) -> int:
+        """Number of rows at a time for which BLAS uses one thread; 0 if it is unknown."""
+        return 0 if self.row_products == math.inf else max(1, int(SMALL_MATRIX // self.row_products))
 
     @abstractmethod
     def write(self, X: Any, out: Array) -> None:
@@ -311,7 +312,7 @@ def map_rows(feature_map: FeatureMap, X: Any, out: Array | None = None) -> Array
     def work(span: slice) -> None:
         feature_map.write(X[span], out[span])
 
-    for_each_span(work, X.shape[0], feature_map.block_rows, feature_map.is_small(X.shape[0]))
+    for_each_span(work, X.shape[0], feature_map.block_rows, feature_map.small_rows)
     return out
 
 
@@ -348,7 +349,6 @@ def apply_to_features(
         for rows in row_spans(span.stop - span.start, feature_map.block_rows):
             out[span][rows] = function(feature_map.features(X[span][rows]).astype(np.float64, copy=False))
 
-    n_products = X.shape[0] * feature_map.width * (n_inner_columns or n_columns)
-    is_small = feature_map.is_small(X.shape[0]) and n_products <= SMALL_VECTOR
-    for_each_span(work, X.shape[0], feature_map.block_rows, is_small)
+    small_rows = min(feature_map.small_rows, SMALL_VECTOR // (feature_map.width * (n_inner_columns or n_columns)))
+    for_each_span(work, X.shape[0], feature_map.block_rows, small_rows)
     return out

@@ -18,17 +18,22 @@ __all__ = ["for_each_span", "row_blocks", "row_spans", "sum_over_spans"]
 BLOCK_BYTES = 1 << 20  # one block and its phases stay in the second-level cache
 # Multiplications up to which OpenBLAS uses one thread, of a matrix or vector with a vector, and of two matrices.
 SMALL_VECTOR, SMALL_MATRIX = 1 << 13, 1 << 18
+LEAST_ROWS = 16
 
 
-def for_each_span(work: Callable[[slice], None], n_rows: int, block_rows: int, is_small: bool = False) -> None:
+def for_each_span(work: Callable[[slice], None], n_rows: int, block_rows: int, small_rows: int = 0) -> None:
     """Call `work` in threads on slices that cover the rows; each but the last is a whole number of blocks.
 
-    There are a few slices per thread, so that a slow core does not delay the others. The calling thread does the work
-    if it `is_small`, as in `in_threads`.
+    There are a few slices per thread, so that a slow core does not delay the others. A single block takes less time
+    than to wake up a thread: the calling thread does its work, in slices of `small_rows` rows, for which BLAS uses one
+    thread. With fewer than 16 of them, products would be slow.
     """
+    if n_rows <= block_rows and small_rows >= min(n_rows, LEAST_ROWS):
+        for span in row_spans(n_rows, max(1, small_rows)):
+            work(span)
+        return
     n_blocks = -(-n_rows // block_rows)
-    spans = row_spans(n_rows, block_rows * max(1, n_blocks // (4 * blas_threads())))
-    list(in_threads(work, spans, is_small))
+    list(in_threads(work, row_spans(n_rows, block_rows * max(1, n_blocks // (4 * blas_threads())))))
 
 
 def sum_over_spans(part: Callable[[slice], Array], n_rows: int, span_rows: int, is_small: bool = False) -> Array:
@@ -49,7 +54,7 @@ def row_spans(n_rows: int, span_rows: int) -> list[slice]:
     return [slice(start, min(start + span_rows, n_rows)) for start in range(0, n_rows, span_rows)]
 
 
-def row_blocks(n_rows: int, row_bytes: int, least: int = 16) -> Iterator[slice]:
+def row_blocks(n_rows: int, row_bytes: int, least: int = LEAST_ROWS) -> Iterator[slice]:
     """Yield slices that cover `n_rows` rows, each of about one mebibyte and of at least `least` rows.
 
     Examples
