@@ -30,6 +30,7 @@ from bochner import (
     FourierSVC,
     LandmarkFeatures,
     RobustStandardizer,
+    TableEncoder,
 )
 from bochner.feature_maps.hadamard import HadamardFrequencies
 from bochner.kernels import KERNELS, Gaussian, IsotropicKernel, Matern
@@ -129,6 +130,8 @@ ESTIMATORS = [
     LandmarkFeatures(Similarity(), n_landmarks=6, random_state=0),
     LandmarkFeatures("precomputed", n_landmarks=6, random_state=0),
     RobustStandardizer(),
+    TableEncoder(),
+    TableEncoder(standardize="plain"),
 ]
 SLOW_ESTIMATORS = [
     *(build(*parts) for parts in VALID_COMBINATIONS if parts not in COVERING_COMBINATIONS),

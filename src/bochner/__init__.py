@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from bochner.landmark_features import LandmarkFeatures
     from bochner.linear_models import FourierLogisticRegression, FourierRidge, FourierRidgeClassifier, FourierSVC
     from bochner.robust_standardizer import RobustStandardizer
+    from bochner.table_models.table_model import TableModel
+    from bochner.tables.table_encoder import TableEncoder
 
     __version__: str
 
@@ -30,6 +32,8 @@ __all__ = [
     "MetricDisplay",
     "RelevanceDisplay",
     "RobustStandardizer",
+    "TableEncoder",
+    "TableModel",
     "WeightsDisplay",
     "WidthDisplay",
 ]
@@ -46,6 +50,8 @@ _MODULES = {
     "MetricDisplay": "display",
     "RelevanceDisplay": "display",
     "RobustStandardizer": "robust_standardizer",
+    "TableEncoder": "tables.table_encoder",
+    "TableModel": "table_models.table_model",
     "WeightsDisplay": "display",
     "WidthDisplay": "display",
 }

@@ -99,7 +99,8 @@ class TestCompare:
         monkeypatch.setattr(experiment_commands, "COMPARISON", COMPARISON)
         result = run("compare", table, "--widths", 8, "--seeds", 1)
         assert result.exit_code == 0, result.output
-        assert "Columns of mine.csv that are not numeric and not used: city, kind\n" in result.stdout
+        assert "Text columns, one-hot encoded: kind (2 categories).\n" in result.stdout
+        assert "Left out: city (constant: all cells are 'x')." in result.stdout
         assert "8 columns: kernel error in % on 100 held-out rows of mine.csv, one seed" in result.stdout
         assert "2 x median" in result.stdout
         assert "\nUse " in result.stdout
@@ -109,19 +110,19 @@ class TestCompare:
 
     @pytest.mark.usefixtures("short_timings")
     @pytest.mark.parametrize(
-        ("name", "target", "left_out", "model"),
+        ("name", "target", "message", "model"),
         [
-            ("mine.csv", "y", "city, kind", "ridge regression"),
-            ("mine.csv", "kind", "city", "support vector machine"),
-            ("mine.npz", "y", "short", "ridge regression"),
+            ("mine.csv", "y", "Left out: city (constant: all cells are 'x').", "ridge regression"),
+            ("mine.csv", "kind", "Left out: city (constant: all cells are 'x').", "support vector machine"),
+            ("mine.npz", "y", "Arrays of mine.npz that are not used: short.", "ridge regression"),
         ],
     )
-    def test_target_is_predicted(self, table, name, target, left_out, model):
+    def test_target_is_predicted(self, table, name, target, message, model):
         page = table.parent / "page.html"
         options = ("--target", target, "--widths", "8,4", "--seeds", 1, "--output", page)
         result = run("compare", table.parent / name, *options)
         assert result.exit_code == 0, result.output
-        assert f"Columns of {name} that are not numeric and not used: {left_out}\n" in result.stdout
+        assert message in result.stdout
         assert "4 columns │ 8 columns │ test error" in " ".join(result.stdout.replace("┃", "│").split())
         assert "A linear model on these features has a test error of" in " ".join(result.stdout.split())
         assert model in page.read_text(encoding="utf-8")
@@ -136,15 +137,20 @@ class TestCompare:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["{table}", "--target", "z"], "no column named 'z' for --target; its columns are a, b, c, city, y, kind."),
+            (
+                ["{table}", "--target", "z"],
+                "mine.csv has no column 'z'; its columns are 'a', 'b', 'c', 'city', 'y'",
+            ),
             (["{table}", "--target", "city"], "All targets of mine.csv are equal to x; choose another --target."),
             (["{folder}/mine.npz", "--target", "short"], "has 200 rows and a target 'short' of shape (5,)"),
+            (["{table}", "--as", "a=colour"], "'a' cannot be of the kind 'colour'; give one of number, boolean"),
+            (["{table}", "--drop", "a,zz"], "mine.csv has no column 'zz'"),
             (["{table}", "--widths", "9"], "--widths 9 is not an even number of at least 2"),
             (["{table}", "--widths", "0"], "--widths 0 is not an even number of at least 2"),
             (["{table}", "--widths", "4,x"], "--widths x is not an even number of at least 2"),
             (["{table}", "--widths", "1000"], "--widths 1000 is more than the 100 training rows of mine.csv"),
             (["{table}", "--widths", "2,4,6,8,10,12,14"], "--widths has 7 values; give at most 6."),
-            (["nosuch"], "nosuch is neither a table (.csv, .parquet, .npz) nor one of cpu,"),
+            (["nosuch"], "nosuch is neither a table (.csv, .parquet, .npz, ...) nor one of cpu,"),
             (["none.csv"], "none.csv does not exist"),
             (["digits", "--target", "y"], "--target y is only for a table; the data set digits has its own target."),
             (["cpu", "--data", "{folder}/nowhere"], "nowhere does not exist"),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`bochner fit`, `predict` and `error`."""
+"""`bochner describe`, `fit`, `predict` and `error`."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -11,13 +12,16 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
+import bochner.tables.sources
 from bochner import FourierFeatures, FourierLogisticRegression, FourierRidge, FourierRidgeClassifier, FourierSVC
-from bochner.cli import table_commands
+from bochner.cli import app, table_commands
 from bochner.kernel_features import LEARNERS
 from bochner.learning import LearnedMetric
 from bochner.table_models.model_files import load, save
 from tests.cli.commands import error_message, run, run_json
+from tests.cli.odd_files import PARQUET_FILES, TEXT_FILES, write_odd_file
 from tests.tables.tables import make_table, write_table
 
 TABLE = make_table()
@@ -256,10 +260,22 @@ class TestInvalidInput:
 
     def test_invalid_cell_is_located(self, tmp_path):
         heights = TABLE["b"].to_pylist()
-        heights[1234] = None
+        heights[1234] = np.inf
         path = write_table(tmp_path / "a.parquet", TABLE.set_column(1, "b", [heights]))
         message = error_message("fit", path, "--target", "y", "--output", tmp_path / "m.skops")
-        assert "a.parquet: row 1235, column 'b': the value is missing; correct it, or drop the row" in message
+        assert "a.parquet: row 1235, column 'b': the value is inf; correct it, or drop the row" in message
+
+    def test_all_problems_are_reported_at_once(self, tmp_path):
+        path = tmp_path / "a.csv"
+        path.write_text("x,z,y\n" + "1,2,3\n" * 10 + "one,2,3\n1,two,3\n")
+        result = run("fit", path, "--target", "y", "--output", tmp_path / "m.skops")
+        assert result.exit_code == 2
+        lines = result.stderr.splitlines()
+        assert lines[0] == f"Error: {path} has 2 problems:"
+        assert [line.partition(";")[0] for line in lines[1:]] == [
+            f"  1. {path}: row 11, column 'x': invalid value 'one', expected a number",
+            f"  2. {path}: row 12, column 'z': invalid value 'two', expected a number",
+        ]
 
     def test_input_is_not_overwritten(self, tmp_path, model_file):
         data = write_table(tmp_path / "a.csv", TABLE[:50])
@@ -360,3 +376,91 @@ class TestPage:
             *("--output", tmp_path / "m.skops", "--page", tmp_path / "m.html"),
         )
         assert "keep their initial length scale" in " ".join((tmp_path / "m.html").read_text().split())
+
+
+class TestDescribe:
+    @pytest.mark.parametrize("name", [*TEXT_FILES, *PARQUET_FILES])
+    def test_odd_file_ends_in_a_table_or_in_one_message(self, tmp_path, monkeypatch, name):
+        if name != "long-cell.csv":
+            monkeypatch.setattr(bochner.tables.sources, "CSV_BLOCK_BYTES", 1 << 16)
+        path, expected = write_odd_file(tmp_path, name)
+        result = run("describe", path, "--json")
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        if result.exit_code:
+            assert result.exit_code == 2
+            assert result.stderr.startswith(f"Error: {path}{expected}")
+            assert not result.stdout
+        else:
+            kinds = [column["kind"] for column in json.loads(result.stdout)["columns"]]
+            assert not expected or kinds == expected.split()
+
+    def test_columns_are_shown_as_a_table(self, tmp_path):
+        path, _ = write_odd_file(tmp_path, "marks.csv")
+        result = run("describe", path)
+        assert result.exit_code == 0
+        assert "marks.csv: 3 rows" in result.stdout
+        lines = [line for line in result.stdout.splitlines() if line.startswith("│")]
+        assert [cell.strip() for cell in lines[0].split("│")[1:7]] == ["a", "number", "text", "1", "3", "1, ?, 3"]
+
+    @pytest.mark.parametrize("name", ["markup.csv", "nul.csv", "ragged.csv", "nested.parquet", "no-rows.parquet"])
+    def test_names_and_cells_are_shown_as_they_are(self, tmp_path, name):
+        path, _ = write_odd_file(tmp_path, name)
+        result = run("describe", path)
+        assert result.exit_code == 0, result.output
+        assert "\x1b" not in result.stdout
+        if name == "markup.csv":
+            assert "[bold]a[/bold]" in result.stdout
+
+    def test_problems_are_listed(self, tmp_path):
+        path = tmp_path / "a.csv"
+        path.write_text("x,z,y\n" + "1,2,3\n" * 10 + "1,2\nmany,2,3\n1,2,inf\n")
+        result = run("describe", path, "--target", "y")
+        assert result.exit_code == 0
+        shown = result.stdout
+        assert "`bochner fit` would refuse this table:" in shown
+        assert "row 11 is malformed: it has 2 cells and the header has 3" in shown
+        assert "row 12, column 'x': invalid value 'many', expected a number" in shown
+        assert "row 13, column 'y': the value is inf" in shown
+        assert run_json("describe", path, "--target", "y")["problems"]
+
+    def test_kinds_can_be_given(self, tmp_path):
+        path = tmp_path / "a.csv"
+        lines = [f"{1000 + i % 7},{i % 28 + 1}/{i % 12 + 1}/2020,{i}" for i in range(50)]
+        path.write_text("\n".join(["zip,day,n", *lines, ""]))
+        options = ("--as", "zip=category,day=date:%d/%m/%Y", "--as", "n=number")
+        described = run_json("describe", path, *options)["columns"]
+        assert [column["kind"] for column in described] == ["category", "date", "number"]
+        assert described[0]["treatment"] == "one-hot encoded: 7 categories"
+        assert "read as %d/%m/%Y" in described[1]["treatment"]
+        kinds = [column["kind"] for column in run_json("describe", path, "--drop", "zip,day")["columns"]]
+        assert kinds == ["dropped", "dropped", "number"]
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (["--as", "x"], "--as x is not of the form column=kind; write for example --as zip=category."),
+            (["--as", "color=words"], "cannot be of the kind 'words'; give one of number, boolean, category, date"),
+            (["--as", "color=number"], "has no column 'color'"),
+            (["--decimal", ",", "--thousands", ","], "--decimal ',' and --thousands ',' must be two different char"),
+            (["--decimal", "00"], "--decimal '00' cannot separate digits; give one character"),
+        ],
+    )
+    def test_invalid_options(self, tmp_path, options, message):
+        (tmp_path / "a.csv").write_text("a,b\n1,2\n3,5\n")
+        result = run("describe", tmp_path / "a.csv", *options)
+        assert result.exit_code == 2
+        assert message in result.stderr
+
+    def test_folder_of_parquet_files(self, table_folder):
+        description = run_json("describe", table_folder, "--target", "y")
+        assert description["rows"] == TABLE.num_rows
+        kinds = ["number", "number", "number", "category", "number", "category"]
+        assert [column["kind"] for column in description["columns"]] == kinds
+        assert description["columns"][4]["treatment"] == "target"
+
+    def test_standard_input(self):
+        result = CliRunner().invoke(app, ["describe", "-"], input="a,b\n1,x\n2,y\n")
+        assert result.exit_code == 0, result.output
+        assert "standard input: 2 rows" in result.stdout
+        result = CliRunner().invoke(app, ["describe", "-"], input="a,a\n1,x\n")
+        assert result.stderr == "Error: standard input has more than one column named 'a'; rename one of them.\n"

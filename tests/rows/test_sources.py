@@ -283,7 +283,13 @@ class TestFileRows(RowSourceTests):
         table = FileTable(write_table(folder / f"rows{self.suffix}", columns, row_group_size=90), "y")
         table.batch_rows = 50
         survey = table.survey(Survey.of(table, seed=0))
-        return table.rows(survey.encoding("none"), survey.n_rows)
+        survey.check(table)
+        return table.rows(survey.encoding("none"), survey.lengths)
+
+    @pytest.mark.parametrize(("value", "message"), [(np.inf, "inf")])
+    def test_missing_and_infinite_values_are_refused(self, arrays, tmp_path, value, message):
+        """Missing cells of a table are replaced."""
+        super().test_missing_and_infinite_values_are_refused(arrays, tmp_path, value, message)
 
 
 class TestCsvRows(TestFileRows):

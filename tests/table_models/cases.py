@@ -24,7 +24,7 @@ def fit_case(name, path, **options):
 
 
 def fitted_arrays(model):
-    """Return the arrays that determine the predictions of a `TableModel`."""
+    """Return the arrays that determine the predictions of a `FittedModel`."""
     estimator, features = model.estimator, model.estimator.features_
     penalty = estimator.C_ if hasattr(estimator, "C_") else estimator.alpha_
     names = ("landmarks_", "whitening_") if hasattr(features, "landmarks_") else ("frequencies_", "weights_")

@@ -18,8 +18,8 @@ from bochner import FourierFeatures, FourierRidge, LandmarkFeatures
 from bochner.kernels import KERNELS
 from bochner.learning import LearnedLengthScales, LearnedMetric
 from bochner.rows import to_dense
+from bochner.table_models.fitted_model import FittedModel
 from bochner.table_models.model_files import TRUSTED, load, save
-from bochner.table_models.table_model import TableModel
 from bochner.table_models.training import StoredTraining, fit_table
 from bochner.tables.file_table import FileTable
 from tests.table_models.cases import SETTINGS, fitted_arrays, ignore
@@ -78,7 +78,7 @@ def check_contents(path):
 def test_loaded_model_predicts_identically(files, models, tmp_path, name):
     save(models[name], tmp_path / "m.skops")
     loaded = load(tmp_path / "m.skops")
-    assert isinstance(loaded, TableModel)
+    assert isinstance(loaded, FittedModel)
     assert replace(loaded, estimator=None) == replace(models[name], estimator=None)
     for array, values in fitted_arrays(models[name]).items():
         np.testing.assert_array_equal(fitted_arrays(loaded)[array], values, err_msg=array)
@@ -89,7 +89,7 @@ def test_loaded_model_predicts_identically(files, models, tmp_path, name):
 @pytest.mark.parametrize("name", SETTINGS)
 def test_model_file_contains_only_arrays_and_trusted_types(models, tmp_path, name):
     save(models[name], tmp_path / "m.skops")
-    assert isinstance(check_contents(tmp_path / "m.skops"), TableModel)
+    assert isinstance(check_contents(tmp_path / "m.skops"), FittedModel)
 
 
 @pytest.mark.parametrize("phase", ["survey", "fit"])

@@ -11,7 +11,7 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.model_selection import PredefinedSplit
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-import bochner.tables.reader
+import bochner.tables.sources
 from bochner import (
     FourierFeatures,
     FourierLogisticRegression,
@@ -157,7 +157,7 @@ class TestResume:
 
     @pytest.mark.parametrize("phase", ["survey", "fit"])
     def test_csv_file(self, tmp_path, monkeypatch, files, phase):
-        monkeypatch.setattr(bochner.tables.reader, "CSV_BLOCK_BYTES", 16_384)
+        monkeypatch.setattr(bochner.tables.sources, "CSV_BLOCK_BYTES", 16_384)
         path = tmp_path / "a.csv"
         pd.read_parquet(files["regression"]).to_csv(path, index=False)
         table, settings = FileTable(path, "y"), SETTINGS["regression"]
@@ -191,7 +191,7 @@ class TestParquetFolder:
         expected = fit_case(name, files[name])  # again, because samples are smaller here
         model = fit_table(ParquetFolder(folders[name], TARGETS[name]), SETTINGS[name], ignore).model
         assert model.n_rows == expected.n_rows == N_ROWS
-        assert model.encoding.categories == expected.encoding.categories
+        assert model.encoding.columns == expected.encoding.columns
         arrays, expected_arrays = fitted_arrays(model), fitted_arrays(expected)
         assert arrays["penalty"] == expected_arrays["penalty"]
         for array, values in expected_arrays.items():

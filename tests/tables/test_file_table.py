@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-import bochner.tables.reader
+import bochner.tables.sources
 from bochner.tables.file_table import FileTable
 from bochner.tables.survey import Survey
 from tests.tables.tables import survey_file, write_table
@@ -11,14 +11,15 @@ from tests.tables.tables import survey_file, write_table
 @pytest.fixture(params=[".csv", ".parquet"])
 def path(request, table_files, monkeypatch):
     """A file with several groups of rows."""
-    monkeypatch.setattr(bochner.tables.reader, "CSV_BLOCK_BYTES", 4096)
+    monkeypatch.setattr(bochner.tables.sources, "CSV_BLOCK_BYTES", 4096)
     return table_files[request.param]
 
 
 @pytest.fixture
 def rows(path):
     table = FileTable(path, "y")
-    return table.rows(survey_file(path).encoding(), 500)
+    survey = survey_file(path)
+    return table.rows(survey.encoding(), survey.lengths)
 
 
 @pytest.fixture
@@ -75,11 +76,14 @@ def test_accumulation_can_start_at_every_checkpoint(path, rows):
     whole = rows.accumulate(total_of)
     checkpoints = []
     table, encoding = rows.table.table, rows.table.encoding
-    table.rows(encoding, 500, checkpoint=lambda group, total: checkpoints.append((group, total))).accumulate(total_of)
+    lengths = rows.lengths
+    table.rows(encoding, lengths, checkpoint=lambda group, total: checkpoints.append((group, total))).accumulate(
+        total_of
+    )
     assert [group for group, _ in checkpoints] == list(range(1, len(checkpoints) + 1))
     assert len(checkpoints) >= 3
     for group, total in checkpoints:
-        resumed = table.rows(encoding, 500, first_group=group, initial=total)
+        resumed = table.rows(encoding, lengths, first_group=group, initial=total)
         np.testing.assert_array_equal(resumed.accumulate(total_of), whole)
 
 
@@ -97,10 +101,42 @@ def test_survey_can_start_at_a_checkpoint(path):
         table.survey(partial, 0, stop)
     assert 0 < partial.n_rows < 500
     resumed, whole = table.survey(partial, 2), survey_file(path, seed=3)
-    assert (resumed.n_rows, resumed.categories) == (500, whole.categories)
-    np.testing.assert_array_equal(resumed.moments.mean, whole.moments.mean)
-    np.testing.assert_array_equal(resumed.moments.variance, whole.moments.variance)
-    np.testing.assert_array_equal(resumed.sample.targets, whole.sample.targets)
+    assert (resumed.n_rows, resumed.tallies, resumed.lengths) == (500, whole.tallies, whole.lengths)
+    assert resumed.sample.cells == whole.sample.cells
+    assert resumed.columns() == whole.columns()
+
+
+@pytest.fixture
+def gaps(path, tmp_path, columns):
+    """A file in which every third target is missing, and one whole group of targets."""
+    missing = np.arange(500) % 3 == 0
+    missing[100:200] = True
+    y = [None if gap else value for gap, value in zip(missing, columns["y"].tolist(), strict=True)]
+    return write_table(tmp_path / f"gaps{path.suffix}", columns | {"y": y}), ~missing
+
+
+def test_rows_without_a_target_are_left_out(gaps, columns):
+    path, kept = gaps
+    table, survey = FileTable(path, "y"), survey_file(path)
+    assert (survey.n_rows, survey.n_without_target) == (kept.sum(), (~kept).sum())
+    np.testing.assert_array_equal(survey.encoding().targets(survey.sample.cells), columns["y"][kept])
+    rows = table.rows(survey.encoding(), survey.lengths)
+    assert rows.shape == (kept.sum(), 5)
+    np.testing.assert_array_equal(rows.select([50, 3, 200]).y, columns["y"][kept][[50, 3, 200]])
+    complete = np.vstack([rows for _, rows in survey.encoding().open(path).batches()])
+    np.testing.assert_array_equal(rows.select(slice(None)).X, complete[kept])
+
+
+def test_pass_over_rows_with_a_target_can_start_at_every_checkpoint(gaps):
+    path, _ = gaps
+    table, survey = FileTable(path, "y"), survey_file(path)
+    checkpoints = []
+    rows = table.rows(survey.encoding(), survey.lengths, checkpoint=lambda *state: checkpoints.append(state))
+    whole = rows.accumulate(total_of)
+    assert len(checkpoints) >= 3
+    for group, total in checkpoints:
+        resumed = table.rows(survey.encoding(), survey.lengths, first_group=group, initial=total)
+        np.testing.assert_array_equal(resumed.accumulate(total_of), whole)
 
 
 def test_fingerprint_changes_with_the_file_and_the_columns(tmp_path, columns):
@@ -109,5 +145,6 @@ def test_fingerprint_changes_with_the_file_and_the_columns(tmp_path, columns):
     assert FileTable(path, "y").fingerprint() == fingerprint
     assert FileTable(path, "height").fingerprint() != fingerprint
     assert FileTable(path, "y", drop=["count"]).fingerprint() != fingerprint
+    assert FileTable(path, "y", kinds={"count": "category"}).fingerprint() != fingerprint
     write_table(path, {name: values[:400] for name, values in columns.items()})
     assert FileTable(path, "y").fingerprint() != fingerprint

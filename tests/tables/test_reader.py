@@ -1,27 +1,31 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import pickle
-from datetime import date
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
-import bochner.tables.reader
-from bochner.tables.reader import Table
+import bochner.tables.sources
+from bochner.tables.file_table import FileTable
+from bochner.tables.reader import Table, raise_problems
+from bochner.tables.survey import Survey
 from tests.tables.tables import survey_file, write_table
 
 
+def check_file(path):
+    """Raise what keeps a model from being fitted on a file."""
+    table = FileTable(path, "y")
+    table.survey(Survey.of(table, 0)).check(table)
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_columns_are_numeric_or_text(table_files, suffix):
-    table = Table(table_files[suffix], "y")
-    assert (table.numeric, table.text, table.columns) == (
-        ["height", "count"],
-        ["color"],
-        ["height", "count", "color", "y"],
-    )
-    assert not table.target_is_text
-    assert Table(table_files[suffix], "color", drop=["y"]).target_is_text
+def test_all_columns_are_read_and_the_target_is_the_last(table_files, suffix):
+    table = Table(table_files[suffix], "count", drop=["y"])
+    assert table.names == ["height", "count", "color", "y"]
+    assert table.columns == ["height", "color", "count"]
+    stored = ["untyped"] * 3 if suffix == ".csv" else ["float", "text", "integer"]
+    assert list(table.storages.values()) == stored
+    assert table.is_text("color")
+    assert not table.is_text("height")
 
 
 def test_parquet_file_records_numbers_of_rows(table_files):
@@ -38,13 +42,13 @@ def test_csv_file_does_not_record_numbers_of_rows(table_files):
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_chunks_start_at_a_group(table_files, columns, monkeypatch, suffix):
-    monkeypatch.setattr(bochner.tables.reader, "CSV_BLOCK_BYTES", 4096)
+    monkeypatch.setattr(bochner.tables.sources, "CSV_BLOCK_BYTES", 4096)
     table = Table(table_files[suffix], "y")
     chunks = [chunk for chunk in table.chunks() if chunk.group >= 2]
     resumed = list(table.chunks(2))
     assert len(resumed) == len(chunks) >= 3
     assert [chunk.first_row for chunk in resumed] == [chunk.first_row for chunk in chunks]
-    heights = np.concatenate([chunk.cells.column("height").to_numpy() for chunk in resumed])
+    heights = np.concatenate([chunk.cells.column("height").cast("double").to_numpy() for chunk in resumed])
     np.testing.assert_array_equal(heights, columns["height"][resumed[0].first_row :])
 
 
@@ -54,78 +58,92 @@ def test_table_can_be_pickled(table_files, suffix):
     assert sum(chunk.cells.num_rows for chunk in table.chunks()) == 500
 
 
-def test_whole_numbers_of_csv_file_may_be_followed_by_fractions(tmp_path, monkeypatch):
-    monkeypatch.setattr(bochner.tables.reader, "CSV_BLOCK_BYTES", 64)
-    path = tmp_path / "a.csv"
-    path.write_text("x,y\n" + "1,2\n" * 100 + "0.5,2\n")
-    assert [*Table(path, "y").chunks()][-1].cells.column("x").to_pylist()[-1] == 0.5
-
-
-def test_booleans_of_csv_file_are_read_as_booleans(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("x,y\ntrue,1\nfalse,2\n")
-    table = Table(path, "y")
-    assert table.numeric == ["x"]
-    assert next(table.chunks()).cells.column("x").to_pylist() == [True, False]
+def test_restricted_table_has_the_same_chunks(table_files, monkeypatch):
+    table = Table(table_files[".parquet"], "y")
+    table.batch_rows = 60
+    fewer = table.restricted(["color"])
+    assert [chunk.cells.schema.names for chunk in fewer.chunks()] == [["color", "y"]] * 10
+    assert table.columns == ["height", "count", "color", "y"]
 
 
 class TestInvalidInput:
-    @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-    def test_missing_cell_is_located(self, tmp_path, columns, suffix):
-        heights = columns["height"].tolist()
-        heights[123] = None
-        path = write_table(tmp_path / f"a{suffix}", columns | {"height": heights})
-        with pytest.raises(ValueError, match=f"a{suffix}: row 124, column 'height': the value is missing; correct it"):
-            survey_file(path)
-
     def test_infinite_cell_is_located(self, tmp_path, columns):
         columns["height"][499] = np.inf
-        with pytest.raises(ValueError, match="row 500, column 'height': the value is inf"):
-            survey_file(write_table(tmp_path / "a.parquet", columns))
+        with pytest.raises(ValueError, match="row 500, column 'height': the value is inf; correct it, or drop"):
+            check_file(write_table(tmp_path / "a.parquet", columns))
 
     @pytest.mark.parametrize("block_bytes", [1 << 22, 64])
-    @pytest.mark.parametrize(("value", "expected"), [("1", "a number"), ("true", "true or false")])
-    def test_invalid_cell_is_located(self, tmp_path, monkeypatch, block_bytes, value, expected):
-        monkeypatch.setattr(bochner.tables.reader, "CSV_BLOCK_BYTES", block_bytes)
+    def test_text_among_numbers_is_located(self, tmp_path, monkeypatch, block_bytes):
+        monkeypatch.setattr(bochner.tables.sources, "CSV_BLOCK_BYTES", block_bytes)
         path = tmp_path / "a.csv"
-        path.write_text("x,y\n" + f"{value},2\n" * 100 + "one,2\n")
-        if value == "true" and block_bytes > 64:
-            assert Table(path, "y").text == ["x"]
-            return
-        with pytest.raises(
-            ValueError, match=rf"a\.csv: row 101, column 'x': invalid value 'one', expected {expected};"
-        ):
-            survey_file(path)
+        path.write_text("x,z,y\n" + "1,a,2\n" * 100 + "one,b,2\n")
+        message = r"a\.csv: row 101, column 'x': invalid value 'one', expected a number; .* use --as x=category\."
+        with pytest.raises(ValueError, match=message):
+            check_file(path)
+        assert survey_file(path, kinds={"x": "category"}).columns()[0].categories == ("1", "one")
+
+    @pytest.mark.parametrize("block_bytes", [1 << 22, 64])
+    def test_all_problems_are_reported_at_once(self, tmp_path, monkeypatch, block_bytes):
+        monkeypatch.setattr(bochner.tables.sources, "CSV_BLOCK_BYTES", block_bytes)
+        path = tmp_path / "a.csv"
+        lines = [f"{i},{i + 0.5},{i}" for i in range(100)]
+        lines[40] = "1,2"  # too short
+        lines[50] = "1,2,3,4"  # too long
+        lines[60] = "many,1.5,3"
+        lines[70] = "4,few,3"
+        lines[80] = "4,1.5,inf"
+        path.write_text("\n".join(["x,z,y", *lines, ""]))
+        with pytest.raises(ValueError, match=r"a\.csv has 5 problems:") as error:
+            check_file(path)
+        message = str(error.value)
+        assert "1. " + f"{path}: row 41 is malformed: it has 2 cells and the header has 3; correct it." in message
+        assert "row 51 is malformed: it has 4 cells" in message
+        assert "row 61, column 'x': invalid value 'many'" in message
+        assert "row 71, column 'z': invalid value 'few'" in message
+        assert "row 81, column 'y': the value is inf" in message
+
+    def test_many_problems_are_shortened(self):
+        with pytest.raises(ValueError, match=r"a\.csv has 30 problems:") as error:
+            raise_problems("a.csv", [f"problem {i}" for i in range(30)])
+        assert str(error.value).endswith("  20. problem 19\n  and 10 more.")
 
     def test_row_of_wrong_length_is_located(self, tmp_path):
         path = tmp_path / "a.csv"
         path.write_text("x,y\n1,2\n1,2,3\n")
-        with pytest.raises(ValueError, match="row 2 is malformed: Expected 2 columns, got 3"):
-            survey_file(path)
+        message = r"a\.csv: row 2 is malformed: it has 3 cells and the header has 2; correct it\."
+        with pytest.raises(ValueError, match=message):
+            check_file(path)
+        with pytest.raises(ValueError, match=message):
+            list(Table(path).chunks())
 
     @pytest.mark.parametrize(
         ("name", "content", "message"),
         [
             ("a.csv", b"", "cannot be read as csv: Empty CSV file"),
             ("a.csv", b"x,x,y\n1,2,3\n", "more than one column named 'x'; rename"),
-            ("a.csv", b"x;y\n1;2\n", "has a single column, 'x;y'; separate the columns with commas"),
             ("a.csv", b"y\n1\n", "has no columns to predict from"),
             ("a.csv", b"\xff,y\n1,2\n", "is not UTF-8 text; convert"),
             ("a.csv", b"x,y\n\xff,2\n", "column 'x' contains bytes that are not UTF-8 text"),
             ("a.parquet", b"PAR1", "cannot be read as parquet"),
-            ("a.txt", b"x", "has an unsupported file type; give a .parquet or .csv file"),
+            ("a.txt", b"x", "has an unsupported file type; give a .parquet, .csv, .jsonl, .ndjson or .xlsx file"),
         ],
     )
     def test_unreadable_file(self, tmp_path, name, content, message):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ValueError, match=message):
-            survey_file(tmp_path / name)
+            check_file(tmp_path / name)
 
     def test_unknown_file_or_column(self, tmp_path, table_files):
         with pytest.raises(ValueError, match="does not exist"):
             Table(tmp_path / "a.csv", "y")
         with pytest.raises(ValueError, match="no column 'z'; its columns are 'height', 'count', 'color', 'y'"):
             Table(table_files[".csv"], "z")
+        with pytest.raises(ValueError, match=r"has 3 problems:\n.*'z'.*\n.*no column 'w'.*\n.*no column 'v'"):
+            Table(table_files[".csv"], "z", drop=["w"], kinds={"v": "number"})
+
+    def test_unknown_kind(self, table_files):
+        with pytest.raises(ValueError, match="'count' cannot be of the kind 'text'; give one of number, boolean"):
+            Table(table_files[".csv"], "y", kinds={"count": "text"})
 
     def test_long_list_of_columns_is_shortened(self, tmp_path):
         path = tmp_path / "a.csv"
@@ -133,15 +151,13 @@ class TestInvalidInput:
         with pytest.raises(ValueError, match="'x18', 'x19' and 3 more"):
             Table(path, "y")
 
-    def test_date_column(self, tmp_path):
-        parquet.write_table(pa.table({"when": [date(2020, 1, 1)], "y": [1.0]}), tmp_path / "a.parquet")
+    def test_nested_columns_are_refused_by_name(self, tmp_path, columns):
+        nested = {"pairs": [[1, 2]] * 500, "record": [{"a": 1}] * 500}
+        path = write_table(tmp_path / "a.parquet", columns | nested)
         with pytest.raises(
-            ValueError, match=r"column 'when' has type date32.*; convert it to numbers or text, or drop it"
+            ValueError, match=r"column 'pairs' contains cells of type list<.*\n.*'record' contains cells"
         ):
-            Table(tmp_path / "a.parquet", "y")
-        assert Table(tmp_path / "a.parquet", kinds={"y": "number"}).numeric == ["y"]
-
-    def test_column_of_another_kind_than_in_training(self, table_files):
-        message = "column 'color' contains text, but the model was fitted on numbers; convert it"
-        with pytest.raises(ValueError, match=message):
-            Table(table_files[".parquet"], kinds={"height": "number", "color": "number"})
+            check_file(path)
+        assert "pairs" not in Table(path, "y", drop=["pairs", "record"]).columns
+        with pytest.raises(ValueError, match="column 'pairs' contains cells of type list"):
+            Table(path, columns=["pairs"])

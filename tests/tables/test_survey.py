@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
+import pickle
+from datetime import date, timedelta
 from functools import reduce
 
 import numpy as np
@@ -8,21 +10,8 @@ from sklearn.preprocessing import StandardScaler
 import bochner.tables.survey
 from bochner.tables.file_table import FileTable
 from bochner.tables.reader import Table
-from bochner.tables.survey import ColumnMoments, Survey
+from bochner.tables.survey import Survey
 from tests.tables.tables import survey_file, write_table
-
-COLUMNS = {
-    "normal": lambda rng, n: rng.normal(size=n),
-    "skewed": lambda rng, n: rng.lognormal(sigma=3.0, size=n),
-    "constant": lambda rng, n: np.full(n, 0.1),
-    "large constant": lambda rng, n: np.full(n, -1e15 / 3),
-    "zero": lambda rng, n: np.zeros(n),
-    "large offset": lambda rng, n: 1e8 + rng.normal(size=n),
-    "huge offset": lambda rng, n: -1e12 + rng.normal(size=n),
-    "first row is an outlier": lambda rng, n: np.concatenate([[1e9], rng.normal(size=n - 1)]),
-    "tiny": lambda rng, n: 1e-200 * rng.normal(size=n),
-    "sorted": lambda rng, n: np.arange(n) - 0.5 * n,
-}
 
 
 @pytest.fixture(scope="module")
@@ -32,56 +21,16 @@ def numbered_file(tmp_path_factory):
     return write_table(tmp_path_factory.mktemp("survey") / "a.parquet", columns, row_group_size=1000)
 
 
-class TestColumnMoments:
-    def check(self, moments, rows):
-        expected = StandardScaler().fit(rows)
-        assert moments.n_rows == len(rows)
-        tolerance = 1e-12 * np.maximum(np.abs(expected.mean_), expected.scale_)
-        assert (np.abs(moments.mean - expected.mean_) <= tolerance).all()
-        np.testing.assert_allclose(moments.scale, expected.scale_, rtol=1e-12)
-
-    @pytest.mark.parametrize("n_rows", [1, 2, 3, 1000, 20_000])
-    @pytest.mark.parametrize("name", COLUMNS)
-    def test_equal_those_of_standard_scaler(self, rng, name, n_rows):
-        rows = COLUMNS[name](rng, n_rows)[:, None]
-        self.check(ColumnMoments.of(rows), rows)
-
-    @pytest.mark.parametrize("name", COLUMNS)
-    @pytest.mark.parametrize("n_batches", [2, 3, 64])
-    def test_merging_does_not_depend_on_the_order(self, rng, name, n_batches):
-        rows = COLUMNS[name](rng, 10_000)[:, None]
-        cuts = np.sort(rng.integers(0, len(rows), size=n_batches - 1))
-        batches = [ColumnMoments.of(batch) for batch in np.split(rows, cuts)]
-        self.check(reduce(ColumnMoments.merge, batches), rows)
-        self.check(reduce(ColumnMoments.merge, batches[::-1]), rows)
-        while len(batches) > 1:  # neighbors pairwise, as on a cluster
-            batches = [reduce(ColumnMoments.merge, batches[i : i + 2]) for i in range(0, len(batches), 2)]
-        self.check(batches[0], rows)
-
-    def test_one_row_at_a_time(self, rng):
-        rows = np.column_stack([column(rng, 300) for column in COLUMNS.values()])
-        self.check(reduce(ColumnMoments.merge, (ColumnMoments.of(row[None]) for row in rows)), rows)
-
-    def test_constant_column_has_scale_one(self):
-        assert ColumnMoments.of(np.full((50, 1), 0.1)).scale == 1.0
-
-    def test_empty_moments_do_not_change_others(self, rng):
-        moments, empty = ColumnMoments.of(rng.normal(size=(5, 2))), ColumnMoments.of(np.empty((0, 2)))
-        for merged in (moments.merge(empty), empty.merge(moments)):
-            assert merged.n_rows == 5
-            np.testing.assert_array_equal(merged.mean, moments.mean)
-            np.testing.assert_array_equal(merged.variance, moments.variance)
-        assert empty.merge(empty).n_rows == 0
-
-
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_survey_collects_moments_and_categories(table_files, columns, suffix):
+def test_survey_recognizes_columns_and_samples_rows(table_files, columns, suffix):
     result = survey_file(table_files[suffix])
     assert result.n_rows == 500
-    assert result.categories == {"color": ["blue", "green", "red"]}
-    np.testing.assert_allclose(result.moments.mean, [columns["height"].mean(), columns["count"].mean()])
-    np.testing.assert_allclose(result.moments.scale, [columns["height"].std(), columns["count"].std()])
-    np.testing.assert_array_equal(result.sample.targets, columns["y"])  # a short table is sampled completely
+    height, count, color = result.columns()
+    assert (height.kind, count.kind, color.kind) == ("number", "number", "category")
+    assert color.categories == ("blue", "green", "red")
+    assert height.fill == np.median(columns["height"])
+    # A short table is sampled completely.
+    np.testing.assert_array_equal(result.encoding().targets(result.sample.cells), columns["y"])
 
 
 def test_merged_surveys_equal_the_survey_of_all_rows(table_files):
@@ -90,26 +39,33 @@ def test_merged_surveys_equal_the_survey_of_all_rows(table_files):
     parts = []
     for chunk in table.chunks():
         parts.append(Survey.of(table, 5, chunk.first_row))
-        parts[-1].add(table, chunk)
-    merged = reduce(lambda left, right: left.merge(table, right), parts)
-    assert (merged.n_rows, merged.categories, merged.target_values) == (500, whole.categories, whole.target_values)
-    np.testing.assert_allclose(merged.moments.scale, whole.moments.scale, rtol=1e-12)
-    for name, values in whole.sample.columns.items():
-        np.testing.assert_array_equal(merged.sample.columns[name], values)
-    np.testing.assert_array_equal(merged.sample.targets, whole.sample.targets)
+        parts[-1].add(chunk)
+    merged = reduce(Survey.merge, parts)
+    assert (merged.tallies, merged.lengths) == (whole.tallies, whole.lengths)
+    assert merged.target_values == whole.target_values == ["blue", "green", "red"]
+    assert merged.columns() == whole.columns()
+    assert merged.sample.cells == whole.sample.cells
+
+
+def test_survey_can_be_stored(table_files):
+    survey = survey_file(table_files[".csv"])
+    copy = pickle.loads(pickle.dumps(survey))
+    assert copy.sample.cells == survey.sample.cells
+    assert copy.tallies == survey.tallies
+    assert isinstance(survey.sample.__getstate__()["cells"], np.ndarray)
 
 
 def test_sample_is_uniform_and_does_not_depend_on_the_chunks(numbered_file, monkeypatch):
     monkeypatch.setattr(bochner.tables.survey, "SAMPLE_ROWS", 1000)
-    sampled = survey_file(numbered_file, seed=3).sample.columns["x"]
+    sampled = survey_file(numbered_file, seed=3).sample.cells.column("x").to_numpy()
     table = FileTable(numbered_file, "y")
     table.batch_rows = 77
-    np.testing.assert_array_equal(table.survey(Survey.of(table, seed=3)).sample.columns["x"], sampled)
+    np.testing.assert_array_equal(table.survey(Survey.of(table, seed=3)).sample.cells.column("x").to_numpy(), sampled)
     assert len(np.unique(sampled)) == 1000
     assert (np.diff(sampled) > 0).all()
     counts = np.histogram(sampled, bins=10, range=(0, 10_000))[0]
     assert np.abs(counts - 100).max() < 5 * np.sqrt(100)
-    assert (survey_file(numbered_file, seed=4).sample.columns["x"] != sampled).any()
+    assert (survey_file(numbered_file, seed=4).sample.cells.column("x").to_numpy() != sampled).any()
 
 
 def test_survey_holds_a_bounded_number_of_rows(numbered_file, monkeypatch):
@@ -117,9 +73,9 @@ def test_survey_holds_a_bounded_number_of_rows(numbered_file, monkeypatch):
     table = Table(numbered_file, "y")
     result = Survey.of(table, 0)
     for chunk in table.chunks():
-        result.add(table, chunk)
-        assert len(result.sample.columns["x"]) <= 1000
-    assert len(result.sample.columns["x"]) == 1000
+        result.add(chunk)
+        assert len(result.sample.cells.column("x").to_numpy()) <= 1000
+    assert len(result.sample.cells.column("x").to_numpy()) == 1000
 
 
 class TestClasses:
@@ -150,10 +106,77 @@ def test_empty_table_is_refused(tmp_path):
     (tmp_path / "a.csv").write_text("x,y\n")
     table = FileTable(tmp_path / "a.csv", "y")
     with pytest.raises(ValueError, match=r"a\.csv has no rows; its columns are 'x', 'y'"):
-        table.survey(Survey.of(table, 0)).check_not_empty(table)
+        table.survey(Survey.of(table, 0)).check(table)
 
 
-def test_too_many_categories_are_refused(tmp_path):
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_targets_may_be_missing(tmp_path, suffix):
+    columns = {"x": [0.5, 1.5, 2.5, 1.0], "y": [1.0, None, 2.0, 2.0], "kind": [None, None, "a", "b"]}
+    path = write_table(tmp_path / f"a{suffix}", columns)
+    survey = survey_file(path, "y", drop=["kind"])
+    assert (survey.n_rows, survey.n_without_target, survey.target_values) == (3, 1, [1.0, 2.0])
+    survey = survey_file(path, "kind", drop=["y"])
+    assert (survey.n_rows, survey.n_without_target, survey.target_values) == (2, 2, ["a", "b"])
+    assert survey.encoding().targets(survey.sample.cells).tolist() == ["a", "b"]
+
+
+def test_target_without_values_is_refused(tmp_path):
+    path = write_table(tmp_path / "a.csv", {"x": [0.5, 1.5], "y": [None, None]})
+    with pytest.raises(ValueError, match="column 'y' has no values, so there is nothing to predict"):
+        survey_file(path).check(FileTable(path, "y"))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_booleans_are_classes(tmp_path, suffix):
+    path = write_table(tmp_path / f"a{suffix}", {"x": [0.5, 1.5, 2.0], "y": [True, False, True]})
+    survey = survey_file(path)
+    assert survey.target_values == [False, True]
+    assert survey.encoding().targets(survey.sample.cells).tolist() == [True, False, True]
+
+
+def test_spelled_booleans_keep_their_labels(tmp_path):
+    path = write_table(tmp_path / "a.csv", {"x": [0.5, 1.5, 2.0], "y": ["yes", "no", "yes"]})
+    survey = survey_file(path)
+    assert survey.target_values == ["no", "yes"]
+    assert survey.encoding().targets(survey.sample.cells).tolist() == ["yes", "no", "yes"]
+    survey = survey_file(path, kinds={"y": "boolean"})
+    assert survey.target_values == [False, True]
+    assert survey.encoding().targets(survey.sample.cells).tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("values", [[date(2020, 1, 1), date(2020, 1, 2)], [timedelta(1), timedelta(2)]])
+def test_dates_and_durations_cannot_be_targets(tmp_path, values):
+    path = write_table(tmp_path / "a.parquet", {"x": [0.5, 1.5], "y": values})
+    with pytest.raises(
+        ValueError, match=r"column 'y': a column of .* cannot be a target; convert it to numbers or text"
+    ):
+        survey_file(path).check(FileTable(path, "y"))
+
+
+class TestEnumerations:
+    """Columns that count the rows."""
+
+    def test_they_are_left_out(self, numbered_file, tmp_path):
+        columns = {"n": list(range(100)), "x": [0.5 * (i % 7) for i in range(100)]}
+        survey = survey_file(write_table(tmp_path / "a.parquet", columns), None)
+        assert [column.kind for column in survey.columns()] == ["id", "number"]
+
+    @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+    def test_they_are_numbers_if_there_is_nothing_else(self, tmp_path, suffix):
+        columns = {"n": list(range(100)), "name": [f"row {i}" for i in range(100)]}
+        survey = survey_file(write_table(tmp_path / f"a{suffix}", columns), None)
+        assert [column.kind for column in survey.columns()] == ["number", "id"]
+
+
+def test_table_of_ids_is_refused(tmp_path):
     path = write_table(tmp_path / "a.csv", {"id": [f"row {i}" for i in range(101)], "y": list(range(101))})
-    with pytest.raises(ValueError, match="text column 'id' has more than 100 distinct values; drop it"):
-        survey_file(path)
+    with pytest.raises(ValueError, match="has no columns to predict from; besides the target and the columns that are"):
+        survey_file(path).check(FileTable(path, "y"))
+
+
+def test_plain_standardization_is_that_of_standard_scaler(tmp_path, rng):
+    columns = {"normal": rng.normal(size=300), "far": -1e12 + rng.normal(size=300), "tiny": 1e-200 * rng.random(300)}
+    survey = survey_file(write_table(tmp_path / "a.parquet", columns), None)
+    expected = StandardScaler().fit(np.column_stack(list(columns.values())))
+    np.testing.assert_allclose(survey.encoding("plain").mean, expected.mean_, rtol=1e-12)
+    np.testing.assert_allclose(survey.encoding("plain").scale, expected.scale_, rtol=1e-12)

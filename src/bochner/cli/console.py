@@ -3,12 +3,14 @@
 
 import csv
 import io
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -16,6 +18,22 @@ from rich.console import Console
 
 from bochner.progress import show_progress
 from bochner.rows import ClusterError
+from bochner.tables.columns import KINDS, NumberStyle
+
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--as",
+        help=f"What a column is to be taken for: {', '.join(KINDS)}, or id to leave it out. A date can have a format: "
+        "--as day=date:%d/%m/%Y. Separate several by commas, or repeat the option.",
+        metavar="COLUMN=KIND",
+    ),
+]
+Drop = Annotated[
+    list[str] | None, typer.Option(help="Columns to ignore, separated by commas. The option may be repeated.")
+]
+Decimal = Annotated[str, typer.Option(help="Decimal separator of numbers that are text, as in a CSV file.")]
+Thousands = Annotated[str, typer.Option(help="Separator of thousands in numbers that are text.")]
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -67,6 +85,50 @@ def comma_separated(values: list[str] | None) -> list[str]:
     ['price, EUR', 'b']
     """
     return [item for value in values or [] for item in next(csv.reader([value], skipinitialspace=True))]
+
+
+def column_kinds(values: list[str] | None) -> dict[str, str]:
+    """Return the kinds of columns that the option --as gives.
+
+    Examples
+    --------
+    >>> from bochner.cli.console import column_kinds
+    >>> column_kinds(["zip=category,day=date:%d/%m/%Y"])
+    {'zip': 'category', 'day': 'date:%d/%m/%Y'}
+    """
+    kinds = {}
+    for item in comma_separated(values):
+        name, equals, kind = item.rpartition("=")
+        if not equals:
+            raise ValueError(f"--as {item} is not of the form column=kind; write for example --as zip=category.")
+        kinds[name] = kind
+    return kinds
+
+
+def number_style(decimal: str, thousands: str) -> NumberStyle:
+    """Return the separators of numbers that the options --decimal and --thousands give."""
+    for option, value in (("--decimal", decimal), ("--thousands", thousands)):
+        if len(value) > 1 or value.isalnum() or value in ("-", "+", "\\", "^", "]"):
+            raise ValueError(f"{option} {value!r} cannot separate digits; give one character, such as a comma.")
+    if decimal == thousands or not decimal:
+        raise ValueError(f"--decimal {decimal!r} and --thousands {thousands!r} must be two different characters.")
+    return NumberStyle(decimal, thousands)
+
+
+@contextmanager
+def table_path(path: Path) -> Iterator[tuple[Path, str | None]]:
+    """Return the path of a table and what messages call it; ``-`` is a CSV file on standard input.
+
+    Standard input is written to a temporary file, because a table is read more than once.
+    """
+    if str(path) != "-":
+        yield path, None
+        return
+    with TemporaryDirectory() as folder:
+        spooled = Path(folder) / "stdin.csv"
+        with spooled.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        yield spooled, "standard input"
 
 
 def check_plots() -> None:

@@ -7,12 +7,25 @@ from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from bochner.cli.console import app, check_output, check_plots, comma_separated, error_messages, report_console
+from bochner.cli.console import (
+    Decimal,
+    Drop,
+    Kinds,
+    Thousands,
+    app,
+    check_output,
+    check_plots,
+    column_kinds,
+    comma_separated,
+    error_messages,
+    number_style,
+    report_console,
+)
 from bochner.experiments import datasets, formats, paper
 from bochner.experiments.pages import write_atomically
 from bochner.experiments.report import PAGE, Report
@@ -47,7 +60,8 @@ def demo(output: Page = Path("bochner-demo.html"), seeds: Seeds = N_DEMO_SEEDS) 
 @app.command()
 def compare(
     data: Annotated[
-        str, typer.Argument(help=f"A table (.csv, .parquet, .npz), or one of {', '.join(datasets.NAMES)}.")
+        str,
+        typer.Argument(help=f"A table (.csv, .parquet, .jsonl, .xlsx, .npz), or one of {', '.join(datasets.NAMES)}."),
     ],
     target: Annotated[
         str | None, typer.Option(help="A column of the table to predict; prediction errors are then compared too.")
@@ -57,6 +71,10 @@ def compare(
         list[str] | None,
         typer.Option(help="Numbers of columns to compare at, separated by commas; 64,256 by default.", metavar="N,..."),
     ] = None,
+    kinds: Kinds = None,
+    drop: Drop = None,
+    decimal: Decimal = ".",
+    thousands: Thousands = "",
     seeds: Seeds = N_SEEDS,
     output: Page = Path("bochner-comparison.html"),
 ) -> None:
@@ -69,7 +87,9 @@ def compare(
         check_plots()
         check_output(output, Path(data))
         sizes = _sizes(widths) or COMPARISON.n_frequencies
-        split = _named_or_own(data, target, folder, console)
+        options: dict[str, Any] = {"drop": comma_separated(drop), "kinds": column_kinds(kinds)}
+        options["style"] = number_style(decimal, thousands)
+        split = _named_or_own(data, target, folder, console, options)
         report = _compare(replace(COMPARISON, n_frequencies=sizes, seeds=tuple(range(seeds))), split, output)
     report.show(console)
     console.print(f"The page: {output}", soft_wrap=True, highlight=False)
@@ -151,19 +171,23 @@ def _sizes(widths: list[str] | None) -> tuple[int, ...]:
     return tuple(sorted({int(value) // 2 for value in values}))
 
 
-def _named_or_own(data: str, target: str | None, folder: Path | None, console: Console) -> datasets.Split:
+def _named_or_own(
+    data: str, target: str | None, folder: Path | None, console: Console, options: dict[str, Any]
+) -> datasets.Split:
     """Return the data set of that name, or the table in that file."""
     if data in datasets.NAMES:
         if target is not None:
             raise ValueError(f"--target {target} is only for a table; the data set {data} has its own target.")
         return _load([data], folder, console, required=True)[data]
     path = Path(data)
-    if not path.suffix:
-        raise ValueError(f"{data} is neither a table (.csv, .parquet, .npz) nor one of {', '.join(datasets.NAMES)}.")
-    X, y, left_out = formats.read_table(path, target)
-    if left_out:
-        console.print(f"Columns of {path.name} that are not numeric and not used: {', '.join(left_out)}", markup=False)
-    return datasets.split(path.name, X, y)
+    if not path.suffix and not path.is_dir():
+        raise ValueError(
+            f"{data} is neither a table (.csv, .parquet, .npz, ...) nor one of {', '.join(datasets.NAMES)}."
+        )
+    table = formats.read_table(path, target, **options)
+    for message in table.messages:
+        console.print(message, markup=False, highlight=False, soft_wrap=True)
+    return datasets.split(path.name, table.X, table.y, standardize=not table.is_encoded)
 
 
 def _studies(targets: list[str], quick: bool, seeds: int | None) -> list[Study]:

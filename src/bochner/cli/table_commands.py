@@ -1,35 +1,106 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The commands `bochner fit`, `predict` and `error`, which fit, apply and evaluate models for tables."""
+"""The commands `bochner describe`, `fit`, `predict` and `error`: models for tables, from a look at the columns on."""
 
 import json
-from collections.abc import Callable, Sequence
-from glob import has_magic
+from collections.abc import Callable
+from dataclasses import asdict
 from importlib.util import find_spec
 from math import isfinite
 from pathlib import Path
 from time import monotonic
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import typer
+from rich.table import Table as RichTable
+from rich.text import Text
 
 from bochner.cli.cluster import open_cluster
-from bochner.cli.console import app, check_output, check_plots, comma_separated, error_messages
+from bochner.cli.console import (
+    Decimal,
+    Drop,
+    Kinds,
+    Thousands,
+    app,
+    check_output,
+    check_plots,
+    column_kinds,
+    comma_separated,
+    error_messages,
+    number_style,
+    report_console,
+    table_path,
+)
 from bochner.experiments.model_page import format_values, is_diagonal, relevances, write_model_page
 from bochner.kernels import KERNEL_ALIASES, KERNELS
 from bochner.linear_models import FourierLogisticRegression, FourierSVC
 from bochner.linear_models.table_training import TableTraining
+from bochner.table_models.fitted_model import FittedModel
 from bochner.table_models.model_files import load, save
 from bochner.table_models.predictions import evaluate, write_predictions
-from bochner.table_models.table_model import TableModel
 from bochner.table_models.training import FittedTable, Settings, StoredTraining, fit_table
+from bochner.tables.columns import NumberStyle
+from bochner.tables.description import TableDescription, describe
 from bochner.tables.file_table import FileTable
 from bochner.tables.parquet_folder import ParquetFolder
+from bochner.tables.reader import Table
+from bochner.tables.survey import Survey
 from bochner.validation import positive_values
 
 CHECKPOINT_SECONDS = 5.0
 MAX_RELEVANCES = 8  # columns with their relevances in the output of `fit`
+AnyTable = TypeVar("AnyTable", bound=Table)
 Model = Annotated[Path, typer.Argument(help="A model file written by `bochner fit`.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines of text.")]
+
+
+@app.command(name="describe")
+def describe_table(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="A table: a .csv, .parquet, .jsonl or .xlsx file, a folder of .parquet files or a quoted pattern such "
+            "as 'data/*.parquet', or - for CSV on standard input."
+        ),
+    ],
+    target: Annotated[str | None, typer.Option(help="The column that is to be predicted.")] = None,
+    kinds: Kinds = None,
+    drop: Drop = None,
+    decimal: Decimal = ".",
+    thousands: Thousands = "",
+    as_json: Json = False,
+) -> None:
+    """Show what each column of a table is taken for, before any fit.
+
+    All rows are read. The kinds are number, boolean, category, date, time and duration, of which models are made, and
+    id, text, constant, empty and unsupported, which are left out or refused.
+    """
+    with error_messages(), table_path(data) as (path, label):
+        columns = _Columns(comma_separated(drop), column_kinds(kinds), number_style(decimal, thousands), label)
+        table = columns.open(FileTable, path, target)
+        description = describe(table, table.survey(Survey.of(table, seed=0)))
+    if as_json:
+        typer.echo(json.dumps(asdict(description)))
+    else:
+        _print_description(description)
+
+
+def _print_description(description: TableDescription) -> None:
+    """Print what the columns of a table are taken for, and the problems of the table."""
+    console = report_console(width=140)
+    lines = RichTable(title=Text(f"{description.path}: {description.rows:,} rows"), title_justify="left")
+    for title in ("column", "kind", "stored as", "missing", "distinct", "examples", "what is done"):
+        lines.add_column(title, justify="right" if title in ("missing", "distinct") else "left")
+    for column in description.columns:
+        missing = "" if column.missing is None else f"{column.missing:,}"
+        distinct = "" if column.distinct is None else f"{'' if column.distinct_is_exact else '≥ '}{column.distinct:,}"
+        name = column.name if column.name.isprintable() else repr(column.name)
+        cells = (name, column.kind, column.storage, missing, distinct, ", ".join(column.examples), column.treatment)
+        lines.add_row(*map(Text, cells))
+    console.print(lines)
+    if description.problems:
+        console.print("`bochner fit` would refuse this table:", markup=False, highlight=False)
+    for problem in description.problems:
+        console.print(f"- {problem}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -37,8 +108,8 @@ def fit(
     data: Annotated[
         list[Path],
         typer.Argument(
-            help="A table: a .parquet or .csv file of any size. With --dask or --scheduler, also a folder of .parquet "
-            "files, or a quoted pattern such as 'data/*.parquet'.",
+            help="A table: a .csv or .parquet file of any size, a folder of .parquet files or a quoted pattern such as "
+            "'data/*.parquet', a .jsonl or .xlsx file, or - for CSV on standard input.",
             metavar="DATA",
         ),
     ],
@@ -95,9 +166,10 @@ def fit(
             "others), plain (by mean and standard deviation) or none."
         ),
     ] = "robust",
-    drop: Annotated[
-        list[str] | None, typer.Option(help="Columns to ignore, separated by commas. The option may be repeated.")
-    ] = None,
+    drop: Drop = None,
+    kinds: Kinds = None,
+    decimal: Decimal = ".",
+    thousands: Thousands = "",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the frequencies and of the sample of rows.")] = 0,
     page: Annotated[
         Path | None,
@@ -118,12 +190,12 @@ def fit(
 ) -> None:
     """Fit a model that predicts one column of a table from the others, and write it to a file.
 
-    The model is a linear model on random Fourier features or on kernel values at landmarks. Numeric columns are
-    standardized and text columns are one-hot encoded. The regularization is chosen by cross-validation.
+    The model is a linear model on random Fourier features or on kernel values at landmarks. Numbers are standardized,
+    text columns are one-hot encoded, dates become a trend and cycles, and ids are left out: see `bochner describe`. The
+    regularization is chosen by cross-validation.
     """
     report = _reporter(as_json)
-    with error_messages():
-        path = _single(data)
+    with error_messages(), table_path(_single(data)) as (path, label):
         check_output(output, path)
         if output.suffix != ".skops":
             raise ValueError(f"--output {output} must end in .skops.")
@@ -132,16 +204,19 @@ def fit(
             check_output(page, path, option="--page")
             if page.suffix != ".html":
                 raise ValueError(f"--page {page} must end in .html.")
-        kernels, dropped = _check_kernels(comma_separated(kernel)), comma_separated(drop)
+        kernels = _check_kernels(comma_separated(kernel))
+        columns = _Columns(comma_separated(drop), column_kinds(kinds), number_style(decimal, thousands), label)
         scales = positive_values("--length-scale", length_scale or [1.0]).tolist()
         learned = _check_learning(learn, learn_matrix)
         settings = Settings(head, task, kernels, n_frequencies, scales, seed, learned, features, standardize)
         start = monotonic()
         if dask or scheduler is not None:
-            folder = _open_folder(path, target, dropped, resume)
+            folder = _open_folder(path, target, columns, resume)
             fitted = _fit_on_cluster(folder, settings, output, scheduler, report)
         else:
-            fitted = _fit_file(_open_file(path, target, dropped), settings, output, resume, report)
+            if resume and label is not None:
+                raise ValueError("--resume does not work with standard input, which cannot be read again; give a file.")
+            fitted = _fit_file(columns.open(FileTable, path, target), settings, output, resume, report)
         result = _result(fitted, settings, monotonic() - start, output)
         if page is not None:
             write_model_page(fitted.model, result, page, learned=learned)
@@ -165,7 +240,9 @@ def predict(
     with error_messages():
         check_output(output, model, data)
         loaded = _load_model(model)
-        n_rows = write_predictions(loaded, data, output, with_std=std, with_proba=proba)
+        with table_path(data) as (path, label):
+            options: Any = {"with_std": std, "with_proba": proba, "label": label, "report": _warn}
+            n_rows = write_predictions(loaded, path, output, **options)
     _print_result({"rows": n_rows, "target": loaded.target, "output": str(output)}, as_json)
 
 
@@ -182,8 +259,8 @@ def error(
     The kernel error is the relative error of the approximate kernel on a sample of the rows, with a 95 % interval.
     Predictions have a root mean squared error and an R2 for a regression, and an error rate for a classification.
     """
-    with error_messages():
-        evaluation = evaluate(_load_model(model), data)
+    with error_messages(), table_path(data) as (path, label):
+        evaluation = evaluate(_load_model(model), path, label=label, report=_warn)
     low, high = evaluation.kernel_error.low, evaluation.kernel_error.high
     result = {"rows": evaluation.n_rows, **evaluation.measures, "kernel_error": evaluation.kernel_error.error}
     _print_result(result | {"kernel_error_low": low, "kernel_error_high": high}, as_json)
@@ -194,7 +271,7 @@ def _single(data: list[Path]) -> Path:
     if len(data) > 1:
         raise ValueError(
             f"Expected one table but got {len(data)}, starting with {data[0]} and {data[1]}; to read several Parquet "
-            f"files, quote a pattern, as in 'data/*.parquet', and add --dask."
+            f"files, quote a pattern, as in 'data/*.parquet'."
         )
     return data[0]
 
@@ -215,22 +292,25 @@ def _check_learning(length_scales: bool, metric: bool) -> Literal["learn", "lear
     return "learn-matrix" if metric else "learn" if length_scales else None
 
 
-def _open_file(path: Path, target: str, drop: Sequence[str]) -> FileTable:
-    is_pattern = not path.exists() and has_magic(str(path))
-    if path.is_dir() or is_pattern:
-        raise ValueError(
-            f"{path} is a {'pattern' if is_pattern else 'folder'}; give a single file, or add --dask to read several "
-            f"Parquet files as one table."
-        )
-    return FileTable(path, target, drop)
+class _Columns(NamedTuple):
+    """The options about the columns of a table."""
+
+    drop: list[str]
+    kinds: dict[str, str]
+    style: NumberStyle
+    label: str | None
+
+    def open(self, kind: type[AnyTable], path: Path, target: str | None) -> AnyTable:
+        """Open a table."""
+        return kind(path, target, self.drop, self.kinds, style=self.style, label=self.label)
 
 
-def _open_folder(path: Path, target: str, drop: Sequence[str], resume: bool) -> ParquetFolder:
+def _open_folder(path: Path, target: str, columns: _Columns, resume: bool) -> ParquetFolder:
     if find_spec("dask") is None or find_spec("distributed") is None:
         raise ValueError("--dask and --scheduler need Dask: pip install 'bochner[dask]'.")
     if resume:
         raise ValueError("--resume does not work with --dask or --scheduler, which store no checkpoints; omit it.")
-    return ParquetFolder(path, target, drop)
+    return columns.open(ParquetFolder, path, target)
 
 
 def _fit_file(
@@ -324,11 +404,15 @@ def _checkpoint(partial: Path, settings: Settings) -> Callable[[TableTraining], 
     return store
 
 
-def _load_model(path: Path) -> TableModel:
+def _load_model(path: Path) -> FittedModel:
     loaded = load(path)
-    if not isinstance(loaded, TableModel):
+    if not isinstance(loaded, FittedModel):
         raise ValueError(f"{path} is a checkpoint and not a model; run the interrupted `bochner fit` with --resume.")
     return loaded
+
+
+def _warn(message: str) -> None:
+    typer.echo(f"Warning: {message}", err=True)
 
 
 def _reporter(as_json: bool) -> Callable[[str], None]:

@@ -93,8 +93,8 @@ class DataSet:
         return ", ".join([rows] * incomplete + [columns] * (n_columns != self.n_columns))
 
 
-def split(name: str, X: Floats, y: Array | None = None) -> Split:
-    """Split the rows of X into two random halves, standardized; the halves do not depend on a seed.
+def split(name: str, X: Floats, y: Array | None = None, *, standardize: bool = True) -> Split:
+    """Split the rows of X into two random halves, which do not depend on a seed; by default, standardize the columns.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def split(name: str, X: Floats, y: Array | None = None) -> Split:
     if len(X) < 4:
         raise ValueError(f"{name} has {len(X)} rows; at least 4 are needed for training and test rows.")
     train, test = np.array_split(np.random.default_rng(0).permutation(len(X)), 2)
-    halves = _standardized(X[train], X[test])
+    halves = _standardized(X[train], X[test]) if standardize else (X[train], X[test])
     if y is None:
         return Split(name, *halves)
     task, y = _recognized(name, y)

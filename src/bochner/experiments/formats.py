@@ -17,6 +17,10 @@ from scipy.io.matlab import MatReadError
 from sklearn.datasets import load_svmlight_file
 
 from bochner.rows import Array, Floats
+from bochner.tables.description import column_messages
+from bochner.tables.encoding import EncodedTable
+from bochner.tables.file_table import FileTable
+from bochner.tables.survey import Survey
 
 __all__ = [
     "DamagedFileError",
@@ -55,27 +59,42 @@ def _reading(path: Path, kind: str) -> Iterator[None]:
 
 
 class TableArrays(NamedTuple):
-    """The numeric columns of a table, its target if there is one, and the names of the columns that were left out."""
+    """A table as numbers.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+        The rows.
+    y : ndarray of shape (n_rows,) or None
+        The target: numbers, or text.
+    messages : list of str
+        What was done with the columns.
+    is_encoded : bool
+        Whether the columns are standardized and encoded as by `bochner fit`; those of an NPZ file are as they are.
+    """
 
     X: Floats
     y: Array | None
-    left_out: list[str]
+    messages: list[str]
+    is_encoded: bool
 
 
-def read_table(path: Path, target: str | None = None) -> TableArrays:
-    """Read the numeric columns of a CSV, Parquet or NPZ file.
+def read_table(path: Path, target: str | None = None, **options: Any) -> TableArrays:
+    """Read a table into memory.
 
     Parameters
     ----------
     path : Path
-        A ``.csv`` or ``.parquet`` file with column names, or an ``.npz`` file with a two-dimensional array.
+        A table that `bochner fit` reads, or an ``.npz`` file with a two-dimensional array.
     target : str, default=None
         The column, or the array in the NPZ file, to return as `y`: numbers, or text.
+    **options : object
+        `drop`, `kinds` and `style` of a `Table`.
 
     Returns
     -------
     TableArrays
-        Rows, targets and the names of the columns that are not numeric.
+        Rows, targets and what was done with the columns.
 
     Examples
     --------
@@ -85,17 +104,15 @@ def read_table(path: Path, target: str | None = None) -> TableArrays:
     >>> from bochner.experiments.formats import read_table
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     np.savez(Path(folder) / "two.npz", X=[[1.0], [3.0]], kind=["x", "y"])
-    ...     X, y, left_out = read_table(Path(folder) / "two.npz", "kind")
-    >>> X.tolist(), y.tolist(), left_out
+    ...     table = read_table(Path(folder) / "two.npz", "kind")
+    >>> table.X.tolist(), table.y.tolist(), table.messages
     ([[1.0], [3.0]], ['x', 'y'], [])
     """
-    readers = {".csv": _read_arrow, ".parquet": _read_arrow, ".npz": _read_npz}
-    suffix = path.suffix.lower()
-    if suffix not in readers:
-        raise ValueError(f"{path} is not a table of a known format; use a {', '.join(readers)} file.")
+    if path.suffix.lower() != ".npz":
+        return _read_encoded(path, target, **options)
     if not path.is_file():
         raise ValueError(f"{path} {'is a folder, not a file' if path.is_dir() else 'does not exist'}.")
-    table = readers[suffix](path, target)
+    table = _read_npz(path, target)
     if not table.X.size:
         raise ValueError(f"{path} has {table.X.shape[0]} rows and {table.X.shape[1]} numeric columns; it needs both.")
     _check_values(str(path), table.X)
@@ -109,6 +126,21 @@ def read_table(path: Path, target: str | None = None) -> TableArrays:
     return table
 
 
+def _read_encoded(path: Path, target: str | None, **options: Any) -> TableArrays:
+    """Read all rows of a table as `bochner fit` encodes them."""
+    table = FileTable(path, target, **options)
+    survey = table.survey(Survey.of(table, seed=0))
+    survey.check(table)
+    source = EncodedTable(table, survey.encoding())
+    batches = list(source.batches(for_training=target is not None))
+    X = np.concatenate([rows for _, rows in batches]).astype(np.float64)
+    messages = column_messages(table, survey)
+    if target is None:
+        return TableArrays(X, None, messages, is_encoded=True)
+    y = np.concatenate([source.targets(chunk) for chunk, _ in batches])
+    return TableArrays(X, y.astype(np.float64) if y.dtype.kind in "biuf" else y, messages, is_encoded=True)
+
+
 def _check_values(place: str, values: Floats) -> None:
     invalid = np.argwhere(~(np.abs(values) < LARGEST))
     if len(invalid):
@@ -119,39 +151,11 @@ def _check_values(place: str, values: Floats) -> None:
         )
 
 
-def _read_arrow(path: Path, target: str | None) -> TableArrays:
-    pa = _pyarrow()
-    with _reading(path, f"a {path.suffix.lower()} file"):
-        table = pa.csv.read_csv(path) if path.suffix.lower() == ".csv" else pa.parquet.read_table(path)
-    y = None
-    if target is not None:
-        _check_name(path, target, table.column_names)
-        y = _target_values(pa, path, target, table.column(target))
-        table = table.drop_columns([target])
-    numeric = [_is_numeric(pa, column) for column in table.columns]
-    columns = [_as_floats(pa, column) for column, keep in zip(table.columns, numeric, strict=True) if keep]
-    X = np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
-    return TableArrays(X, y, [name for name, keep in zip(table.column_names, numeric, strict=True) if not keep])
-
-
 def _check_name(path: Path, target: str, names: list[str]) -> None:
     if names.count(target) != 1:
         number = "more than one column" if target in names else "no column"
         shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
         raise ValueError(f"{path} has {number} named {target!r} for --target; its columns are {shown}.")
-
-
-def _target_values(pa: Any, path: Path, target: str, column: Any) -> Array:
-    if _is_numeric(pa, column):
-        return _as_floats(pa, column)
-    if column.null_count:
-        raise ValueError(f"{path}: column {target!r} has {column.null_count} missing values; impute or drop them.")
-    return np.array([str(value) for value in column.to_pylist()])
-
-
-def _is_numeric(pa: Any, column: Any) -> bool:
-    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
-    return any(test(column.type) for test in tests)
 
 
 def _as_floats(pa: Any, column: Any) -> Floats:
@@ -184,7 +188,9 @@ def _read_npz(path: Path, target: str | None) -> TableArrays:
         raise ValueError(f"{path} has no two-dimensional numeric array; it has {names}.")
     # X by its usual names, else the largest array.
     chosen = next((name for name in ("X", "X_train") if name in tables), max(tables, key=lambda n: tables[n].size))
-    return TableArrays(tables[chosen].astype(np.float64), y, [name for name in arrays if name not in (chosen, target)])
+    left_out = [name for name in arrays if name not in (chosen, target)]
+    messages = [f"Arrays of {path.name} that are not used: {', '.join(left_out)}."] if left_out else []
+    return TableArrays(tables[chosen].astype(np.float64), y, messages, is_encoded=False)
 
 
 # The formats of the data sets.

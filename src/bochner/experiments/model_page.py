@@ -42,7 +42,7 @@ GIVEN = (
 
 
 def relevances(model: Any) -> dict[str, float]:
-    """Return the relevances of the columns of a fitted `TableModel`, the largest first.
+    """Return the relevances of the columns of a fitted `FittedModel`, the largest first.
 
     A name that occurs more than once gets the number of its column.
     """
@@ -64,7 +64,7 @@ def format_values(report: Mapping[str, Any]) -> dict[str, str]:
 def write_model_page(
     model: Any, report: Mapping[str, Any], path: Path, *, learned: Literal["learn", "learn-matrix"] | None
 ) -> None:
-    """Write one self-contained HTML file about a fitted `TableModel`."""
+    """Write one self-contained HTML file about a fitted `FittedModel`."""
     shares = relevances(model)
     improved = learned is not None and report.get("learning_gain", 0.0) > 0.0
     measure = next(name for name in report if name.startswith("cross_validated"))

@@ -31,15 +31,17 @@ from bochner.rows import (
     Floats,
     MemoryRows,
     RowSource,
+    add_pair,
     apply_to_rows,
     open_rows,
     serial_blas,
     validate_rows,
 )
+from bochner.tables.sources import is_frame
 from bochner.validation import HasMethods, fit_context
 
 if TYPE_CHECKING:
-    from bochner.tables.encoding import Encoding
+    from bochner.tables.encoding import EncodedTable, Encoding
     from bochner.tables.reader import Table
     from bochner.tables.survey import Standardization, Survey
 
@@ -92,15 +94,15 @@ class LinearModel(Parametrized):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
-            Training rows, or the path of a Parquet or CSV file, which is streamed: numeric columns are standardized by
-            `RobustStandardizer` and text columns are one-hot encoded, as by ``bochner fit``. A model that needs several
-            passes reads a file or a Dask collection as often; persist a collection that fits into the memory of the
-            workers.
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), path or data frame
+            Training rows. If `y` is the name of a column, a table: the path of a file, which is streamed, or a pandas,
+            polars or Arrow table. Its columns are encoded and standardized as by ``bochner fit``. A model that needs
+            several passes reads a file or a Dask collection as often; persist a collection that fits into the memory of
+            the workers.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or str
-            Targets or classes; for a file, the name of the column to predict.
+            Targets or classes; for a table, the name of the column to predict.
         sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights, which the features use too. The rows of a file have weight 1.
+            Sample weights, which the features use too. The rows of a table have weight 1.
 
         Returns
         -------
@@ -109,8 +111,8 @@ class LinearModel(Parametrized):
         """
         features_of_kernels(self.features, self.kernels)  # refuses some before any rows are read
         with show_progress(self.verbose):
-            if is_path(X):
-                return self._fit_file(X, y, sample_weight)
+            if is_path(X) or (isinstance(y, str) and is_frame(X)):
+                return self._fit_table(X, y, sample_weight)
             self._reset()
             training = self._training_set(self._validate_training(open_rows(X, y, sample_weight)))
             self._solve(training, self._fit_candidates(training.rows))
@@ -173,18 +175,18 @@ class LinearModel(Parametrized):
         encode = encode or self._encode_targets
         return fit_candidates(self.features, rows, encode, self.length_scales, self._seed, self.kernels)
 
-    def _fit_file(self, path: Any, target: Any, sample_weight: Any) -> Self:
-        """Fit on a file, as `bochner fit` does."""
+    def _fit_table(self, data: Any, target: Any, sample_weight: Any) -> Self:
+        """Fit on a file or a data frame, as `bochner fit` does."""
         if sample_weight is not None:
-            raise ValueError("`sample_weight` needs arrays; the rows of a file have weight 1.")
+            raise ValueError("`sample_weight` needs arrays; the rows of a table have weight 1.")
         if not isinstance(target, str):
-            raise ValueError(f"`y` must be the name of the column of {path} to predict. Got {target!r:.100} instead.")
+            raise ValueError(f"`y` must be the name of the column of {data} to predict. Got {target!r:.100} instead.")
         from bochner.linear_models.table_training import TableTraining  # most fits need no tables
         from bochner.tables.file_table import FileTable
 
         self._reset()
         self._seed = seed_of(self.features, self.random_state)
-        table = FileTable(path, target)
+        table = FileTable(data, target)
         TableTraining.begin(table, self._seed or 0).run(table, lambda survey: self)
         return self
 
@@ -212,7 +214,8 @@ class LinearModel(Parametrized):
             raise ValueError(f"{table.path} has {survey.n_rows} rows, too few for {n_folds} folds; add rows.")
         self._check_table(table, survey)
         self.encoding_ = survey.encoding(standardize)
-        sample = MemoryRows(self.encoding_.encode(survey.sample.cells()), survey.sample.targets)
+        cells = survey.sample.cells
+        sample = MemoryRows(self.encoding_.encode(cells), self.encoding_.targets(cells))
         return self._fit_candidates(self._check_targets(self._validate_training(sample)))
 
     def fit_table(self, rows: RowSource, candidates: list[Any]) -> None:
@@ -253,36 +256,70 @@ class LinearModel(Parametrized):
 
     def _apply(self, function: Callable[[Any], Array], X: Any) -> Any:
         """Apply a function to new rows, lazily to those of a Dask collection."""
+        if self._is_table(X):
+            X = self._encoded(X)
         prepare = partial(self._feature_map.validate_block, dtype=self._dtype)
         return apply_to_rows(function, self._validate_rows(X), prepare)
 
     def _map_scores(self, X: Any, finish: Callable[[Floats], Any] | None = None) -> Any:
         """Return `finish` of the scores z(x) . c + b, of shape (n_samples, n_columns); lazily for a Dask collection."""
         check_is_fitted(self)
-        if is_path(X):
-            scores = [self._map_scores(rows, finish) for _, rows in self._open_table(X).batches()]
+        if self._is_table(X):
+            source = self._open_table(X)
+            scores = [self._map_scores(rows, finish) for _, rows in source.batches()]
             if not scores:
-                raise ValueError(f"{X} has no rows to predict.")
+                raise ValueError(f"{source.table.path} has no rows to predict.")
+            source.unseen.warn()
             return np.concatenate(scores)
         return self._apply(self._scorer(finish), X)
 
     def _scorer(self, finish: Callable[[Floats], Any] | None = None) -> "_Scorer":
         return _Scorer(self._feature_map, *self._coefficients(), finish)
 
-    def _open_table(self, path: Any) -> Any:
+    def _is_table(self, X: Any) -> bool:
+        """Return whether X has columns to encode: a file, or a data frame if the model was fitted on a table."""
+        return is_path(X) or (hasattr(self, "encoding_") and is_frame(X))
+
+    def _open_table(self, data: Any, *, with_target: bool = False) -> "EncodedTable":
         if not hasattr(self, "encoding_"):
-            raise ValueError(f"{type(self).__name__} was fitted on an array and cannot read {path}; give an array.")
-        return self.encoding_.open(path)
+            raise ValueError(f"{type(self).__name__} was fitted on an array and cannot read {data}; give an array.")
+        return self.encoding_.open(data, with_target=with_target)
+
+    def _encoded(self, data: Any) -> Array:
+        """Return all rows of a table, encoded."""
+        source = self._open_table(data)
+        rows = [np.empty((0, len(self.encoding_.names)), self.encoding_.dtype), *(X for _, X in source.batches())]
+        source.unseen.warn()
+        return np.concatenate(rows)
 
     def _accumulate_scores(self, X: Any, y: Any, sample_weight: Any, part: Callable[[Any, Batch], Any]) -> Any:
         """Add up what `part` computes of scores and batches of rows."""
         check_is_fitted(self)
+        if self._is_table(X):
+            if isinstance(y, str):
+                return self._accumulate_table_scores(X, y, sample_weight, part)
+            X = self._encoded(X)
         source = open_rows(X, y, sample_weight)
         if not source.has_targets:
             raise ValueError("A score compares predictions with y, but y is None; give y.")
         rows = self._check_targets(self._validate_training(source, reset=False))
         scored = TrainingSet(rows, RoundRobin(0))
         return scored.accumulate(partial(_score_batch, part, self._scorer(), self._feature_map))
+
+    def _accumulate_table_scores(self, data: Any, target: str, sample_weight: Any, part: Callable[..., Any]) -> Any:
+        """Add up what `part` computes over the rows of a table that have a target."""
+        if sample_weight is not None:
+            raise ValueError("`sample_weight` needs arrays; the rows of a table have weight 1.")
+        source = self._open_table(data, with_target=True)
+        if target != source.table.target:
+            raise ValueError(f"The model predicts the column {source.table.target!r}, not {target!r}; give its name.")
+        total: Any = None
+        for chunk, rows in source.batches(for_training=True):
+            if len(rows):
+                total = add_pair(total, self._accumulate_scores(rows, source.targets(chunk), None, part))
+        if total is None:
+            raise ValueError(f"{source.table.path} has no rows with a value of {target!r}; a score needs some.")
+        return total
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -335,7 +372,7 @@ class OneVsRestMixin(ClassifierMixin):
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
-            Rows, or a file when the model was fitted on one.
+            Rows, or a file or data frame when the model was fitted on a table.
 
         Returns
         -------
@@ -351,7 +388,7 @@ class OneVsRestMixin(ClassifierMixin):
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
-            Rows, or a file when the model was fitted on one.
+            Rows, or a file or data frame when the model was fitted on a table.
 
         Returns
         -------
@@ -365,10 +402,10 @@ class OneVsRestMixin(ClassifierMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
-            Rows.
-        y : array-like of shape (n_samples,)
-            Their classes.
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
+            Rows, or a file or data frame when the model was fitted on a table.
+        y : array-like of shape (n_samples,), or str
+            Their classes, or the name of the target in the table.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights.
 

@@ -465,7 +465,7 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
         return TrainingSet(rows, *assign_folds(self.cv, rows))
 
     def _check_table(self, table: "Table", survey: "Survey") -> None:
-        if table.target_is_text:
+        if survey.target_is_text:
             raise ValueError(
                 f"{table.path}: column {table.target!r} contains text, which cannot be the target of a regression; use "
                 f"FourierRidgeClassifier or FourierSVC."

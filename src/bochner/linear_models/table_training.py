@@ -77,7 +77,7 @@ class TableTraining:
         """
         if self.model is None:
             self.survey = table.survey(self.survey, self.next_group, self._checkpoint("survey", checkpoint))
-            self.survey.check_not_empty(table)
+            self.survey.check(table)
             self.model = choose_model(self.survey)
             self.candidates = self.model.fit_table_features(table, self.survey, self.standardize)
             self.next_group = 0
@@ -85,7 +85,7 @@ class TableTraining:
         if self.model.is_resumable and checkpoint is not None:
             resume = {"first_group": self.next_group, "initial": self.statistic}
             resume["checkpoint"] = self._checkpoint("statistic", checkpoint)
-        self.model.fit_table(table.rows(self.model.encoding_, self.survey.n_rows, **resume), self.candidates)
+        self.model.fit_table(table.rows(self.model.encoding_, self.survey.lengths, **resume), self.candidates)
         return self.model
 
     def _checkpoint(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Models for tables, as in `bochner fit`, `predict` and `error`.
 
-`training` turns the options of a fit and a table into a fitted `TableModel`, and can resume an interrupted training.
+`training` turns the options of a fit and a table into a `FittedModel`, and can resume an interrupted training.
 `model_files` saves and loads models; reading a model file executes nothing in it. `predictions` applies a model to
-another table and evaluates it there.
+another table and evaluates it there. `table_model` has the same as an estimator for Python, `TableModel`.
 """

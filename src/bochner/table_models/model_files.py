@@ -19,16 +19,18 @@ from bochner.linear_models.widths import WidthPath
 from bochner.robust_standardizer import SoftClipping
 from bochner.rows import Metric
 from bochner.samplers import SAMPLERS
-from bochner.table_models.table_model import TableModel
+from bochner.table_models.fitted_model import FittedModel
 from bochner.table_models.training import Settings, StoredTraining
+from bochner.tables.columns import Column, NumberStyle
 from bochner.tables.encoding import Encoding
-from bochner.tables.survey import ColumnMoments, Sample, Survey
+from bochner.tables.survey import Sample, Survey
+from bochner.tables.tallies import ColumnTally
 from bochner.weightings import WEIGHTINGS
 
 __all__ = ["load", "save"]
 
 
-def save(model: TableModel | StoredTraining, path: Path) -> None:
+def save(model: FittedModel | StoredTraining, path: Path) -> None:
     """Write a model or an interrupted training to a file, which is replaced once it is complete."""
     skops_io = _import_skops()
     temporary = path.with_name(path.name + ".new")
@@ -39,7 +41,7 @@ def save(model: TableModel | StoredTraining, path: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def load(path: Path) -> TableModel | StoredTraining:
+def load(path: Path) -> FittedModel | StoredTraining:
     """Read what `save` has written; damaged files and files of other programs are refused.
 
     Nothing in the file is executed: skops creates objects of the types in TRUSTED only.
@@ -53,7 +55,7 @@ def load(path: Path) -> TableModel | StoredTraining:
         loaded = None if foreign else skops_io.load(path, trusted=sorted(TRUSTED))
     except Exception as error:  # a damaged or crafted file can cause any error in skops and numpy
         raise ValueError(f"{path} is damaged or not a file written by `bochner fit`; fit the model again.") from error
-    if not isinstance(loaded, TableModel | StoredTraining):
+    if not isinstance(loaded, FittedModel | StoredTraining):
         contents = ", ".join(foreign[:3]) or type(loaded).__name__
         raise ValueError(f"{path} was not written by bochner (it contains {contents}); give a file of `bochner fit`.")
     return loaded
@@ -73,7 +75,8 @@ def _type_names(*kinds: type) -> set[str]:
 
 # What a model file may contain beside numbers, text and scikit-learn's own estimators.
 TRUSTED = _type_names(
-    *(TableModel, StoredTraining, TableTraining, Settings, Survey, Sample, ColumnMoments, Encoding, SoftClipping),
+    *(FittedModel, StoredTraining, TableTraining, Settings, Survey, Sample, ColumnTally, Encoding, SoftClipping),
+    *(Column, NumberStyle),
     *(
         FourierFeatures,
         LandmarkFeatures,

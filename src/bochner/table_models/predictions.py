@@ -2,6 +2,7 @@
 """Predictions of a model for the rows of another table, and its errors there."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from bochner.kernel_error import KernelError
 from bochner.linear_models import FourierLogisticRegression, FourierRidge
 from bochner.progress import track
 from bochner.rows import Array, Floats
-from bochner.table_models.table_model import TableModel
+from bochner.table_models.fitted_model import FittedModel
 from bochner.tables.survey import Sample
 
 __all__ = ["Evaluation", "evaluate", "write_predictions"]
@@ -38,27 +39,45 @@ class Evaluation:
     measures: dict[str, float]
 
 
-def evaluate(model: TableModel, path: Path) -> Evaluation:
-    """Evaluate a model on a table, its predictions too if the table has the target."""
-    with_target = model.target in model.open(path, with_target=False).table.names
-    source = model.open(path, with_target=with_target)
+def evaluate(
+    model: FittedModel, data: Any, *, label: str | None = None, report: Callable[[str], None] | None = None
+) -> Evaluation:
+    """Evaluate a model on a table, its predictions too if the table has the target.
+
+    Parameters
+    ----------
+    model : FittedModel
+        The model.
+    data : path or data frame
+        The table. Rows without a target are left out.
+    label : str, default=None
+        What messages call the table; None means its path.
+    report : callable, default=None
+        Called with messages about cells that the training rows had none like.
+    """
+    with_target = model.target in model.open(data, with_target=False, label=label).table.names
+    source = model.open(data, with_target=with_target, label=label)
     sample = Sample.of(source.table, 0)
     totals = np.zeros(3)  # losses, targets and squared targets, the latter two relative to the first target
-    origin: Any = None
-    for chunk, rows in track(source.batches(), "evaluating", source.table.n_chunks()):
+    n_rows, origin = 0, None
+    for chunk, rows in track(source.batches(for_training=with_target), "evaluating", source.table.n_chunks()):
         sample.add(chunk.cells)
-        if with_target:
-            actual, predicted = source.table.target_values(chunk), model.estimator.predict(rows)
+        n_rows += len(rows)
+        if with_target and len(rows):
+            actual, predicted = source.targets(chunk), model.estimator.predict(rows)
             if model.task == "classification":
                 totals[0] += float((actual != predicted).sum())
             else:
                 origin = actual[0] if origin is None else origin
                 offset = actual.astype(np.float64) - origin
                 totals += np.square(actual - predicted).sum(), offset.sum(), np.square(offset).sum()
-    if not sample.n_rows:
-        raise ValueError(f"{path} has no rows to evaluate the model on.")
-    kernel_error = model.estimator.features_.kernel_error(model.encoding.encode(sample.cells()), random_state=0)
-    return Evaluation(sample.n_rows, kernel_error, _measures(model.task, totals / sample.n_rows) if with_target else {})
+    if not n_rows or sample.cells is None:
+        raise ValueError(f"{source.table.path} has no rows to evaluate the model on.")
+    if report is not None:
+        for message in source.unseen.messages():
+            report(message)
+    kernel_error = model.estimator.features_.kernel_error(model.encoding.encode(sample.cells), random_state=0)
+    return Evaluation(n_rows, kernel_error, _measures(model.task, totals / n_rows) if with_target else {})
 
 
 def _measures(task: str, means: Floats) -> dict[str, float]:
@@ -70,15 +89,22 @@ def _measures(task: str, means: Floats) -> dict[str, float]:
 
 
 def write_predictions(
-    model: TableModel, path: Path, output: Path, *, with_std: bool = False, with_proba: bool = False
+    model: FittedModel,
+    data: Any,
+    output: Path,
+    *,
+    with_std: bool = False,
+    with_proba: bool = False,
+    label: str | None = None,
+    report: Callable[[str], None] | None = None,
 ) -> int:
     """Predict every row of a table into a CSV or Parquet file, which appears once it is complete.
 
     Parameters
     ----------
-    model : TableModel
+    model : FittedModel
         The model.
-    path : path
+    data : path or data frame
         The table.
     output : path
         The file to write.
@@ -86,6 +112,10 @@ def write_predictions(
         Whether to add the standard deviations of a regression.
     with_proba : bool, default=False
         Whether to add the probabilities of a logistic regression, one column per class.
+    label : str, default=None
+        What messages call the table; None means its path.
+    report : callable, default=None
+        Called with messages about cells that the training rows had none like.
 
     Returns
     -------
@@ -102,7 +132,7 @@ def write_predictions(
         raise ValueError("Only the predictions of a regression have standard deviations; omit --std.")
     if with_proba and not isinstance(model.estimator, FourierLogisticRegression):
         raise ValueError("Only a model of `bochner fit --head logistic` has probabilities; omit --proba.")
-    source = model.open(path, with_target=False)
+    source = model.open(data, with_target=False, label=label)
     temporary = output.with_name(output.name + ".new")
     n_rows, writer = 0, None
     try:
@@ -112,15 +142,18 @@ def write_predictions(
             writer.write_batch(batch)
             n_rows += len(rows)
         if writer is None:
-            raise ValueError(f"{path} has no rows to predict.")
+            raise ValueError(f"{source.table.path} has no rows to predict.")
         writer.close()
         os.replace(temporary, output)
     finally:
         temporary.unlink(missing_ok=True)
+    if report is not None:
+        for message in source.unseen.messages():
+            report(message)
     return n_rows
 
 
-def _prediction_columns(model: TableModel, rows: Array, with_std: bool, with_proba: bool) -> dict[str, Array]:
+def _prediction_columns(model: FittedModel, rows: Array, with_std: bool, with_proba: bool) -> dict[str, Array]:
     if isinstance(model.estimator, FourierRidge) and with_std:
         predictions, deviations = model.estimator.predict(rows, return_std=True)
         return {model.target: predictions, f"{model.target}_std": deviations}

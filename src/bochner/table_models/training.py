@@ -3,7 +3,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from sklearn.base import is_classifier
 
@@ -12,12 +12,13 @@ from bochner.landmark_features import LandmarkFeatures
 from bochner.linear_models import FourierLogisticRegression, FourierRidge, FourierRidgeClassifier, FourierSVC
 from bochner.linear_models.table_training import TableTraining
 from bochner.rows import Array
-from bochner.table_models.table_model import Estimator, TableModel
+from bochner.table_models.fitted_model import Estimator, FittedModel
+from bochner.tables.description import column_messages
 from bochner.tables.file_table import FileTable
 from bochner.tables.parquet_folder import ParquetFolder
 from bochner.tables.survey import MAX_CLASSES, Standardization, Survey
 
-__all__ = ["FittedTable", "Settings", "StoredTraining", "fit_table"]
+__all__ = ["FittedTable", "Settings", "StoredTraining", "TrainingOptions", "fit_table"]
 
 N_FOLDS = 5
 MOST_WHOLE_NUMBERS = 20  # a target with more distinct whole numbers is a quantity and not a class
@@ -29,6 +30,25 @@ CLASSIFIERS: dict[str, Any] = {
 }
 
 Report = Callable[[str], None]
+
+
+class TrainingOptions(Protocol):
+    """What `fit_table` needs to know: `Settings`, or a `TableModel`."""
+
+    @property
+    def task(self) -> str:
+        """One of "auto", "regression" and "classification"."""
+
+    @property
+    def standardize(self) -> Standardization:
+        """How numbers are standardized."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of the sample of rows."""
+
+    def new_estimator(self, task: str) -> Any:
+        """Return the unfitted estimator for a task."""
 
 
 @dataclass(frozen=True)
@@ -106,13 +126,13 @@ class StoredTraining:
 class FittedTable:
     """A fitted model, and the encoded sample of rows that its features were fitted on."""
 
-    model: TableModel
+    model: FittedModel
     sample: Array
 
 
 def fit_table(
     table: FileTable | ParquetFolder,
-    settings: Settings,
+    settings: TrainingOptions,
     report: Report,
     training: TableTraining | None = None,
     checkpoint: Callable[[TableTraining], None] | None = None,
@@ -123,8 +143,8 @@ def fit_table(
     ----------
     table : FileTable or ParquetFolder
         The table.
-    settings : Settings
-        The options.
+    settings : TrainingOptions
+        The options, such as `Settings`.
     report : callable
         Called with messages about what was decided.
     training : TableTraining, default=None
@@ -140,24 +160,24 @@ def fit_table(
     training = training or TableTraining.begin(table, settings.seed, settings.standardize)
 
     def choose_estimator(survey: Survey) -> Estimator:
-        return settings.new_estimator(_choose_task(table, survey, settings, report))
+        estimator: Estimator = settings.new_estimator(_choose_task(table, survey, settings, report))
+        return estimator
 
     estimator: Any = training.run(table, choose_estimator, checkpoint).finalize()
     task = "classification" if is_classifier(estimator) else "regression"
-    model = TableModel(estimator, task, str(table.target), training.survey.n_rows)
-    return FittedTable(model, model.encoding.encode(training.survey.sample.cells()))
+    model = FittedModel(estimator, task, str(table.target), training.survey.n_rows)
+    return FittedTable(model, model.encoding.encode(training.survey.sample.cells))
 
 
-def _choose_task(table: FileTable | ParquetFolder, survey: Survey, settings: Settings, report: Report) -> str:
+def _choose_task(table: FileTable | ParquetFolder, survey: Survey, settings: TrainingOptions, report: Report) -> str:
     """Choose between regression and classification, check that the target allows it, and report the choice."""
     task, reason = _infer_task(table, survey)
     if settings.task != "auto":
         task, reason = settings.task, "as requested"
     _check_target(table, survey, task)
     report(f"Task: {task} ({reason}).")
-    if table.text:
-        columns = ", ".join(f"{name} ({len(survey.categories[name])} categories)" for name in table.text)
-        report(f"Text columns, one-hot encoded: {columns}.")
+    for message in column_messages(table, survey):
+        report(message)
     return task
 
 
@@ -165,7 +185,7 @@ def _infer_task(table: FileTable | ParquetFolder, survey: Survey) -> tuple[str, 
     """Return the task that the values of the target suggest, and the reason."""
     values = survey.target_values
     column = f"column {table.target!r}"
-    if table.target_is_text:
+    if survey.target_is_text:
         return "classification", f"{column} contains text with {len(values or [])} distinct values"
     if values is None:
         return "regression", f"{column} contains numbers with more than {MAX_CLASSES} distinct values"
@@ -184,7 +204,7 @@ def _check_target(table: FileTable | ParquetFolder, survey: Survey, task: str) -
             f"{table.path}: column {table.target!r} has the value {values[0]!r} in all {survey.n_rows} rows, so there "
             f"is nothing to predict; give another target."
         )
-    if task == "regression" and table.target_is_text:
+    if task == "regression" and survey.target_is_text:
         raise ValueError(f"{table.path}: column {table.target!r} contains text; use --task classification.")
     if task == "classification":
         survey.classes(table)

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tables as rows of numbers.
 
-`reader` reads Parquet and CSV files in batches and checks every cell. `survey` collects column moments, categories
-and a sample of rows in one pass. `encoding` turns cells into numbers: numeric columns are standardized, by default
-robustly, and text columns are one-hot encoded. `parquet_folder` does the same for many Parquet files on a Dask cluster.
+`sources` opens files and data frames, `reader` reads them in batches. `survey` is one pass over the rows: it counts the
+cells of each column (`tallies`) and samples rows. `recognition` decides from both what each column is taken for, and
+`description` says it in words. `columns` has the kinds of columns and the conversion of their cells, and `encoding`
+turns rows into numbers: numbers are standardized, categories one-hot encoded, dates become a trend and cycles.
+`table_encoder` has it all as a scikit-learn transformer. `file_table` is a table that one process reads,
+`parquet_folder` one that a Dask cluster reads.
 """

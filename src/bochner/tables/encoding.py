@@ -1,100 +1,254 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Encoding of table cells as rows of numbers."""
 
+import warnings
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from os import PathLike
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bochner.robust_standardizer import SoftClipping, standardize
-from bochner.rows import Array, Floats
-from bochner.tables.reader import Chunk, Table, import_pyarrow
+from bochner.rows import Array
+from bochner.tables.columns import (
+    CellError,
+    Column,
+    NumberStyle,
+    cell_numbers,
+    cell_targets,
+    cell_text,
+    date_cycles,
+    import_pyarrow,
+    moments_in_time,
+)
+from bochner.tables.reader import Chunk, Table
+from bochner.tables.recognition import missing_cells
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["EncodedTable", "Encoding", "column_numbers"]
+__all__ = ["EncodedTable", "Encoding", "UnseenCells"]
+
+
+@dataclass
+class UnseenCells:
+    """Counts of new cells of which the training rows had none like them.
+
+    Attributes
+    ----------
+    categories : dict of str to Counter
+        Unknown categories of each column; they are encoded as zeros.
+    missing : Counter
+        Missing cells per column whose cells were all present; they are encoded as the median, or as zeros.
+    """
+
+    categories: dict[str, Counter[str]] = field(default_factory=dict)
+    missing: Counter[str] = field(default_factory=Counter)
+
+    def messages(self) -> list[str]:
+        """Return one message per column."""
+        messages = []
+        for name, values in self.categories.items():
+            n_rows, shown = sum(values.values()), ", ".join(repr(value) for value, _ in values.most_common(3))
+            more = f" and {len(values) - 3} more" if len(values) > 3 else ""
+            messages.append(f"Column {name!r} has categories that are not in the training rows, in {n_rows} rows: ")
+            messages[-1] += f"{shown}{more}."
+        for name, n_rows in self.missing.items():
+            messages.append(f"Column {name!r} has no value in {n_rows} rows; in the training rows it always had one.")
+        return messages
+
+    def warn(self) -> None:
+        """Warn of unseen cells, once for all columns."""
+        messages = self.messages()
+        if messages:
+            warnings.warn(" ".join(messages), UserWarning, stacklevel=4)
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """Standardization of numeric columns and one-hot encoding of text columns.
+    """Standardization of numbers, one-hot encoding of categories, cycles of dates and indicators of missing cells.
+
+    The encoded columns are first one standardized number per column that has one (those of dates are days), then for
+    each column its cycles, categories and the indicator of missing cells, which are left as they are.
 
     Attributes
     ----------
-    numeric : list of str
-        Names of the numeric columns.
-    categories : dict of str to list of str
-        The categories of each text column. A value that is not among them is encoded as zeros.
-    mean, scale : ndarray of shape (len(numeric),)
-        The value that is subtracted from each numeric column, and the value that it is then divided by.
+    columns : list of Column
+        The columns that are used. A category that is not among those of its column is encoded as zeros.
+    mean, scale : ndarray of shape (n_numbers,)
+        The value that is subtracted from each number, and the value that it is then divided by.
     single : bool
         Whether the encoded rows are float32 instead of float64.
     clipping : SoftClipping or None
-        How the standardized numeric columns are clipped; None leaves them as they are.
+        How the standardized numbers are clipped; None leaves them as they are.
+    target : Column or None
+        The column to predict.
+    style : NumberStyle
+        How numbers are written in text.
 
     Examples
     --------
     >>> import pyarrow as pa
+    >>> from bochner.tables.columns import Column
     >>> from bochner.tables.encoding import Encoding
-    >>> encoding = Encoding(["size"], {"color": ["blue", "red"]}, mean=[2.0], scale=[0.5], single=False)
+    >>> columns = [Column("color", "category", categories=("blue", "red")), Column("size", "number", fill=2.0)]
+    >>> encoding = Encoding(columns, mean=[2.0], scale=[0.5], single=False)
     >>> encoding.names
     ['size', 'color=blue', 'color=red']
-    >>> encoding.encode(pa.RecordBatch.from_pydict({"size": [3.0, 2.0], "color": ["red", "green"]}))
+    >>> encoding.encode(pa.RecordBatch.from_pydict({"size": [3.0, None], "color": ["red", "green"]}))
     array([[2., 0., 1.],
            [0., 0., 0.]])
     """
 
-    numeric: list[str]
-    categories: dict[str, list[str]]
+    columns: list[Column]
     mean: Array
     scale: Array
     single: bool
     clipping: SoftClipping | None = None
+    target: Column | None = None
+    style: NumberStyle = field(default_factory=NumberStyle)
 
     @property
     def names(self) -> list[str]:
         """Names of the encoded columns."""
-        return [*self.numeric, *(f"{name}={value}" for name, values in self.categories.items() for value in values)]
+        numbers = [column.number_name for column in self.columns if column.has_number]
+        return numbers + [name for column in self.columns for name in column.other_names]
 
-    def open(self, path: str | PathLike[str], target: str | None = None) -> "EncodedTable":
+    @property
+    def origins(self) -> list[str]:
+        """Name of the column of the table that each encoded column comes from."""
+        numbers = [column.name for column in self.columns if column.has_number]
+        return numbers + [column.name for column in self.columns for _ in column.other_names]
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the encoded rows."""
+        return np.dtype(np.float32 if self.single else np.float64)
+
+    def open(self, data: Any, *, with_target: bool = False, label: str | None = None) -> "EncodedTable":
         """Open another table that has the same columns."""
-        kinds = dict.fromkeys(self.numeric, "number") | dict.fromkeys(self.categories, "text")
-        return EncodedTable(Table(path, target, kinds=kinds), self)
+        target = self.target.name if with_target and self.target is not None else None
+        columns = [column.name for column in self.columns]
+        return EncodedTable(Table(data, target, columns=columns, style=self.style, label=label), self)
 
-    def encode(self, cells: "pa.RecordBatch") -> Array:
-        """Return the cells as an array of shape (n_rows, len(names))."""
-        pa = import_pyarrow()
-        encoded = np.zeros((cells.num_rows, len(self.names)), dtype=np.float32 if self.single else np.float64)
-        first = len(self.numeric)
-        standardized = standardize(column_numbers(cells, self.numeric), np.asarray(self.mean), np.asarray(self.scale))
-        encoded[:, :first] = standardized if self.clipping is None else self.clipping.apply(standardized)
-        for name, values in self.categories.items():
-            codes = pa.compute.index_in(cells.column(name), pa.array(values, pa.string())).fill_null(-1).to_numpy(False)
-            rows = np.flatnonzero(codes >= 0)
-            encoded[rows, first + codes[rows]] = 1.0
-            first += len(values)
+    def encode(self, cells: "pa.RecordBatch", unseen: UnseenCells | None = None) -> Array:
+        """Return the cells as an array of shape (n_rows, len(names)).
+
+        Parameters
+        ----------
+        cells : RecordBatch
+            The cells.
+        unseen : UnseenCells, default=None
+            Counts unseen cells, if it is given.
+        """
+        numeric = [column for column in self.columns if column.has_number]
+        encoded = np.zeros((cells.num_rows, len(self.names)), dtype=self.dtype)
+        numbers = np.empty((cells.num_rows, len(numeric)), order="F")
+        first, position = len(numeric), 0
+        for column in self.columns:
+            values = cells.column(column.name)
+            others = encoded[:, first : first + len(column.other_names)]
+            first += len(column.other_names)
+            if column.has_number:
+                numbers[:, position] = cell_numbers(values, column, self.style)
+                is_missing = np.isnan(numbers[:, position])
+                numbers[is_missing, position] = column.fill
+                position += 1
+            if column.kind == "category":
+                _write_categories(values, column, others, unseen)
+            elif column.kind in ("date", "time"):
+                is_missing = _write_cycles(values, column, others)
+            if column.kind != "category" and is_missing.any():
+                if column.missing:
+                    others[:, -1] = is_missing
+                elif unseen is not None and not column.gaps:
+                    unseen.missing[column.name] += int(is_missing.sum())
+        standardized = standardize(numbers, np.asarray(self.mean), np.asarray(self.scale))
+        encoded[:, : len(numeric)] = standardized if self.clipping is None else self.clipping.apply(standardized)
         return encoded
 
+    def targets(self, cells: "pa.RecordBatch") -> Array:
+        """Return the targets of cells without missing ones: text, booleans, or numbers of the type of the table."""
+        assert self.target is not None
+        return cell_targets(cells.column(self.target.name), self.target, self.style)
 
-def column_numbers(cells: "pa.RecordBatch", names: list[str]) -> Floats:
-    """Return columns as float64 numbers."""
-    numbers = np.empty((cells.num_rows, len(names)), order="F")
-    for index, name in enumerate(names):
-        numbers[:, index] = cells.column(name).to_numpy(False)
-    return numbers
+    def without_missing_targets(self, cells: "pa.RecordBatch") -> "pa.RecordBatch":
+        """Return the rows whose target is not missing."""
+        assert self.target is not None
+        is_missing = missing_cells(cells.column(self.target.name), self.target, self.style)
+        return cells.filter(import_pyarrow().array(~is_missing)) if is_missing.any() else cells
+
+
+def _write_categories(values: "pa.Array", column: Column, indicators: Array, unseen: UnseenCells | None) -> None:
+    """Write the one-hot encoding of a column into zeros."""
+    pa = import_pyarrow()
+    texts = cell_text(values)
+    found = pa.compute.index_in(texts, pa.array(list(column.categories), pa.string())).fill_null(-1)
+    codes = found.to_numpy(False).astype(np.intp)
+    is_missing = np.asarray(texts.is_null())
+    is_other = (codes < 0) & ~is_missing
+    if column.other:
+        codes[is_other] = len(column.categories)
+    elif unseen is not None and is_other.any():
+        counts = texts.filter(pa.array(is_other)).value_counts()
+        new = dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True))
+        unseen.categories.setdefault(column.name, Counter()).update(new)
+    if column.missing:
+        codes[is_missing] = indicators.shape[1] - 1
+    elif unseen is not None and is_missing.any():
+        unseen.missing[column.name] += int(is_missing.sum())
+    rows = np.flatnonzero(codes >= 0)
+    indicators[rows, codes[rows]] = 1.0
+
+
+def _write_cycles(values: "pa.Array", column: Column, others: Array) -> Array:
+    """Write the cycles of dates, and return which of them are missing."""
+    moments = moments_in_time(values, column)
+    for number, cycle in enumerate(column.cycles):
+        others[:, 2 * number : 2 * number + 2] = date_cycles(moments, cycle)
+    return np.isnat(moments)
 
 
 @dataclass(frozen=True)
 class EncodedTable:
-    """A table with the encoding of its rows."""
+    """A table with the encoding of its rows.
+
+    Attributes
+    ----------
+    table : Table
+        The table.
+    encoding : Encoding
+        How its rows become numbers.
+    unseen : UnseenCells
+        Counts of cells that the training rows had none of.
+    """
 
     table: Table
     encoding: Encoding
+    unseen: UnseenCells = field(default_factory=UnseenCells)
 
-    def batches(self, first_group: int = 0) -> Iterator[tuple[Chunk, Array]]:
-        """Yield the chunks of the table from a row group on, each with its encoded rows."""
+    def batches(self, first_group: int = 0, *, for_training: bool = False) -> Iterator[tuple[Chunk, Array]]:
+        """Yield the chunks of the table from a row group on, each with its encoded rows.
+
+        Parameters
+        ----------
+        first_group : int, default=0
+            The row group to start at.
+        for_training : bool, default=False
+            Whether rows without a target are left out.
+        """
         for chunk in self.table.chunks(first_group):
-            yield chunk, self.encoding.encode(chunk.cells)
+            cells = self.encoding.without_missing_targets(chunk.cells) if for_training else chunk.cells
+            try:
+                encoded = self.encoding.encode(cells, None if for_training else self.unseen)
+            except CellError as error:
+                raise self.table.cell_error(chunk, error) from None
+            yield Chunk(chunk.group, chunk.first_row, cells), encoded
+
+    def targets(self, chunk: Chunk) -> Array:
+        """Return the targets of a chunk without missing ones."""
+        try:
+            return self.encoding.targets(chunk.cells)
+        except CellError as error:
+            raise self.table.cell_error(chunk, error) from None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A table in one file: its survey, and its encoded rows as a row source; both can be resumed between row groups."""
+"""A table that one process reads: its survey, and its encoded rows as a row source; both can be resumed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ __all__ = ["FileRows", "FileTable"]
 
 
 class FileTable(Table):
-    """A Parquet or CSV file that a model is trained on."""
+    """A file, a folder of Parquet files or a data frame that a model is trained on."""
 
     def survey(
         self, survey: Survey, first_group: int = 0, checkpoint: Callable[[int, Survey], None] | None = None
@@ -39,28 +39,41 @@ class FileTable(Table):
             The complete survey.
         """
         group = first_group
-        for chunk in track(self.chunks(first_group), "reading", self.n_chunks(first_group)):
+        chunks = self.chunks(first_group, skip_malformed=True)
+        for chunk in track(chunks, "reading", self.n_chunks(first_group)):
             if chunk.group > group and checkpoint is not None:
                 group = chunk.group
                 checkpoint(group, survey)
-            survey.add(self, chunk)
+            survey.add(chunk)
+        survey.malformed = self.malformed_problems()
         return survey
 
-    def rows(self, encoding: Encoding, n_rows: int, **resume: Any) -> "FileRows":
-        """Return the encoded rows as a source; `resume` has `first_group`, `initial` and `checkpoint` of `FileRows`."""
-        return FileRows(EncodedTable(self, encoding), n_rows, **resume)
+    def rows(self, encoding: Encoding, lengths: Sequence[int], **resume: Any) -> "FileRows":
+        """Return the encoded rows with a target as a source.
+
+        Parameters
+        ----------
+        encoding : Encoding
+            How rows become numbers.
+        lengths : sequence of int
+            Number of rows with a target in each chunk, as counted by a survey.
+        **resume : object
+            `first_group`, `initial` and `checkpoint` of `FileRows`.
+        """
+        used = self.restricted([column.name for column in encoding.columns])
+        return FileRows(EncodedTable(used, encoding), list(lengths), **resume)
 
 
 @dataclass(frozen=True)
 class FileRows(RowSource):
-    """Rows and targets of a Parquet or CSV file.
+    """Rows and targets of a table; rows without a target are left out.
 
     Parameters
     ----------
     table : EncodedTable
         The file, and how its rows become numbers.
-    n_rows : int
-        Number of rows.
+    lengths : list of int
+        Number of rows of each chunk.
     encode : callable, default=numpy.asarray
         Checks and encodes a block of targets.
     has_targets : bool, default=True
@@ -74,7 +87,7 @@ class FileRows(RowSource):
     """
 
     table: EncodedTable
-    n_rows: int
+    lengths: list[int]
     encode: Callable[[Any], Array] = np.asarray
     has_targets: bool = True
     first_group: int = 0
@@ -85,11 +98,11 @@ class FileRows(RowSource):
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.n_rows, len(self.table.encoding.names)
+        return sum(self.lengths), len(self.table.encoding.names)
 
     @property
     def dtype(self) -> Any:
-        return np.dtype(np.float32 if self.table.encoding.single else np.float64)
+        return self.table.encoding.dtype
 
     @property
     def target_template(self) -> Any:
@@ -97,7 +110,7 @@ class FileRows(RowSource):
 
     @property
     def partition_numbers(self) -> list[int]:
-        return [number for number, _ in enumerate(self.table.table.chunks())]
+        return [number for number, n_rows in enumerate(self.lengths) if n_rows]
 
     def with_targets(self, encode: Callable[[Any], Array] | None) -> "FileRows":
         return replace(self, encode=compose(self.encode, encode), has_targets=encode is not None)
@@ -107,13 +120,13 @@ class FileRows(RowSource):
         return self
 
     def select(self, rows: Any, with_rows: bool = True) -> Batch:
-        numbers = np.arange(*rows.indices(self.n_rows)) if isinstance(rows, slice) else np.asarray(rows, dtype=np.intp)
+        numbers = np.arange(*rows.indices(self.shape[0])) if isinstance(rows, slice) else np.asarray(rows, np.intp)
         unique, inverse = np.unique(numbers, return_inverse=True)
         parts: list[Batch] = []
-        for chunk, X in self.table.batches():
-            start, stop = np.searchsorted(unique, [chunk.first_row, chunk.first_row + len(X)])
+        for _, first_row, batch in self._batches(0):
+            start, stop = np.searchsorted(unique, [first_row, first_row + batch.X.shape[0]])
             if stop > start or not parts:
-                parts.append(self._batch(chunk, X).select(unique[start:stop] - chunk.first_row))
+                parts.append(batch.select(unique[start:stop] - first_row))
             if stop == len(unique):
                 break
         batch = stack_batches(parts).select(inverse)
@@ -131,16 +144,26 @@ class FileRows(RowSource):
     ) -> Statistic | None:
         total: Any = self.initial
         group = self.first_group
-        chunks = self.table.batches(self.first_group)
-        steps = track(chunks, description, self.table.table.n_chunks(self.first_group))
-        for number, (chunk, X) in enumerate(steps):
-            if chunk.group > group and self.checkpoint is not None:
-                group = chunk.group
+        batches = self._batches(self.first_group)
+        steps = track(batches, description, self.table.table.n_chunks(self.first_group))
+        for number, (next_group, first_row, batch) in enumerate(steps):
+            if next_group > group and self.checkpoint is not None:
+                group = next_group
                 self.checkpoint(group, total)
-            start = chunk.first_row if arguments is None else arguments[number]
-            total = add_pair(total, part(start, self._batch(chunk, X)))
+            if batch.X.shape[0]:
+                start = first_row if arguments is None else arguments[number]
+                total = add_pair(total, part(start, batch))
         result: Statistic | None = total
         return result
 
-    def _batch(self, chunk: Any, X: Array) -> Batch:
-        return Batch(X, self.encode(self.table.table.target_values(chunk)) if self.has_targets else None)
+    def _batches(self, first_group: int) -> Iterator[tuple[int, int, Batch]]:
+        """Yield groups and batches of rows with targets, with the index of their first row among all such rows."""
+        first_row = sum(self.lengths[: self._first_chunk(first_group)])
+        for chunk, X in self.table.batches(first_group, for_training=True):
+            yield chunk.group, first_row, Batch(X, self.encode(self.table.targets(chunk)) if self.has_targets else None)
+            first_row += len(X)
+
+    def _first_chunk(self, group: int) -> int:
+        """Return the number of the first chunk of a group; a group of a CSV file is one chunk."""
+        n_chunks, n_following = self.table.table.n_chunks(), self.table.table.n_chunks(group)
+        return group if n_chunks is None or n_following is None else n_chunks - n_following

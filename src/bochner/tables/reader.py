@@ -1,27 +1,31 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Parquet and CSV files as streams of row batches, with every cell checked."""
+"""Tables as streams of row batches: which columns are read, from which source, and messages about their cells."""
 
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
-from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
-from bochner.rows import Array
+from bochner.tables.columns import (
+    KINDS,
+    CellError,
+    NumberStyle,
+    Storage,
+    import_pyarrow,
+    plain_type,
+    split_kind,
+    storage_of,
+)
+from bochner.tables.sources import NOT_UTF8, join_names, open_source
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Chunk", "Table", "import_pyarrow", "join_names", "plain_schema"]
+__all__ = ["Chunk", "Table", "raise_problems"]
 
 BATCH_BYTES = 1 << 25  # of encoded rows per batch
-CSV_BLOCK_BYTES = 1 << 22
-NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
-MAX_JOINED_NAMES = 20
+MAX_PROBLEMS = 20
+CHOICES = (*KINDS, "id")  # kinds that a column can be given
 
 
 @dataclass(frozen=True)
@@ -45,295 +49,193 @@ class Chunk:
 
 
 class Table:
-    """A Parquet or CSV file with named columns.
+    """A table with named columns: a file, several Parquet files, or a data frame.
 
     Parameters
     ----------
-    path : str or path
-        A ``.parquet`` file, or a ``.csv`` file with a header.
+    data : path, pandas or polars data frame, Arrow table
+        What `sources.open_source` opens.
     target : str, default=None
         Name of the column to predict, if there is one.
     drop : sequence of str, default=()
-        Names of columns to ignore.
-    kinds : dict of str to {"number", "text"}, default=None
-        The columns to read, in this order, with the kind that each must have. None reads all columns except the
-        target and the dropped ones.
+        Names of columns to leave out.
+    kinds : mapping of str to str, default=None
+        Kinds of columns that are not to be recognized, such as ``{"zip": "category", "day": "date:%d/%m/%Y"}``.
+    columns : sequence of str, default=None
+        The columns to read, in this order. None reads all columns except the dropped ones and those of unsupported
+        types.
+    style : NumberStyle, default=NumberStyle()
+        How numbers are written in text.
+    label : str, default=None
+        What messages call the table; None means its path.
 
     Attributes
     ----------
+    path : str
+        What messages call the table.
     names : list of str
-        Names of all columns of the file.
-    numeric, text : list of str
-        Names of the numeric (or boolean) columns and of the text columns to predict from.
-    target_is_text : bool
-        Whether the target column contains text.
+        Names of all columns.
+    columns : list of str
+        Names of the columns to read; the target is the last one.
+    unsupported : dict of str to str
+        The columns of unsupported types, with what they contain.
+    storages : dict of str to str
+        How the cells of the columns to read are stored.
     batch_rows : int
-        Maximum number of rows per chunk of a Parquet file.
+        Maximum number of rows per chunk, except for a CSV file.
     """
 
     def __init__(
         self,
-        path: str | PathLike[str],
+        data: Any,
         target: str | None = None,
         drop: Sequence[str] = (),
-        kinds: dict[str, str] | None = None,
+        kinds: Mapping[str, str] | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        style: NumberStyle | None = None,
+        label: str | None = None,
     ) -> None:
-        self.path = Path(path)
+        self.source = open_source(data, label)
+        self.path = self.source.label
         self.target = target
-        self.schema, self._row_counts = self._open()
+        self.drop, self.kinds, self.style = list(drop), dict(kinds or {}), style or NumberStyle()
+        self.schema: pa.Schema = self.source.schema
         self.names = list(self.schema.names)
-        self._check_names([*([] if target is None else [target]), *drop, *(kinds or [])])
-        if kinds is None:
-            kinds = {name: self._kind(name) for name in self.names if name not in (target, *drop)}
-        elif not self._is_csv:  # the cells of a CSV file are converted to these kinds as they are read
-            self._check_kinds(kinds)
-        if not kinds:
-            raise ValueError(
-                f"{self.path} has no columns to predict from; besides the target and the dropped columns, at least one "
-                f"of {join_names(self.names)} is needed."
-            )
-        self.numeric = [name for name, kind in kinds.items() if kind == "number"]
-        self.text = [name for name, kind in kinds.items() if kind == "text"]
-        self.target_is_text = target is not None and self._kind(target) == "text"
+        targets = [] if target is None else [target]
+        raise_problems(self.path, self._wrong_names([*targets, *drop, *self.kinds, *(columns or [])]))
+        self.unsupported = {name: reason for name in self.names if (reason := self._unsupported(name))}
+        if columns is None:
+            columns = [name for name in self.names if name not in (target, *drop, *self.unsupported)]
+        self.columns = [*columns, *targets]
+        raise_problems(self.path, [self.unsupported_problem(name) for name in self.columns if name in self.unsupported])
+        self.storages = {name: self._storage(name) for name in self.columns}
         # One-hot encoding makes several columns of a text column; 16 is a guess that bounds the memory of a batch.
-        self.batch_rows = max(1024, min(2**17, BATCH_BYTES // (8 * (len(self.numeric) + 16 * len(self.text)))))
+        width = len(columns) + 15 * sum(self.is_text(name) for name in columns)
+        self.batch_rows = max(1024, min(2**17, BATCH_BYTES // (8 * max(1, width))))
 
-    def chunks(self, first_group: int = 0) -> Iterator[Chunk]:
-        """Yield the rows in chunks with checked cells, from the beginning of a group on."""
+    def chunks(self, first_group: int = 0, *, skip_malformed: bool = False) -> Iterator[Chunk]:
+        """Yield the rows in chunks with plain column types, from the beginning of a group on.
+
+        Parameters
+        ----------
+        first_group : int, default=0
+            The group to start at.
+        skip_malformed : bool, default=False
+            Whether the malformed rows of a CSV file are left to the caller, who reports all of them at once.
+        """
+        counts = self.source.row_counts
+        first_row = 0 if counts is None else sum(counts[:first_group])
         try:
-            yield from map(self.checked, self._csv_chunks(first_group) if self._is_csv else self._chunks(first_group))
+            for group, cells in self.source.batches(self.columns, self.batch_rows, first_group):
+                if self.source.malformed and not skip_malformed:
+                    raise_problems(self.path, self.malformed_problems())
+                if group >= first_group:
+                    yield Chunk(group, first_row, self.plain(cells))
+                first_row += cells.num_rows
         except (import_pyarrow().ArrowException, OSError) as error:
-            raise self._read_error(error) from None
+            raise self.source.read_error(error) from None
+        if self.source.malformed and not skip_malformed:
+            raise_problems(self.path, self.malformed_problems())
 
-    def checked(self, chunk: Chunk) -> Chunk:
-        """Return a chunk with plain column types; a missing or infinite cell raises an error that names its row."""
-        for name, column in zip(chunk.cells.schema.names, chunk.cells.columns, strict=True):
-            if column.null_count:
-                row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
-                raise self._cell_error(chunk.first_row + row, name, "the value is missing")
-            if import_pyarrow().types.is_floating(column.type):
-                values = np.asarray(column.to_numpy(False))
-                if not np.isfinite(values).all():
-                    row = int(np.flatnonzero(~np.isfinite(values))[0])
-                    raise self._cell_error(chunk.first_row + row, name, f"the value is {values[row]}")
-        return replace(chunk, cells=chunk.cells.cast(plain_schema(chunk.cells.schema)))
+    def restricted(self, columns: Sequence[str]) -> Self:
+        """Return the same table with fewer columns to read besides the target, and the same chunks."""
+        table = copy(self)
+        table.columns = [*columns, *([] if self.target is None else [self.target])]
+        return table
 
-    @property
-    def columns(self) -> list[str]:
-        """Names of the columns to read: numeric columns, text columns, target."""
-        return [*self.numeric, *self.text, *([] if self.target is None else [self.target])]
+    def plain(self, cells: "pa.RecordBatch") -> "pa.RecordBatch":
+        """Return cells with the types of `plain_type`, text where the columns are untyped."""
+        pa = import_pyarrow()
+        types = {name: plain_type(self.schema.field(name).type) for name in cells.schema.names}
+        types |= {name: pa.string() for name in cells.schema.names if name in self.source.untyped}
+        return cells.cast(pa.schema(list(types.items())))
 
     @property
     def n_rows(self) -> int | None:
         """Number of rows; None for a CSV file, which does not record it."""
-        return None if self._row_counts is None else sum(self._row_counts)
+        return None if self.source.row_counts is None else sum(self.source.row_counts)
 
     @property
     def n_groups(self) -> int | None:
         """Number of groups; None for a CSV file, which does not record it."""
-        return None if self._row_counts is None else len(self._row_counts)
+        return None if self.source.row_counts is None else len(self.source.row_counts)
 
     def n_chunks(self, first_group: int = 0) -> int | None:
         """Return the number of chunks from the beginning of a group on; None for a CSV file."""
-        if self._row_counts is None:
+        if self.source.row_counts is None:
             return None
-        return sum(-(-n_rows // self.batch_rows) for n_rows in self._row_counts[first_group:])
-
-    def target_values(self, chunk: Chunk) -> Array:
-        """Return the targets of a chunk: text, or numbers of the type that the file has."""
-        column = chunk.cells.column(self.target)
-        return np.asarray(column.to_pylist()) if self.target_is_text else np.asarray(column.to_numpy(False))
+        return sum(-(-n_rows // self.batch_rows) for n_rows in self.source.row_counts[first_group:])
 
     def fingerprint(self) -> list[str]:
         """Return what identifies this version of the table: names, sizes and times of its files, columns and types."""
-        statuses = [(path.name, path.stat()) for path in self._paths()]
+        statuses = [(path.name, path.stat()) for path in self.source.paths()]
         files = [f"{name}: {status.st_size} bytes, {status.st_mtime_ns} ns" for name, status in statuses]
-        return [*files, *self.numeric, *self.text, str(self.target), str(self.schema.types)]
+        columns = [*self.columns, str(self.target), str(self.schema.types)]
+        return [*files, *columns, str(sorted(self.kinds.items())), str(self.style)]
 
-    @property
-    def _is_csv(self) -> bool:
-        return self._row_counts is None
+    def cell_error(self, chunk: Chunk, error: CellError) -> ValueError:
+        """Return the error of a cell with the place of its row."""
+        return ValueError(self.cell_problem(chunk.first_row + error.row, error.name, error.problem))
 
-    def _paths(self) -> list[Path]:
-        """Return the files of the table."""
-        return [self.path]
+    def cell_problem(self, row: int, name: str, problem: str) -> str:
+        """Return a message about a cell."""
+        place = self.source.place(row)
+        return f"{place}, column {name!r}: {problem}; correct it, or drop the row or the column."
 
-    def _open(self) -> tuple["pa.Schema", list[int] | None]:
-        """Return the column types and the number of rows per group; None for a CSV file, which does not record it."""
-        suffix = self.path.suffix.lower()
-        if suffix not in (".parquet", ".csv"):
-            raise ValueError(f"{self.path} has an unsupported file type; give a .parquet or .csv file.")
-        if not self.path.is_file():
-            raise ValueError(f"{self.path} {'is a folder, not a file' if self.path.is_dir() else 'does not exist'}.")
-        try:
-            return _open_parquet(self.path) if suffix == ".parquet" else (_infer_csv_schema(self.path), None)
-        except (import_pyarrow().ArrowException, OSError) as error:
-            raise self._read_error(error) from None
-        except UnicodeDecodeError:
-            raise ValueError(f"{self.path} is not UTF-8 text; convert the file to UTF-8.") from None
+    def malformed_problems(self) -> list[str]:
+        """Return a message for each malformed row of a CSV file."""
+        rows = sorted(self.source.malformed.items())
+        return [f"{self.path}: row {row + 1} is malformed: {problem}; correct it." for row, problem in rows]
 
-    def _check_names(self, requested: list[str]) -> None:
-        """Check that column names are unique and that the requested columns exist."""
-        duplicates = [name for name in self.names if self.names.count(name) > 1]
-        if duplicates:
-            raise ValueError(f"{self.path} has more than one column named {duplicates[0]!r}; rename one of them.")
-        if self._is_csv and len(self.names) == 1 and re.search("[;\t|]", self.names[0]):
-            raise ValueError(f"{self.path} has a single column, {self.names[0]!r}; separate the columns with commas.")
-        for name in requested:
-            if name not in self.names:
-                raise ValueError(f"{self.path} has no column {name!r}; its columns are {join_names(self.names)}.")
+    def unsupported_problem(self, name: str) -> str:
+        """Return a message about a column of an unsupported type."""
+        return f"{self.path}: column {name!r} contains {self.unsupported[name]}; convert or drop it."
 
-    def _check_kinds(self, expected: dict[str, str]) -> None:
-        """Check that the columns have the kinds that a model was fitted on."""
-        words = {"number": "numbers", "text": "text"}
-        for name, kind in expected.items():
-            is_empty = import_pyarrow().types.is_null(self.schema.field(name).type)  # a column without any value
-            if self._kind(name) != kind and not is_empty:
-                raise ValueError(
-                    f"{self.path}: column {name!r} contains {words[self._kind(name)]}, but the model was fitted on "
-                    f"{words[kind]}; convert it."
-                )
+    def is_text(self, name: str) -> bool:
+        """Return whether a column has the type of text; that of a CSV file is guessed from its first block."""
+        return storage_of(self.schema.field(name).type) in ("text", "dictionary")
 
-    def _kind(self, name: str) -> str:
-        """Return "number" or "text"; a column of any other type raises an error."""
-        types = import_pyarrow().types
+    def _storage(self, name: str) -> Storage:
+        if name in self.source.untyped:
+            return "untyped"
+        storage = storage_of(self.schema.field(name).type)
+        assert storage is not None  # others are unsupported
+        return storage
+
+    def _unsupported(self, name: str) -> str:
+        """Return what a column of an unsupported type contains; empty for a supported one."""
         column_type = self.schema.field(name).type
-        if types.is_dictionary(column_type):
-            column_type = column_type.value_type
-        numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
-        if any(has_kind(column_type) for has_kind in numeric):
-            return "number"
-        if any(has_kind(column_type) for has_kind in (types.is_string, types.is_large_string, types.is_string_view)):
-            return "text"
-        if types.is_binary(column_type):
-            raise ValueError(
-                f"{self.path}: column {name!r} contains bytes that are not UTF-8 text; convert or drop it."
-            )
-        raise ValueError(
-            f"{self.path}: column {name!r} has type {column_type}; convert it to numbers or text, or drop it."
-        )
+        if import_pyarrow().types.is_binary(column_type) and name in self.source.untyped:
+            return NOT_UTF8
+        return "" if storage_of(column_type) is not None else f"cells of type {column_type}"
 
-    def _chunks(self, first_group: int) -> Iterator[Chunk]:
-        """Yield the rows of a Parquet file."""
-        from pyarrow.parquet import ParquetFile
-
-        row_counts = self._row_counts or []
-        first_row = sum(row_counts[:first_group])
-        with ParquetFile(self.path, pre_buffer=False) as file:
-            for group in range(first_group, len(row_counts)):
-                for cells in file.iter_batches(self.batch_rows, row_groups=[group], columns=self.columns):
-                    yield Chunk(group, first_row, cells)
-                    first_row += cells.num_rows
-
-    def _csv_chunks(self, first_group: int) -> Iterator[Chunk]:
-        """Yield the rows of a CSV file."""
-        pa = import_pyarrow()
-        text = [*self.text, *([self.target] if self.target_is_text else [])]
-        # Numbers are read as floats: a column of whole numbers in the first block may have fractions in a later one.
-        types = {name: pa.string() if name in text else pa.float64() for name in self.columns}
-        types |= {name: pa.bool_() for name in types if name not in text and self._is_boolean(name)}
-        first_row = 0
-        for group, cells in enumerate(_open_csv(self.path, types)):
-            if group >= first_group:
-                yield Chunk(group, first_row, cells)
-            first_row += cells.num_rows
-
-    def _is_boolean(self, name: str) -> bool:
-        return bool(self.schema.field(name).type == import_pyarrow().bool_())
-
-    def _place(self, row: int) -> str:
-        """Return the file and the number of a row, counted from 1, for an error message."""
-        return f"{self.path}: row {row + 1}"
-
-    def _cell_error(self, row: int, name: str, problem: str) -> ValueError:
-        return ValueError(f"{self._place(row)}, column {name!r}: {problem}; correct it, or drop the row or the column.")
-
-    def _read_error(self, error: Exception) -> ValueError:
-        """Return pyarrow's error as one message, with the row and the column where they are known."""
-        message = str(error).splitlines()[0]
-        # Pyarrow numbers the rows from 1 and counts the header as a row.
-        cell = re.search(r"In CSV column #(\d+): Row #(\d+): .*(invalid value .*)", message)
-        if cell:
-            name = self.names[int(cell[1])]
-            expected = "true or false" if self._is_boolean(name) else "a number"
-            return self._cell_error(int(cell[2]) - 2, name, f"{cell[3]}, expected {expected}")
-        row = re.search(r"Row #(\d+): (.*)", message)
-        if row:
-            return ValueError(f"{self._place(int(row[1]) - 2)} is malformed: {row[2]}.")
-        return ValueError(f"{self.path} cannot be read as {self.path.suffix[1:]}: {message}.")
+    def _wrong_names(self, requested: list[str]) -> list[str]:
+        """Return what is wrong with the names of the columns and with those that were requested."""
+        if not self.names:
+            return [f"{self.path} has no columns; give a table with a header."]
+        counts: dict[str, int] = {}
+        for name in self.names:
+            counts[name] = counts.get(name, 0) + 1
+        problems = [
+            f"{self.path} has more than one column named {name!r}; rename one of them."
+            for name, count in counts.items()
+            if count > 1
+        ]
+        for name in dict.fromkeys(requested):
+            if name not in counts:
+                problems.append(f"{self.path} has no column {name!r}; its columns are {join_names(self.names)}.")
+        for name, kind in self.kinds.items():
+            if split_kind(kind)[0] not in CHOICES:
+                problems.append(f"Column {name!r} cannot be of the kind {kind!r}; give one of {', '.join(CHOICES)}.")
+        return problems
 
 
-def plain_schema(schema: "pa.Schema") -> "pa.Schema":
-    """Replace decimal types by float64, and dictionary, large and view types of text by string."""
-    pa = import_pyarrow()
-
-    def plain(column_type: Any) -> Any:
-        if pa.types.is_dictionary(column_type):
-            return plain(column_type.value_type)
-        if pa.types.is_decimal(column_type):
-            return pa.float64()
-        is_text = pa.types.is_large_string(column_type) or pa.types.is_string_view(column_type)
-        return pa.string() if is_text else column_type
-
-    return pa.schema([(name, plain(kind)) for name, kind in zip(schema.names, schema.types, strict=True)])
-
-
-def import_pyarrow() -> Any:
-    """Return the module pyarrow, which is an optional dependency."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-    except ImportError as error:
-        raise ValueError("Reading Parquet and CSV files needs pyarrow: pip install 'bochner[table]'.") from error
-    return pyarrow
-
-
-def join_names(names: Sequence[str]) -> str:
-    """Return column names as a list for an error message, shortened if there are many."""
-    joined = ", ".join(map(repr, names[:MAX_JOINED_NAMES]))
-    n_more = len(names) - MAX_JOINED_NAMES
-    return f"{joined} and {n_more} more" if n_more > 0 else joined
-
-
-def _open_parquet(path: Path) -> tuple["pa.Schema", list[int]]:
-    """Return the column types and the number of rows per row group."""
-    from pyarrow.parquet import ParquetFile
-
-    with ParquetFile(path) as file:
-        return file.schema_arrow, [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-
-
-def _infer_csv_schema(path: Path) -> "pa.Schema":
-    """Return the column types of the first block of a CSV file.
-
-    A text column whose values are mostly numbers counts as numeric, so that reading it reports the row of a typing
-    error instead of making categories of all numbers.
-    """
-    pa = import_pyarrow()
-    reader = _open_csv(path)
-    schema = reader.schema
-    for cells in islice(reader, 1):
-        for index, column in enumerate(cells.columns):
-            if pa.types.is_string(column.type):
-                n_numbers = pa.compute.sum(pa.compute.match_substring_regex(column, NUMBER)).as_py() or 0
-                if 2 * n_numbers > cells.num_rows:
-                    schema = schema.set(index, schema.field(index).with_type(pa.float64()))
-    return schema
-
-
-def _open_csv(path: Path, types: dict[str, Any] | None = None) -> Any:
-    """Open a CSV file for reading block by block: the given columns, or all of them with inferred types."""
-    from pyarrow import csv
-
-    return csv.open_csv(
-        path,
-        # Pyarrow reports the row of an error only with a single thread.
-        read_options=csv.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False),
-        parse_options=csv.ParseOptions(newlines_in_values=True),
-        convert_options=csv.ConvertOptions(
-            column_types=types,
-            include_columns=None if types is None else list(types),
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
+def raise_problems(label: str, problems: Sequence[str]) -> None:
+    """Raise all problems of a table as one error, if there are any."""
+    if len(problems) == 1:
+        raise ValueError(problems[0])
+    if problems:
+        shown = [f"  {number}. {problem}" for number, problem in enumerate(problems[:MAX_PROBLEMS], start=1)]
+        more = [f"  and {len(problems) - MAX_PROBLEMS} more."] if len(problems) > MAX_PROBLEMS else []
+        raise ValueError("\n".join([f"{label} has {len(problems)} problems:", *shown, *more]))

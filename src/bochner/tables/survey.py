@@ -1,99 +1,39 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One pass over a table that collects what a model needs beforehand: column moments, categories, a sample of rows."""
+"""One pass over a table that collects what a model needs beforehand: kinds of columns, categories, a sample of rows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bochner.robust_standardizer import RobustStandardizer
-from bochner.rows import Array, Floats
-from bochner.tables.encoding import Encoding, column_numbers
-from bochner.tables.reader import Chunk, Table, import_pyarrow, join_names
+from bochner.robust_standardizer import RobustStandardizer, SoftClipping, robust_moments, standardize
+from bochner.rows import Array, Floats, Mask
+from bochner.tables.columns import (
+    KINDS,
+    Column,
+    NumberStyle,
+    cell_numbers,
+    import_pyarrow,
+    parse_booleans,
+    parse_numbers,
+)
+from bochner.tables.encoding import Encoding
+from bochner.tables.reader import Chunk, Table, raise_problems
+from bochner.tables.recognition import cell_problem, missing_cells, recognize, recognize_target
+from bochner.tables.sources import join_names
+from bochner.tables.tallies import ColumnTally
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ColumnMoments", "Sample", "Standardization", "Survey"]
+__all__ = ["Sample", "Standardization", "Survey"]
 
 Standardization = Literal["robust", "plain", "none"]
 
 SAMPLE_ROWS = 20_000  # ten times the number of rows that the weights are fitted on
 SAMPLE_BYTES = 1 << 26
-MAX_CATEGORIES = 100
 MAX_CLASSES = 1000
-
-
-@dataclass(frozen=True)
-class ColumnMoments:
-    """Mean and variance of each column, accumulated over batches of rows.
-
-    Attributes
-    ----------
-    n_rows : int
-        Number of rows.
-    origin : ndarray of shape (n_columns,)
-        The first row.
-    offset : ndarray of shape (n_columns,)
-        The mean minus the origin.
-    variance : ndarray of shape (n_columns,)
-        The mean squared deviation from the mean.
-
-    Notes
-    -----
-    Moments are merged by the formula of Chan, Golub and LeVeque [1]_. The difference of two means enters it squared;
-    means relative to a row keep its digits in columns whose mean is large compared with their standard deviation.
-
-    References
-    ----------
-    .. [1] T. F. Chan, G. H. Golub and R. J. LeVeque, "Algorithms for computing the sample variance: analysis and
-       recommendations", The American Statistician 37 (1983).
-
-    Examples
-    --------
-    >>> from bochner.tables.survey import ColumnMoments
-    >>> moments = ColumnMoments.of([[1.0, 7.0]]).merge(ColumnMoments.of([[2.0, 7.0], [3.0, 7.0]]))
-    >>> moments.mean, moments.variance
-    (array([2., 7.]), array([0.66666667, 0.        ]))
-    """
-
-    n_rows: int
-    origin: Floats
-    offset: Floats
-    variance: Floats
-
-    @classmethod
-    def of(cls, numbers: Any) -> "ColumnMoments":
-        """Compute the moments of rows of numbers; without rows, all of them are 0."""
-        numbers = np.asarray(numbers, dtype=np.float64)
-        if not len(numbers):
-            return cls(0, *np.zeros((3, numbers.shape[1])))
-        origin = numbers[0].copy()
-        centered = numbers - origin
-        return cls(len(numbers), origin, centered.mean(axis=0), centered.var(axis=0))
-
-    def merge(self, other: "ColumnMoments") -> "ColumnMoments":
-        """Return the moments of the rows of both."""
-        if not self.n_rows:
-            return other
-        n_rows = self.n_rows + other.n_rows
-        share = other.n_rows / n_rows
-        distance = (other.origin - self.origin) + (other.offset - self.offset)
-        variance = (1.0 - share) * self.variance + share * other.variance + share * (1.0 - share) * distance**2
-        return replace(self, n_rows=n_rows, offset=self.offset + share * distance, variance=variance)
-
-    @property
-    def mean(self) -> Floats:
-        """Mean of each column."""
-        return self.origin + self.offset
-
-    @property
-    def scale(self) -> Floats:
-        """Standard deviation of each column; 1 for a constant column, by the rule of scikit-learn's StandardScaler."""
-        eps = np.finfo(np.float64).eps
-        # The variance of a constant column may be a rounding error instead of 0.
-        is_constant = self.variance <= self.n_rows * eps * self.variance + (self.n_rows * self.mean * eps) ** 2
-        return np.where(is_constant, 1.0, np.sqrt(self.variance))
 
 
 @dataclass
@@ -108,61 +48,56 @@ class Sample:
         Seed of the random key of each row.
     size : int
         Maximum number of sampled rows.
-    numeric, text : list of str
-        Names of the columns to sample.
     n_rows : int
         Number of rows of the table up to the last one that was added; at first, the index of the first row.
     keys : ndarray of shape (n_sampled,)
         The random keys of the sampled rows, which are the smallest of all keys.
-    columns : dict of str to ndarray of shape (n_sampled,)
-        The sampled cells.
-    targets : ndarray of shape (n_sampled,)
-        The targets of the sampled rows; empty without targets.
+    cells : RecordBatch or None
+        The sampled rows in the order of the table; None before the first row.
     """
 
     seed: int
     size: int
-    numeric: list[str]
-    text: list[str]
     n_rows: int = 0
     keys: Array = field(default_factory=lambda: np.empty(0))
-    columns: dict[str, Any] = field(default_factory=dict)
-    targets: Array = field(default_factory=lambda: np.empty(0))
+    cells: "pa.RecordBatch | None" = None
 
     @classmethod
     def of(cls, table: Table, seed: int, first_row: int = 0) -> "Sample":
         """Create an empty sample of the rows from `first_row` on."""
-        width = len(table.numeric) + 8 * len(table.text)
-        size = max(1000, min(SAMPLE_ROWS, SAMPLE_BYTES // (8 * width)))
-        return cls(seed, size, table.numeric, table.text, first_row)
+        columns = [name for name in table.columns if name != table.target]
+        width = len(columns) + 7 * sum(map(table.is_text, columns))
+        size = max(1000, min(SAMPLE_ROWS, SAMPLE_BYTES // (8 * max(1, width))))
+        return cls(seed, size, first_row)
 
-    def add(self, cells: "pa.RecordBatch", targets: Array | None = None) -> None:
-        """Add the rows that follow, with their targets if there are any."""
-        n_old = len(self.keys)
-        keys = np.concatenate([self.keys, self._next_keys(cells.num_rows)])
-        kept = _smallest(keys, self.size)
-        self.keys = keys[kept]
-        old, new = kept[kept < n_old], kept[kept >= n_old] - n_old
-        new_cells = cells.take(import_pyarrow().array(new))
-        for name in [*self.numeric, *self.text]:
-            values = new_cells.column(name).to_numpy(False)
-            self.columns[name] = np.concatenate([self.columns[name][old], values]) if n_old else values
-        if targets is not None:
-            self.targets = np.concatenate([self.targets[old], targets[new]]) if n_old else targets[new]
+    def add(self, cells: "pa.RecordBatch", excluded: Mask | None = None) -> None:
+        """Add the rows that follow, without the excluded ones."""
+        keys = self._next_keys(cells.num_rows)
         self.n_rows += cells.num_rows
+        if excluded is not None and excluded.any():
+            keys, cells = keys[~excluded], cells.filter(import_pyarrow().array(~excluded))
+        self._add(keys, cells)
 
     def merge(self, following: "Sample") -> "Sample":
         """Return the sample of the rows of both; `following` starts at the row after the last row of this sample."""
-        keys = np.concatenate([self.keys, following.keys])
-        kept = _smallest(keys, self.size)
-        columns = {name: np.concatenate([self.columns[name], following.columns[name]])[kept] for name in self.columns}
-        targets = np.concatenate([self.targets, following.targets])
-        targets = targets[kept] if len(targets) else targets
-        return replace(self, n_rows=following.n_rows, keys=keys[kept], columns=columns, targets=targets)
+        merged = replace(self, n_rows=following.n_rows)
+        if following.cells is not None:
+            merged._add(following.keys, following.cells)
+        return merged
 
-    def cells(self) -> "pa.RecordBatch":
-        """Return the sampled rows in the order of the table."""
-        return import_pyarrow().RecordBatch.from_pydict(self.columns)
+    def _add(self, keys: Floats, cells: "pa.RecordBatch") -> None:
+        """Keep the rows with the smallest keys, of those sampled before and of others."""
+        pa = import_pyarrow()
+        n_old = len(self.keys)
+        keys = np.concatenate([self.keys, keys])
+        kept = _smallest(keys, self.size)
+        old, new = kept[kept < n_old], kept[kept >= n_old] - n_old
+        if self.cells is None:
+            self.cells = cells.take(pa.array(new))
+        elif len(new):
+            both = pa.Table.from_batches([self.cells.take(pa.array(old)), cells.take(pa.array(new))])
+            self.cells = both.combine_chunks().to_batches()[0]
+        self.keys = keys[kept]
 
     def _next_keys(self, n_keys: int) -> Floats:
         """Return the keys of the next rows; a key depends only on the seed and the index of its row."""
@@ -170,6 +105,22 @@ class Sample:
         rng = np.random.Generator(np.random.Philox(key=self.seed).advance(self.n_rows // 4))
         n_skipped = self.n_rows % 4
         return rng.random(n_skipped + n_keys)[n_skipped:]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state with the cells as bytes of Arrow's format, which model files can contain."""
+        if self.cells is None:
+            return self.__dict__
+        pa = import_pyarrow()
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self.cells.schema) as writer:
+            writer.write_batch(self.cells)
+        return self.__dict__ | {"cells": np.frombuffer(sink.getvalue(), dtype=np.uint8)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if isinstance(self.cells, np.ndarray):
+            with import_pyarrow().ipc.open_stream(self.cells.tobytes()) as reader:
+                self.cells = reader.read_next_batch()
 
 
 @dataclass
@@ -180,111 +131,204 @@ class Survey:
     ----------
     sample : Sample
         A sample of the rows.
-    moments : ColumnMoments
-        Means and variances of the numeric columns.
-    single : bool
-        Whether all numeric columns are float32 or float16, so that the encoded rows are float32.
-    categories : dict of str to list of str
-        The sorted distinct values of each text column.
-    target_values : list or None
-        The sorted distinct targets; None if there are more than `MAX_CLASSES`.
+    tallies : dict of str to ColumnTally
+        Counts of the cells of each column.
+    target : str or None
+        The column to predict.
+    style : NumberStyle
+        How numbers are written in text.
+    lengths : list of int
+        Number of rows of each chunk, without those whose target is missing.
+    malformed : list of str
+        Messages about malformed rows of a CSV file.
     """
 
     sample: Sample
-    moments: ColumnMoments
-    single: bool
-    categories: dict[str, list[str]] = field(default_factory=dict)
-    target_values: list[Any] | None = field(default_factory=list)
+    tallies: dict[str, ColumnTally]
+    target: str | None
+    style: NumberStyle
+    lengths: list[int] = field(default_factory=list)
+    malformed: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, table: Table, seed: int, first_row: int = 0) -> "Survey":
         """Create an empty survey of the rows from `first_row` on; `seed` determines the sample."""
-        single = all(str(table.schema.field(name).type) in ("float", "halffloat") for name in table.numeric)
-        return cls(Sample.of(table, seed, first_row), ColumnMoments.of(np.empty((0, len(table.numeric)))), single)
+        tallies = {
+            name: ColumnTally(
+                table.storages[name],
+                table.kinds.get(name, ""),
+                keep_values=name == table.target,
+                is_single=str(table.schema.field(name).type) in ("float", "halffloat"),
+            )
+            for name in table.columns
+        }
+        return cls(Sample.of(table, seed, first_row), tallies, table.target, table.style)
 
     @property
     def n_rows(self) -> int:
-        """Number of rows of the table up to the last one that was added."""
-        return self.sample.n_rows
+        """Number of rows that were added, without those whose target is missing."""
+        return sum(self.lengths)
 
-    def add(self, table: Table, chunk: Chunk) -> None:
+    @property
+    def n_without_target(self) -> int:
+        """Number of rows that are left out because their target is missing."""
+        return 0 if self.target is None else self.tallies[self.target].n_cells - self.n_rows
+
+    def add(self, chunk: Chunk) -> None:
         """Add the rows of a chunk."""
         cells = chunk.cells
-        self.moments = self.moments.merge(ColumnMoments.of(column_numbers(cells, table.numeric)))
-        for name in table.text:
-            self._add_categories(table, name, cells.column(name).unique().to_pylist())
-        targets = None if table.target is None else table.target_values(chunk)
-        if targets is not None and self.target_values is not None:
-            self._add_target_values(np.unique(targets).tolist())
-        self.sample.add(cells, targets)
+        for name, tally in self.tallies.items():
+            tally.add(cells.column(name), chunk.first_row, self.style)
+        excluded = None
+        if self.target is not None:
+            column = recognize_target(self.target, self.tallies[self.target])
+            excluded = missing_cells(cells.column(self.target), column, self.style)
+        self.sample.add(cells, excluded)
+        self.lengths.append(cells.num_rows - (0 if excluded is None else int(excluded.sum())))
 
-    def merge(self, table: Table, following: "Survey") -> "Survey":
+    def merge(self, following: "Survey") -> "Survey":
         """Return the survey of the rows of both; `following` starts at the row after the last row of this survey."""
-        merged = replace(
+        return replace(
             self,
             sample=self.sample.merge(following.sample),
-            moments=self.moments.merge(following.moments),
-            categories=dict(self.categories),
+            tallies={name: tally.merge(following.tallies[name]) for name, tally in self.tallies.items()},
+            lengths=self.lengths + following.lengths,
         )
-        for name in table.text:
-            merged._add_categories(table, name, following.categories[name])
-        merged._add_target_values(following.target_values)
-        return merged
 
-    def check_not_empty(self, table: Table) -> None:
-        """Raise an error if the table has no rows."""
-        if not self.n_rows:
-            raise ValueError(f"{table.path} has no rows; its columns are {join_names(table.names)}.")
+    def check(self, table: Table) -> None:
+        """Raise an error with all problems of a table that a model is to be fitted on."""
+        raise_problems(table.path, self.problems(table))
+
+    def problems(self, table: Table, columns: list[Column] | None = None) -> list[str]:
+        """Return messages about all that keeps a model from being fitted on a table; `columns` are known ones."""
+        problems = list(self.malformed)
+        for name, tally in self.tallies.items():
+            problem = cell_problem(name, tally, is_target=name == self.target)
+            if problem is not None:
+                row, message = problem
+                place = table.path if row is None else table.source.place(row)
+                problems.append(f"{place}, column {name!r}: {message}.")
+        problems += [table.unsupported_problem(name) for name in table.unsupported if name not in table.drop]
+        if problems:
+            return problems
+        n_cells = max((tally.n_cells for tally in self.tallies.values()), default=0)
+        if not n_cells:
+            return [f"{table.path} has no rows; its columns are {join_names(table.names)}."]
+        if self.target is not None and not self.n_rows:
+            return [f"{table.path}: column {self.target!r} has no values, so there is nothing to predict."]
+        if not any(column.kind in KINDS for column in columns or self.columns()):
+            return [
+                f"{table.path} has no columns to predict from; besides the target and the columns that are left out, "
+                f"at least one of {join_names(table.names)} is needed."
+            ]
+        return []
+
+    def columns(self) -> list[Column]:
+        """Return what the columns are taken for, without the target."""
+        tallies = {name: tally for name, tally in self.tallies.items() if name != self.target}
+        columns = [recognize(name, tally, self.sampled(name), self.style) for name, tally in tallies.items()]
+        if not any(column.kind in KINDS for column in columns):
+            columns = [self._kept_number(column) for column in columns]
+        seen: set[bytes] = set()
+        for index, column in enumerate(columns):
+            if column.missing and column.kind != "category":
+                # Cells that are always missing together need one indicator.
+                mask = missing_cells(self.sampled(column.name), replace(column, kind="number"), self.style).tobytes()
+                columns[index] = replace(column, missing=mask not in seen)
+                seen.add(mask)
+        return columns
+
+    def _kept_number(self, column: Column) -> Column:
+        """Return an enumeration of the rows as a number, which is used if there is nothing else to predict from."""
+        tally = self.tallies[column.name]
+        if column.kind != "id" or tally.given or tally.low is None or tally.first_text is not None:
+            return column
+        return recognize(column.name, replace(tally, given="number"), self.sampled(column.name), self.style)
+
+    def sampled(self, name: str) -> "pa.Array":
+        """Return the sampled cells of a column."""
+        pa = import_pyarrow()
+        return pa.array([], pa.string()) if self.sample.cells is None else self.sample.cells.column(name)
+
+    def target_column(self) -> Column | None:
+        """Return what the target is taken for."""
+        return None if self.target is None else recognize_target(self.target, self.tallies[self.target])
+
+    @property
+    def target_is_text(self) -> bool:
+        """Whether the targets are text."""
+        column = self.target_column()
+        return column is not None and column.kind == "category"
+
+    @property
+    def target_values(self) -> list[Any] | None:
+        """The sorted distinct targets; None if there are more than `MAX_CLASSES`."""
+        column = self.target_column()
+        counts = None if column is None else self.tallies[column.name].counts
+        if column is None or counts is None or not self.tallies[column.name].is_complete:
+            return None
+        values: Sequence[Any] = [value for value in counts if value == value]  # NaN is a missing target
+        if column.kind in ("boolean", "number") and self.tallies[column.name].is_text:
+            texts = import_pyarrow().array(values, import_pyarrow().string())
+            parsed = parse_booleans(texts) if column.kind == "boolean" else parse_numbers(texts, self.style)
+            found = [] if parsed is None else parsed.drop_null().to_pylist()
+            values = found if column.kind == "boolean" else [float(value) for value in found]
+        distinct = sorted(set(values))
+        return None if len(distinct) > MAX_CLASSES else distinct
 
     def classes(self, table: Table) -> list[Any]:
         """Return the distinct targets for classification; targets that cannot be classes raise an error."""
         target = f"{table.path}: column {table.target!r}"
-        if self.target_values is None:
+        values = self.target_values
+        if values is None:
             raise ValueError(
                 f"{target} has more than {MAX_CLASSES} distinct values, too many for classification; fit a regression."
             )
-        if not isinstance(self.target_values[0], float):
-            return self.target_values
-        if not all(value.is_integer() for value in self.target_values):
+        if not isinstance(values[0], float):
+            return values
+        if not all(value.is_integer() for value in values):
             raise ValueError(f"{target} contains fractional numbers, which cannot be classes; fit a regression.")
-        return [int(value) for value in self.target_values]  # whole numbers of a CSV file are read as floats
+        return [int(value) for value in values]  # whole numbers of a CSV file are read as floats
 
-    def encoding(self, standardize: Standardization = "robust") -> Encoding:
+    def encoding(self, standardization: Standardization = "robust") -> Encoding:
         """Return the encoding of the rows.
 
         Parameters
         ----------
-        standardize : {"robust", "plain", "none"}, default="robust"
-            How numeric columns are standardized: as by `RobustStandardizer` on the sampled rows, by the mean and the
-            standard deviation of all rows, or not at all.
+        standardization : {"robust", "plain", "none"}, default="robust"
+            How numbers are standardized: as by `RobustStandardizer` on the sampled rows, by their mean and standard
+            deviation, or not at all.
         """
+        columns = [column for column in self.columns() if column.kind in KINDS]
+        numeric = [column for column in columns if column.has_number]
         encoding = Encoding(
-            numeric=self.sample.numeric,
-            categories={name: self.categories[name] for name in self.sample.text},
-            mean=self.moments.mean,
-            scale=self.moments.scale,
-            single=self.single,
+            columns,
+            mean=np.zeros(len(numeric)),
+            scale=np.ones(len(numeric)),
+            single=all(self.tallies[column.name].is_single for column in columns if column.kind != "category"),
+            target=self.target_column(),
+            style=self.style,
         )
-        if standardize == "none":
-            return replace(encoding, mean=np.zeros_like(encoding.mean), scale=np.ones_like(encoding.scale))
-        if standardize == "plain" or not encoding.numeric:
+        if standardization == "none" or not numeric:
             return encoding
-        robust = RobustStandardizer().fit(column_numbers(self.sample.cells(), encoding.numeric))
-        return replace(encoding, mean=robust.center_, scale=robust.scale_, clipping=robust.clipping_)
+        numbers = [cell_numbers(self.sampled(column.name), column, self.style) for column in numeric]
+        filled = np.column_stack(
+            [np.where(np.isnan(x), column.fill, x) for x, column in zip(numbers, numeric, strict=True)]
+        )
+        complete = [x if not np.isnan(x).any() else x[~np.isnan(x)] for x in numbers]
+        if standardization == "plain":
+            mean, scale = np.transpose([(x.mean(), _deviation(x)) for x in complete])
+            return replace(encoding, mean=mean, scale=scale)
+        center, scale = np.transpose([np.ravel(robust_moments(x[:, None])) for x in complete])
+        limits = RobustStandardizer()
+        clipping = SoftClipping.fit(standardize(filled, center, scale), limits.limit, limits.joint_limit)
+        return replace(encoding, mean=center, scale=scale, clipping=clipping)
 
-    def _add_target_values(self, values: list[Any] | None) -> None:
-        """Add distinct targets; None stands for more than `MAX_CLASSES`."""
-        distinct = None if self.target_values is None or values is None else {*self.target_values, *values}
-        self.target_values = None if distinct is None or len(distinct) > MAX_CLASSES else sorted(distinct)
 
-    def _add_categories(self, table: Table, name: str, values: list[str]) -> None:
-        categories = sorted({*self.categories.get(name, []), *values})
-        if len(categories) > MAX_CATEGORIES:
-            raise ValueError(
-                f"{table.path}: text column {name!r} has more than {MAX_CATEGORIES} distinct values; drop it, or "
-                f"convert it to numbers or fewer categories."
-            )
-        self.categories[name] = categories
+def _deviation(x: Floats) -> float:
+    """Return the standard deviation; 1 for a constant column, whose deviation may be a rounding error."""
+    deviation = float((x - x[0]).std())  # keeps the digits of numbers that are far from 0
+    return deviation if deviation > 10.0 * np.finfo(np.float64).eps * np.abs(x).max() else 1.0
 
 
 def _smallest(keys: Floats, size: int) -> Array:

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`FittedModel`: a fitted linear model with the columns of the table that it was fitted on, as in model files."""
+
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+from bochner.linear_models import FourierLogisticRegression, FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner.tables.columns import import_pyarrow, parse_numbers
+from bochner.tables.encoding import EncodedTable, Encoding
+from bochner.tables.reader import Table
+
+__all__ = ["Estimator", "FittedModel"]
+
+Estimator = FourierRidge | FourierRidgeClassifier | FourierSVC | FourierLogisticRegression
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """A model that was fitted on a table.
+
+    Attributes
+    ----------
+    estimator : FourierRidge, FourierRidgeClassifier, FourierSVC or FourierLogisticRegression
+        The fitted linear model.
+    task : {"regression", "classification"}
+        What it predicts.
+    target : str
+        The column that it predicts.
+    n_rows : int
+        Number of rows that it was fitted on.
+    version : str
+        The version of bochner that fitted it.
+    """
+
+    estimator: Estimator
+    task: str
+    target: str
+    n_rows: int
+    version: str = field(default_factory=lambda: version("bochner"))
+
+    @property
+    def encoding(self) -> Encoding:
+        """How the columns of the table become numbers."""
+        return self.estimator.encoding_
+
+    def open(self, data: Any, *, with_target: bool, label: str | None = None) -> EncodedTable:
+        """Open another table with the same columns and, if requested, a target of the same kind."""
+        source = self.encoding.open(data, with_target=with_target, label=label)
+        if with_target:
+            self._check_target(source.table)
+        return source
+
+    def _check_target(self, table: Table) -> None:
+        """Refuse text instead of numbers, and numbers instead of text unless the classes are numbers too."""
+        target = self.encoding.target
+        assert target is not None
+        fitted_on_text, is_text = target.kind == "category", table.is_text(target.name)
+        if fitted_on_text and not is_text:
+            classes = import_pyarrow().array(self.estimator.classes_.tolist())
+            is_text = parse_numbers(classes, self.encoding.style) is not None
+        if fitted_on_text != is_text and table.storages[target.name] != "null":
+            found, expected = ("numbers", "text") if fitted_on_text else ("text", "numbers")
+            raise ValueError(
+                f"{table.path}: column {self.target!r} contains {found}, but the model was fitted on {expected}; "
+                f"convert it."
+            )

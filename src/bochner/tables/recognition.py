@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a column is taken for, given the counts of all its cells and a sample of them."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bochner.rows import Array, Mask
+from bochner.tables.columns import (
+    DATE_FORMATS,
+    ISO,
+    LARGEST_EXACT,
+    TIME_FORMATS,
+    Column,
+    Kind,
+    NumberStyle,
+    cell_numbers,
+    import_pyarrow,
+    moments_in_time,
+    parse_booleans,
+    parse_dates,
+    parse_numbers,
+    split_kind,
+    storage_of,
+)
+from bochner.tables.tallies import ColumnTally
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["MAX_CATEGORIES", "cell_problem", "missing_cells", "recognize", "recognize_target"]
+
+MAX_CATEGORIES = 100
+FEWEST_CATEGORY_ROWS = 10  # of a column with more categories, those in fewer rows are merged into "other"
+FEWEST_ID_ROWS = 20  # the values of fewer rows may all be different by chance
+FEWEST_MISSING_ROWS, SMALLEST_MISSING_SHARE = 5, 0.01  # fewer missing cells get no indicator
+ID_NAME = re.compile(r"(?:^|[^a-z])(?:ids?|uuid|guid|key|index|idx|rownames|number|nr)$|^unnamed: 0$|^$", re.IGNORECASE)
+ID_SUFFIX = re.compile(r"[a-z](?:Id|ID)$")
+# Kinds that cells of each storage can be given.
+POSSIBLE: dict[str, tuple[str, ...]] = {
+    "integer": ("number", "boolean", "category", "duration", "date", "time", "id"),
+    "float": ("number", "boolean", "category", "duration", "id"),
+    "boolean": ("number", "boolean", "category", "id"),
+    "date": ("date", "category", "id"),
+    "time": ("time", "category", "id"),
+    "duration": ("number", "duration", "category", "id"),
+}
+ANY_TEXT = ("number", "boolean", "category", "duration", "date", "time", "id")
+
+
+def recognize(name: str, tally: ColumnTally, sampled: "pa.Array", style: NumberStyle) -> Column:
+    """Return what a column to predict from is taken for.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    tally : ColumnTally
+        Counts of all its cells.
+    sampled : Array
+        Its cells in a sample of the rows.
+    style : NumberStyle
+        How numbers are written in text.
+
+    Returns
+    -------
+    Column
+        The column, complete with what its encoding needs.
+    """
+    column = _recognized(name, tally, sampled)
+    if column.kind == "category":
+        return _with_categories(column, tally)
+    if cell_problem(name, tally) is not None or column.kind not in ("number", "boolean", "duration", "date", "time"):
+        return column
+    column = _with_offset(column, tally)
+    n_missing = tally.n_missing + tally.n_marks
+    is_informative = n_missing >= max(FEWEST_MISSING_ROWS, SMALLEST_MISSING_SHARE * tally.n_cells)
+    column = replace(column, missing=is_informative, gaps=n_missing > 0)
+    if column.kind in ("date", "time"):
+        column = replace(column, cycles=_cycles(column, moments_in_time(sampled, column)))
+    if not column.has_number:
+        return column
+    numbers = cell_numbers(sampled, column, style)
+    valid = numbers[~np.isnan(numbers)]
+    return replace(column, fill=float(np.median(valid)) if len(valid) else 0.0)
+
+
+def _recognized(name: str, tally: ColumnTally, sampled: "pa.Array") -> Column:
+    """Return the name, the kind and the format of a column, or why it is left out."""
+    given, _ = split_kind(tally.given)
+    has_marks_only = tally.n_marks == tally.n_values and given != "category"
+    if not tally.n_values or has_marks_only:
+        return Column(name, "empty", reason="all cells are missing")
+    if given:
+        kind: Any = given
+        return Column(name, kind, _format(tally), reason="as given" if given == "id" else "")
+    if _is_constant(tally):
+        value = sampled.drop_null()[:1].to_pylist()
+        shown = repr(value[0]) if value and isinstance(value[0], str) else "".join(map(str, value)) or "equal"
+        return Column(name, "constant", reason=f"all cells are {shown:.40}")
+    if tally.storage in ("boolean", "date", "time", "duration"):
+        return Column(name, _typed_kind(tally))
+    if tally.storage in ("integer", "float"):
+        return _number_or_id(name, tally, sampled)
+    if _is_number_text(tally):
+        return _number_or_id(name, tally, sampled)
+    if tally.formats:
+        return Column(name, "time" if tally.formats[0] in TIME_FORMATS else "date", _format(tally))
+    if tally.is_boolean and tally.storage != "dictionary":
+        return Column(name, "boolean")
+    return _category_or_text(name, tally, sampled)
+
+
+def _typed_kind(tally: ColumnTally) -> Kind:
+    kinds: dict[str, Kind] = {"boolean": "boolean", "date": "date", "time": "time", "duration": "duration"}
+    return kinds[tally.storage]
+
+
+def _is_constant(tally: ColumnTally) -> bool:
+    """Return whether a column has no missing cells and only one value."""
+    if tally.n_missing + tally.n_marks:
+        return False
+    if tally.is_text:
+        return tally.counts is not None and tally.is_complete and len(tally.counts) == 1
+    return bool(tally.low == tally.high)
+
+
+def _is_number_text(tally: ColumnTally) -> bool:
+    """Return whether text is numbers; in a typed table, few distinct ones are categories, such as codes."""
+    if tally.storage == "dictionary" or not tally.n_numbers:
+        return False
+    if tally.storage == "untyped":
+        return tally.first_text is None or 2 * tally.n_numbers > tally.n_values
+    is_code = tally.counts is not None and len(tally.counts) <= MAX_CATEGORIES
+    return tally.first_text is None and not is_code
+
+
+def _number_or_id(name: str, tally: ColumnTally, sampled: "pa.Array") -> Column:
+    if tally.is_integer and tally.first_text is None and _are_different(tally, sampled):
+        if ID_NAME.search(name) or ID_SUFFIX.search(name):
+            return Column(name, "id", reason="all values are different integers, and the name is that of an id")
+        # Integers of a quantity that come from such a narrow range would not all be different.
+        if tally.high - tally.low < 2 * tally.n_values:
+            return Column(name, "id", reason="all values are different and count from one integer to another")
+    return Column(name, "number")
+
+
+def _are_different(tally: ColumnTally, sampled: "pa.Array") -> bool:
+    """Return whether no value occurs twice, in the sample if there are many rows."""
+    values = sampled.drop_null()
+    return len(values) >= FEWEST_ID_ROWS and len(values.unique()) == len(values)
+
+
+def _category_or_text(name: str, tally: ColumnTally, sampled: "pa.Array") -> Column:
+    if tally.storage != "dictionary" and _are_different(tally, sampled):
+        return Column(name, "id", reason="all values are different")
+    counts = tally.counts or {}
+    if len(counts) > MAX_CATEGORIES and max(counts.values()) < FEWEST_CATEGORY_ROWS:
+        return Column(name, "text", reason=f"no value occurs in {FEWEST_CATEGORY_ROWS} rows or more")
+    return Column(name, "category")
+
+
+def _with_categories(column: Column, tally: ColumnTally) -> Column:
+    """Add the categories: all of them, or the most frequent ones."""
+    counts = tally.counts or {}
+    missing = tally.n_missing > 0
+    if len(counts) <= MAX_CATEGORIES and tally.is_complete:
+        return replace(column, categories=tuple(sorted(counts)), missing=missing, gaps=missing)
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: MAX_CATEGORIES - 1]
+    frequent = [value for value, count in ranked if count >= FEWEST_CATEGORY_ROWS]
+    return replace(column, categories=tuple(sorted(frequent)), other=True, missing=missing, gaps=missing)
+
+
+def _with_offset(column: Column, tally: ColumnTally) -> Column:
+    is_large = tally.is_integer and tally.low is not None and max(-tally.low, tally.high) > LARGEST_EXACT
+    return replace(column, offset=int(tally.low)) if is_large and column.kind == "number" else column
+
+
+def _format(tally: ColumnTally) -> str:
+    """Return the format of dates or times in text: the given one, or the first one that all cells have."""
+    kind, form = split_kind(tally.given)
+    if form or not tally.is_text:
+        return form
+    possible = [form for form in tally.formats or [] if not kind or (form in TIME_FORMATS) == (kind == "time")]
+    return next(iter(possible), ISO if kind == "date" else "")
+
+
+def _cycles(column: Column, moments: Array) -> tuple[str, ...]:
+    """Return the cycles that the dates of a column or its times of the day go through."""
+    moments = moments[~np.isnat(moments)]
+    if column.kind == "time":
+        return ("day",)
+    days = moments.astype("M8[D]")
+    months = moments.astype("M8[M]")
+    varies = {
+        "year": len(np.unique(months)) > 1,
+        # Dates that are always the same day of the month stand for months, whose days of the week mean nothing.
+        "week": len(np.unique(days - months.astype("M8[D]"))) > 1 and len(np.unique(days.astype(np.int64) % 7)) > 1,
+        "day": len(np.unique(moments - days)) > 1,
+    }
+    return tuple(cycle for cycle, is_varying in varies.items() if is_varying)
+
+
+def recognize_target(name: str, tally: ColumnTally) -> Column:
+    """Return what the target is: numbers, booleans, or categories, whose text is the label of a class."""
+    given, _ = split_kind(tally.given)
+    if given:
+        kind: Any = given
+        return Column(name, kind)
+    if tally.storage == "boolean":
+        return Column(name, "boolean")
+    if tally.storage in ("integer", "float"):
+        return Column(name, "number")
+    if tally.is_text:
+        labels = {str(value).strip().lower() for value in tally.counts or {}}
+        if labels and labels <= {"true", "false"}:
+            return Column(name, "boolean")
+        is_number = tally.storage == "untyped" and tally.n_numbers and 2 * tally.n_numbers > tally.n_values
+        return Column(name, "number" if is_number else "category")
+    return Column(name, "empty" if tally.storage == "null" else _typed_kind(tally))
+
+
+def missing_cells(values: "pa.Array", column: Column, style: NumberStyle) -> Mask:
+    """Return which cells of a target are missing."""
+    if storage_of(values.type) == "text" and column.kind in ("number", "boolean"):
+        parse = parse_booleans if column.kind == "boolean" else partial(parse_numbers, style=style)
+        parsed = parse(values)
+        values = values if parsed is None else parsed
+    return np.asarray(values.is_null(nan_is_null=True).to_numpy(False))
+
+
+def cell_problem(name: str, tally: ColumnTally, *, is_target: bool = False) -> tuple[int | None, str] | None:
+    """Return the row and a description of the first cell that does not have the kind of its column; None without one.
+
+    The row is None where it is not known.
+    """
+    kind, form = split_kind(tally.given)
+    if kind and tally.n_values and kind not in POSSIBLE.get(tally.storage, ANY_TEXT):
+        return None, f"{_contents(tally)} cannot be read as {kind}; give another kind"
+    if is_target and (kind in ("date", "time", "id") or (not kind and tally.storage in ("date", "time", "duration"))):
+        return None, f"{_contents(tally)} cannot be a target; convert it to numbers or text"
+    if tally.infinite is not None and kind not in ("category", "id"):
+        return tally.infinite[0], f"the value is {tally.infinite[1]}; correct it, or drop the row or the column"
+    if not tally.is_text or not tally.n_values:
+        return None
+    if kind == "boolean" and not tally.is_boolean:
+        wrong = _first_wrong(tally, parse_booleans)
+        return None, f"{wrong} is neither true nor false; correct it, or give another kind"
+    if kind in ("date", "time") and not _possible_formats(tally, kind):
+        known = [form] if form else TIME_FORMATS if kind == "time" else DATE_FORMATS
+        wrong = _first_wrong(tally, partial(_parse_any, known))
+        expected = f"a date of the format {form}" if form else f"a {kind} of a known format"
+        return None, f"{wrong} is not {expected}; give the format, as in {name}={kind}:%d/%m/%Y"
+    is_number = kind in ("number", "duration") or (not kind and tally.storage == "untyped" and _is_number_text(tally))
+    if is_number and tally.first_text is not None:
+        row, value = tally.first_text
+        remedy = "correct it, or drop the row or the column" if kind else f"correct it, or use --as {name}=category"
+        return row, f"invalid value {value!r:.60}, expected a number; {remedy}"
+    return None
+
+
+def _possible_formats(tally: ColumnTally, kind: str) -> list[str]:
+    given = split_kind(tally.given)[1]
+    return [form for form in tally.formats or [] if given or (form in TIME_FORMATS) == (kind == "time")]
+
+
+def _first_wrong(tally: ColumnTally, parse: Any) -> str:
+    """Return a value that cannot be parsed."""
+    pa = import_pyarrow()
+    values = [str(value) for value in tally.counts or {}]
+    wrong = [value for value in values if parse(pa.array([value])) is None]
+    return repr(next(iter(wrong or values), ""))[:60]
+
+
+def _parse_any(forms: Iterable[str], values: "pa.Array") -> "pa.Array | None":
+    """Return text as timestamps of the first format that it has."""
+    return next((parsed for form in forms if (parsed := parse_dates(values, form)) is not None), None)
+
+
+def _contents(tally: ColumnTally) -> str:
+    words = {"integer": "integers", "float": "numbers", "boolean": "booleans", "date": "dates", "time": "times"}
+    return f"a column of {words.get(tally.storage, tally.storage + 's')}"

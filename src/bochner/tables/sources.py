@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where the cells of a table are: CSV and Parquet files, which are streamed, and data frames in memory.
+
+Excel files and JSON lines are read into memory. The cells of a CSV file are text; all other sources have typed columns.
+"""
+
+import os
+import re
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from glob import glob
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bochner.rows import row_spans
+from bochner.tables.columns import import_pyarrow, storage_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["CsvFile", "Frame", "ParquetFiles", "Source", "is_frame", "join_names", "open_frame", "open_source"]
+
+CSV_BLOCK_BYTES = 1 << 22
+MAX_JOINED_NAMES = 20
+NOT_UTF8 = "bytes that are not UTF-8 text"
+SUFFIXES = ".parquet, .csv, .jsonl, .ndjson or .xlsx"
+FRAMES = {("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch")}
+WORDS = {"integer": "numbers", "float": "numbers", "boolean": "numbers", "dictionary": "text"}
+
+
+class Source(ABC):
+    """Batches of rows with named columns.
+
+    Attributes
+    ----------
+    label : str
+        The name of the file, for messages.
+    schema : Schema
+        The names and types of all columns. Those of a CSV file are those of its first block.
+    row_counts : list of int or None
+        Number of rows per group; None for a CSV file, which does not record it. A training is resumed between groups.
+    untyped : set of str
+        The columns whose cells are text, whatever the schema says, and may be numbers or dates.
+    malformed : dict of int to str
+        The rows of a CSV file that the last pass has skipped, with what is wrong.
+    """
+
+    label: str
+    schema: "pa.Schema"
+    row_counts: list[int] | None
+    untyped: Collection[str] = ()
+    malformed: dict[int, str]
+
+    @abstractmethod
+    def batches(self, columns: list[str], batch_rows: int, first_group: int) -> Iterator[tuple[int, "pa.RecordBatch"]]:
+        """Yield batches of the given columns, each with the number of its group.
+
+        Batches of groups before the first one may be left out; those of a CSV file are not.
+        """
+
+    @abstractmethod
+    def paths(self) -> list[Path]:
+        """Return the files."""
+
+    def place(self, row: int) -> str:
+        """Return the file and the number of a row, counted from 1, for a message."""
+        return f"{self.label}: row {row + 1}"
+
+    def read_error(self, error: Exception) -> ValueError:
+        """Return pyarrow's error as one message, with the row and the column where they are known."""
+        if isinstance(error, ValueError) and not isinstance(error, import_pyarrow().ArrowException):
+            return error
+        return ValueError(f"{self.label} cannot be read: {_cause(error)}.")
+
+
+def open_source(data: Any, label: str | None = None) -> Source:
+    """Open a table.
+
+    Parameters
+    ----------
+    data : path, pandas or polars data frame, Arrow table or record batch
+        The path of a file, of a folder of Parquet files, or a pattern such as ``data/*.parquet``; or rows in memory.
+    label : str, default=None
+        What messages call the table; None means its path.
+    """
+    if not isinstance(data, str | os.PathLike):
+        return open_frame(data, label or "the table")
+    path = Path(data)
+    label = label or str(path)
+    is_pattern = not path.exists() and any(character in str(path) for character in "*?[")
+    suffix = path.suffix.lower()
+    if path.is_dir() or is_pattern:
+        return ParquetFiles(_parquet_files(path), label)
+    if not path.is_file():
+        raise ValueError(f"{label} does not exist.")
+    if suffix not in (".parquet", ".csv", ".jsonl", ".ndjson", ".xlsx"):
+        raise ValueError(f"{label} has an unsupported file type; give a {SUFFIXES} file.")
+    pa = import_pyarrow()
+    try:
+        if suffix == ".parquet":
+            return ParquetFiles([path], label)
+        if suffix == ".csv":
+            return CsvFile(path, label)
+        return _read_excel(path, label) if suffix == ".xlsx" else _read_json_lines(path, label)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{label} cannot be read as {suffix[1:]}: {_cause(error)}.") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{label} is not UTF-8 text; convert the file to UTF-8.") from None
+
+
+def _cause(error: Exception) -> str:
+    """Return the first line of an error, without the contents of a file that is not text."""
+    line = next(iter(str(error).splitlines()), type(error).__name__)
+    line = re.sub(r"(Expected \d+ columns, got \d+): .*", r"\1", line).rstrip(".")
+    return "".join(character if character.isprintable() else "?" for character in line)[:300]
+
+
+class ParquetFiles(Source):
+    """Parquet files with the same columns: the rows of the first file, then those of the next.
+
+    Numbers of different types become floats, and text of different types strings.
+
+    Parameters
+    ----------
+    files : list of Path
+        The files. Those without rows are left out, because their column types may be unknown.
+    label : str
+        What messages call the table.
+    """
+
+    def __init__(self, files: list[Path], label: str) -> None:
+        from pyarrow.parquet import ParquetFile
+
+        schemas, counts = [], []
+        for file in files:
+            with ParquetFile(file) as opened:
+                schemas.append(opened.schema_arrow)
+                groups = range(opened.num_row_groups)
+                counts.append([opened.metadata.row_group(group).num_rows for group in groups])
+        kept = [i for i, count in enumerate(counts) if sum(count)] or [0]
+        self.files = [files[i] for i in kept]
+        self.label, self.malformed = label, {}
+        self._counts = [counts[i] for i in kept]
+        self.row_counts: list[int] = [n_rows for count in self._counts for n_rows in count]
+        self.schema = self._common_schema([schemas[i] for i in kept])
+
+    def batches(self, columns: list[str], batch_rows: int, first_group: int) -> Iterator[tuple[int, "pa.RecordBatch"]]:
+        from pyarrow.parquet import ParquetFile
+
+        first = 0
+        for path, counts in zip(self.files, self._counts, strict=True):
+            if first + len(counts) > first_group:
+                with ParquetFile(path, pre_buffer=False) as file:
+                    for group in range(max(first, first_group), first + len(counts)):
+                        for cells in file.iter_batches(batch_rows, row_groups=[group - first], columns=columns):
+                            yield group, cells
+            first += len(counts)
+
+    def paths(self) -> list[Path]:
+        return self.files
+
+    def place(self, row: int) -> str:
+        for file, counts in zip(self.files, self._counts, strict=True):
+            if row < sum(counts):
+                return f"{file}: row {row + 1}"
+            row -= sum(counts)
+        return self.label
+
+    def _common_schema(self, schemas: list["pa.Schema"]) -> "pa.Schema":
+        pa = import_pyarrow()
+        common = schemas[0]
+        for file, schema in zip(self.files[1:], schemas[1:], strict=True):
+            for name in sorted({*common.names} ^ {*schema.names}):
+                has, lacks = (self.files[0], file) if name in common.names else (file, self.files[0])
+                raise ValueError(f"{has} has a column {name!r} and {lacks} has none; give files with the same columns.")
+            for index, name in enumerate(common.names):
+                types = [common.field(name).type, schema.field(name).type]
+                if types[0] == types[1]:
+                    continue
+                storages = [storage_of(column_type) for column_type in types]
+                words = [WORDS.get(storage or "", storage or str(types[i])) for i, storage in enumerate(storages)]
+                if words[0] != words[1] and "null" not in words:
+                    raise ValueError(
+                        f"{file}: column {name!r} contains {words[1]}, and in {self.files[0]} it contains {words[0]}; "
+                        f"convert one of them, or drop the column."
+                    )
+                same = {"numbers": pa.float64(), "text": pa.string(), "date": pa.timestamp("us")}
+                chosen = types[words[0] == "null"] if "null" in words else same.get(words[0], types[0])
+                common = common.set(index, pa.field(name, chosen))
+        return common
+
+
+def _parquet_files(path: Path) -> list[Path]:
+    """Return the files of a folder or a pattern, in natural order: ``part-2`` before ``part-10``."""
+    pattern = str(path / "*.parquet") if path.is_dir() else str(path)
+    files = [Path(name) for name in glob(pattern, recursive=True)]
+    if not files:
+        raise ValueError(
+            f"{pattern} matches no file; give a .parquet file, a folder of them, or a quoted pattern such as "
+            f"'data/*.parquet'."
+        )
+    for file in files:
+        if file.suffix.lower() != ".parquet":
+            raise ValueError(f"Of several files, only .parquet files are read as one table, not {file}; convert it.")
+    return sorted(files, key=lambda file: _natural_key(os.path.abspath(file)))
+
+
+def _natural_key(name: str) -> list[Any]:
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+
+
+class CsvFile(Source):
+    """A CSV file with a header, read block by block; all its cells are text.
+
+    The separator is a comma, or else the semicolon, tab or bar that the header contains.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    label : str
+        What messages call it.
+    """
+
+    row_counts = None
+
+    def __init__(self, path: Path, label: str) -> None:
+        self.path, self.label = path, label
+        self._delimiter = ","
+        self.malformed: dict[int, str] = {}
+        self.schema = self._open().schema
+        names = self.schema.names
+        if len(names) == 1 and re.search("[;\t|]", names[0]):
+            self._delimiter = max(";\t|", key=names[0].count)
+            self.schema = self._open().schema
+        self.untyped = {*self.schema.names}
+
+    def batches(self, columns: list[str], batch_rows: int, first_group: int) -> Iterator[tuple[int, "pa.RecordBatch"]]:
+        del batch_rows, first_group
+        self.malformed = {}
+        reader, group = self._open(columns), 0
+        while True:
+            try:
+                with _silent_decoding():
+                    cells = reader.read_next_batch()
+            except StopIteration:
+                return
+            yield group, cells
+            group += 1
+
+    def paths(self) -> list[Path]:
+        return [self.path]
+
+    def place(self, row: int) -> str:
+        for skipped in sorted(self.malformed):
+            row += skipped <= row
+        return f"{self.label}: row {row + 1}"
+
+    def read_error(self, error: Exception) -> ValueError:
+        cell = re.search(r"In CSV column #(\d+): Row #(\d+): .*invalid UTF8", str(error))
+        if cell:  # pyarrow numbers the rows from 1 and counts the header as a row
+            return ValueError(
+                f"{self.place(int(cell[2]) - 2)}, column {self.schema.names[int(cell[1])]!r}: the cell contains "
+                f"{NOT_UTF8}; convert the file to UTF-8, or drop the column."
+            )
+        return super().read_error(error)
+
+    def _open(self, columns: list[str] | None = None) -> Any:
+        """Open the file: the given columns as text, or all of them with inferred types."""
+        from pyarrow import csv, string
+
+        # Pyarrow reports the rows of errors only with a single thread.
+        read = csv.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False)
+        parse = csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=self._skip)
+        convert = csv.ConvertOptions(
+            column_types=None if columns is None else dict.fromkeys(columns, string()),
+            include_columns=columns,
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        )
+        with _silent_decoding():
+            return csv.open_csv(self.path, read, parse, convert)
+
+    def _skip(self, row: Any) -> str:
+        """Remember a malformed row, so that all of them are reported at once."""
+        number = -1 if row.number is None else row.number - 2
+        self.malformed[number] = f"it has {row.actual_columns} cells and the header has {row.expected_columns}"
+        return "skip"
+
+
+@contextmanager
+def _silent_decoding() -> Iterator[None]:
+    """Print nothing when pyarrow fails to decode a malformed row for `invalid_row_handler`; it then refuses the row."""
+    print_ignored = sys.unraisablehook
+
+    def hook(ignored: Any) -> None:
+        if not isinstance(ignored.exc_value, UnicodeDecodeError):
+            print_ignored(ignored)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = print_ignored
+
+
+class Frame(Source):
+    """Rows in memory.
+
+    Parameters
+    ----------
+    table : pyarrow Table
+        The rows.
+    label : str
+        What messages call the table.
+    path : Path, default=None
+        The file that the rows were read from.
+    untyped : collection of str, default=()
+        The columns of mixed objects, which have become text.
+    """
+
+    def __init__(self, table: "pa.Table", label: str, path: Path | None = None, untyped: Collection[str] = ()) -> None:
+        self.table, self.label, self._path, self.untyped = table, label, path, untyped
+        self.malformed = {}
+        self.schema = table.schema
+        self.row_counts: list[int] = [table.num_rows] if table.num_rows else []
+
+    def batches(self, columns: list[str], batch_rows: int, first_group: int) -> Iterator[tuple[int, "pa.RecordBatch"]]:
+        if first_group == 0:
+            selected = self.table.select(columns)
+            for rows in row_spans(self.table.num_rows, batch_rows):
+                part = selected.slice(rows.start, rows.stop - rows.start)
+                yield 0, part.combine_chunks().to_batches()[0]
+
+    def paths(self) -> list[Path]:
+        return [] if self._path is None else [self._path]
+
+
+def is_frame(data: Any) -> bool:
+    """Return whether data are a pandas or polars data frame, or an Arrow table; none of these is imported."""
+    return any((kind.__module__.partition(".")[0], kind.__name__) in FRAMES for kind in type(data).__mro__)
+
+
+def open_frame(data: Any, label: str = "the table") -> Frame:
+    """Open rows in memory; `label` is what messages call them."""
+    pa = import_pyarrow()
+    if isinstance(data, pa.RecordBatch):
+        return Frame(pa.Table.from_batches([data]), label)
+    if isinstance(data, pa.Table):
+        return Frame(data, label)
+    if is_frame(data):
+        return _from_pandas(data, label) if hasattr(data, "iloc") else Frame(data.to_arrow(), label)
+    raise ValueError(
+        f"Expected a path, a pandas or polars data frame or an Arrow table. Got {type(data).__name__} instead."
+    )
+
+
+def _from_pandas(frame: Any, label: str, path: Path | None = None) -> Frame:
+    """Return the columns of a pandas data frame; those of mixed objects become text."""
+    pa = import_pyarrow()
+    names = [str(name) for name in frame.columns]
+    columns, mixed = [], set()
+    for index, name in enumerate(names):
+        series = frame.iloc[:, index]
+        try:
+            columns.append(pa.array(series, from_pandas=True))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            texts = [None if missing else str(value) for value, missing in zip(series, series.isna(), strict=True)]
+            columns.append(pa.array(texts, pa.string()))
+            mixed.add(name)
+    return Frame(pa.table(columns, names), label, path, mixed)
+
+
+def _read_json_lines(path: Path, label: str) -> Source:
+    from pyarrow import json
+
+    return Frame(json.read_json(path), label, path)
+
+
+def _read_excel(path: Path, label: str) -> Source:
+    """Read the first sheet of an Excel file with pandas."""
+    try:
+        import openpyxl  # noqa: F401
+        import pandas as pd
+    except ImportError as error:
+        raise ValueError(
+            f"{label} is an Excel file, which needs pandas and openpyxl: pip install pandas openpyxl."
+        ) from error
+    try:
+        return _from_pandas(pd.read_excel(path), label, path)
+    except Exception as error:  # a damaged file can cause any error in openpyxl
+        raise ValueError(f"{label} cannot be read as xlsx: {_cause(error)}.") from error
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Return column names as a list for an error message, shortened if there are many."""
+    joined = ", ".join(map(repr, names[:MAX_JOINED_NAMES]))
+    n_more = len(names) - MAX_JOINED_NAMES
+    return f"{joined} and {n_more} more" if n_more > 0 else joined

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a pass over a table finds out about each of its columns, in bounded memory."""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bochner.rows import Array
+from bochner.tables.columns import (
+    DATE_FORMATS,
+    FIRST_LOOK,
+    TIME_FORMATS,
+    NumberStyle,
+    Storage,
+    are_marks,
+    cell_text,
+    first_failure,
+    import_pyarrow,
+    parse_booleans,
+    parse_dates,
+    parse_numbers,
+    split_kind,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ColumnTally"]
+
+MAX_COUNTED = 10_000  # distinct values that are counted exactly; of more, the most frequent half is kept
+MAX_SPELLINGS = 50  # of true and false
+
+
+@dataclass
+class ColumnTally:
+    """Counts of the cells of a column.
+
+    Attributes
+    ----------
+    storage : str
+        How the cells are stored.
+    given : str
+        The kind that the user has given, with its format; empty if it is to be recognized.
+    keep_values : bool
+        Whether the distinct values of numbers are counted too, as those of a target are.
+    is_single : bool
+        Whether the cells are float32 or float16.
+    n_cells, n_missing : int
+        Number of cells, and of missing ones.
+    n_marks : int
+        Number of cells such as "?", which are missing in a column of numbers.
+    low, high : int, float or None
+        The smallest and the largest number; of dates and durations, of their integers.
+    is_integer : bool
+        Whether all numbers are integers.
+    n_numbers : int
+        Number of text cells that are numbers.
+    first_text : tuple of (int, str) or None
+        Row and value of the first cell that is not a number, where the column is text.
+    infinite : tuple of (int, str) or None
+        Row and value of the first infinite cell.
+    formats : list of str or None
+        The formats that all text cells have as dates or times; None before the first cell.
+    is_boolean : bool
+        Whether all text cells are spellings of true and false.
+    counts : dict or None
+        How often each distinct value occurs; None if they are not counted.
+    is_complete : bool
+        Whether `counts` has all values.
+    """
+
+    storage: Storage
+    given: str = ""
+    keep_values: bool = False
+    is_single: bool = False
+    n_cells: int = 0
+    n_missing: int = 0
+    n_marks: int = 0
+    low: Any = None
+    high: Any = None
+    is_integer: bool = True
+    n_numbers: int = 0
+    first_text: tuple[int, str] | None = None
+    infinite: tuple[int, str] | None = None
+    formats: list[str] | None = None
+    is_boolean: bool = True
+    counts: dict[Any, int] | None = field(default_factory=dict)
+    is_complete: bool = True
+
+    @property
+    def n_values(self) -> int:
+        """Number of cells that are not missing."""
+        return self.n_cells - self.n_missing
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the cells are stored as text, or are numbers that are to be read as dates."""
+        is_date = split_kind(self.given)[0] in ("date", "time")
+        return self.storage in ("text", "untyped", "dictionary") or (self.storage == "integer" and is_date)
+
+    def add(self, values: "pa.Array", first_row: int, style: NumberStyle) -> None:
+        """Add the cells of a batch.
+
+        Parameters
+        ----------
+        values : Array
+            The cells.
+        first_row : int
+            Index of their first row in the table.
+        style : NumberStyle
+            How numbers are written in text.
+        """
+        self.n_cells += len(values)
+        self.n_missing += values.null_count
+        if values.null_count == len(values):
+            return
+        if self.is_text:
+            self._add_text(values, first_row, style)
+            return
+        self._add_range(values, first_row)
+        if self.counts is not None and self.keep_values:
+            self._count(values)
+        elif split_kind(self.given)[0] == "category":
+            self._count(cell_text(values))
+
+    def merge(self, following: "ColumnTally") -> "ColumnTally":
+        """Return the counts of the cells of both; those of `following` come after."""
+        merged = replace(
+            self,
+            is_integer=self.is_integer and following.is_integer,
+            is_boolean=self.is_boolean and following.is_boolean,
+            first_text=self.first_text or following.first_text,
+            infinite=self.infinite or following.infinite,
+            counts=None if self.counts is None else dict(self.counts),
+        )
+        for name in ("n_cells", "n_missing", "n_marks", "n_numbers"):
+            setattr(merged, name, getattr(self, name) + getattr(following, name))
+        merged._widen(following.low, following.high)
+        if self.formats is None or following.formats is None:
+            merged.formats = following.formats if self.formats is None else self.formats
+        else:
+            merged.formats = [form for form in self.formats if form in following.formats]
+        merged._add_counts(following.counts, following.is_complete)
+        return merged
+
+    def _widen(self, low: Any, high: Any) -> None:
+        if low is not None:
+            self.low = low if self.low is None else min(self.low, low)
+            self.high = high if self.high is None else max(self.high, high)
+
+    def _add_range(self, values: "pa.Array", first_row: int) -> None:
+        """Add typed cells or parsed numbers to the range."""
+        pa = import_pyarrow()
+        types = pa.types
+        if types.is_floating(values.type):
+            numbers = np.asarray(values.to_numpy(False))
+            finite = np.isfinite(numbers)
+            self.is_integer = False
+            if not finite.all():
+                is_nan = np.isnan(numbers)
+                self.n_missing += int(is_nan.sum()) - values.null_count
+                infinite = ~finite & ~is_nan
+                if infinite.any() and self.infinite is None:
+                    row = int(infinite.argmax())
+                    self.infinite = first_row + row, str(numbers[row])
+                numbers = numbers[finite]
+            if len(numbers):
+                self._widen(float(numbers.min()), float(numbers.max()))
+            return
+        if types.is_temporal(values.type):
+            narrow = types.is_date32(values.type) or types.is_time32(values.type)
+            values = values.cast(pa.int32() if narrow else pa.int64())
+        limits = pa.compute.min_max(values)
+        self._widen(limits["min"].as_py(), limits["max"].as_py())
+
+    def _add_text(self, values: "pa.Array", first_row: int, style: NumberStyle) -> None:
+        texts = cell_text(values)
+        kind, form = split_kind(self.given)
+        numbers = None if self.storage == "dictionary" and not kind else parse_numbers(texts, style)
+        if numbers is None and self.first_text is None and self.storage != "dictionary":
+            row = first_failure(texts, partial(parse_numbers, style=style))
+            self.first_text = first_row + row, str(texts[row].as_py())
+        distinct = self._count_text(texts, numbers, style)
+        if numbers is not None and numbers.null_count == len(numbers):
+            return  # nothing but marks of missing values
+        if numbers is not None:
+            self._add_range(numbers, first_row)
+        self.is_boolean = self.is_boolean and len(distinct) <= MAX_SPELLINGS and parse_booleans(distinct) is not None
+        if self.formats is None:
+            is_date = numbers is None or kind in ("date", "time")
+            self.formats = [form] if form else [*DATE_FORMATS, *TIME_FORMATS] if is_date else []
+            self.formats = _matching(self.formats, distinct[:FIRST_LOOK])
+        self.formats = _matching(self.formats, distinct)
+
+    def _count_text(self, texts: "pa.Array", numbers: "pa.Array | None", style: NumberStyle) -> "pa.Array":
+        """Count distinct texts and the numbers among them; return the distinct ones, or all if they are not counted."""
+        if numbers is not None:
+            self.n_marks += numbers.null_count - texts.null_count
+            self.n_numbers += len(numbers) - numbers.null_count
+            return texts if self.counts is None else self._count(texts)[0]
+        if self.counts is None:  # numbers that were not counted are followed by text
+            self.counts, self.is_complete = {}, False
+        distinct, counts = self._count(texts)
+        is_number = import_pyarrow().compute.match_substring_regex(distinct, style.pattern)
+        self.n_numbers += int(counts[np.asarray(is_number)].sum())
+        self.n_marks += int(counts[np.asarray(are_marks(distinct))].sum())
+        return distinct
+
+    def _count(self, values: "pa.Array") -> tuple["pa.Array", Array]:
+        """Count the distinct values of a batch; return them and their counts."""
+        found = values.drop_null().value_counts()
+        distinct, counts = found.field("values"), found.field("counts").to_numpy()
+        if self.counts is not None:
+            self._add_counts(dict(zip(distinct.to_pylist(), counts.tolist(), strict=True)), is_complete=True)
+        return distinct, counts
+
+    def _add_counts(self, counts: dict[Any, int] | None, is_complete: bool) -> None:
+        if counts is None or self.counts is None:
+            self.counts = None
+            return
+        for value, count in counts.items():
+            self.counts[value] = self.counts.get(value, 0) + count
+        self.is_complete &= is_complete
+        if len(self.counts) > MAX_COUNTED:
+            self.is_complete = False
+            is_category = split_kind(self.given)[0] == "category" or self.storage == "dictionary"
+            # The values of numbers are not needed.
+            is_counted = is_category or self.first_text is not None
+            ranked = sorted(self.counts.items(), key=lambda item: (-item[1], item[0])) if is_counted else []
+            self.counts = dict(ranked[: MAX_COUNTED // 2]) if is_counted else None
+
+
+def _matching(formats: list[str], texts: "pa.Array") -> list[str]:
+    return [form for form in formats if parse_dates(texts, form) is not None]

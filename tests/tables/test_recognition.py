@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: BSD-3-Clause
+from datetime import date, datetime
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from bochner.tables.file_table import FileTable
+from bochner.tables.survey import Survey
+
+
+def columns_of(data, kinds=None, **columns):
+    """Return what columns are taken for, by name; `data` is a folder for a CSV file, or None for rows in memory."""
+    table = pa.table(columns)
+    if data is not None:
+        pd.DataFrame(columns).to_csv(data / "a.csv", index=False)
+        table = data / "a.csv"
+    opened = FileTable(table, kinds=kinds)
+    survey = opened.survey(Survey.of(opened, 0))
+    return {column.name: column for column in survey.columns()}
+
+
+@pytest.fixture(params=["csv", "memory"])
+def source(request, tmp_path):
+    return tmp_path if request.param == "csv" else None
+
+
+OTHER = {"other": [0.5, 1.5] * 50}
+
+
+class TestIds:
+    @pytest.mark.parametrize(
+        "values",
+        [
+            list(range(100)),
+            list(range(100, 0, -1)),
+            np.random.default_rng(0).permutation(100).tolist(),
+            [5 + 2 * i - i % 2 for i in range(100)],  # more than half of the integers of the range
+        ],
+        ids=["counts up", "counts down", "shuffled", "with gaps"],
+    )
+    def test_integers_that_enumerate_the_rows(self, source, values):
+        assert columns_of(source, n=values, **OTHER)["n"].kind == "id"
+
+    @pytest.mark.parametrize(
+        "name", ["id", "ID", "customer_id", "PassengerId", "userID", "row.index", "key", "order nr"]
+    )
+    def test_different_integers_with_the_name_of_an_id(self, source, name):
+        values = np.random.default_rng(0).choice(10**9, size=100, replace=False).tolist()
+        assert columns_of(source, **{name: values}, **OTHER)[name].kind == "id"
+
+    @pytest.mark.parametrize("name", ["paid", "grid", "humid", "population", "x", "width"])
+    def test_different_integers_of_a_quantity_are_numbers(self, source, name):
+        values = np.random.default_rng(0).choice(10**9, size=100, replace=False).tolist()
+        assert columns_of(source, **{name: values}, **OTHER)[name].kind == "number"
+
+    def test_real_numbers_are_never_ids(self, source):
+        rng = np.random.default_rng(0)
+        found = columns_of(source, id=rng.normal(size=100).tolist(), x=np.sort(rng.random(100)).tolist(), **OTHER)
+        assert [column.kind for column in found.values()] == ["number", "number", "number"]
+
+    def test_repeated_integers_are_numbers(self, source):
+        assert columns_of(source, user_id=[i // 2 for i in range(100)], **OTHER)["user_id"].kind == "number"
+
+    def test_different_texts(self, source):
+        found = columns_of(source, name=[f"name {i}" for i in range(100)], **OTHER)["name"]
+        assert (found.kind, found.reason) == ("id", "all values are different")
+
+    def test_few_rows_may_be_different_by_chance(self, source):
+        found = columns_of(source, n=list(range(19)), color=[f"c{i}" for i in range(19)], x=[0.5] * 18 + [1.0])
+        assert [column.kind for column in found.values()] == ["number", "category", "number"]
+
+    def test_rare_texts_are_free_text(self, source):
+        found = columns_of(source, note=[f"note {i // 2}" for i in range(300)], x=[0.5, 1.5] * 150)["note"]
+        assert (found.kind, found.reason) == ("text", "no value occurs in 10 rows or more")
+
+    def test_given_kind_is_kept(self, source):
+        kinds = {"n": "number", "x": "id"}
+        found = columns_of(source, kinds, n=list(range(100)), x=[0.5, 1.5] * 50, **OTHER)
+        assert (found["n"].kind, found["x"].kind) == ("number", "id")
+
+
+class TestKinds:
+    def test_constant_and_empty_columns(self, source):
+        found = columns_of(source, a=[1.5] * 100, b=["x"] * 100, c=[None] * 100, d=[1.5, None] * 50, **OTHER)
+        assert [column.kind for column in found.values()] == ["constant", "constant", "empty", "number", "number"]
+
+    def test_reason_has_the_only_value(self):
+        found = columns_of(None, day=[date(2020, 1, 1)] * 30, **{"x": [0.5, 1.5] * 15})["day"]
+        assert found.reason == "all cells are 2020-01-01"
+
+    @pytest.mark.parametrize("mark", ["?", "none", "-"])
+    def test_columns_of_nothing_but_marks_are_empty(self, source, mark):
+        assert columns_of(source, a=[mark] * 100, **OTHER)["a"].kind == "empty"
+        assert columns_of(source, a=[mark, "x"] * 50, **OTHER)["a"].categories == (mark, "x")
+
+    def test_booleans(self, source):
+        found = columns_of(source, a=[True, False] * 50, b=["yes", "no"] * 50, c=["T", None] * 50, d=["on", "x"] * 50)
+        assert [column.kind for column in found.values()] == ["boolean", "boolean", "boolean", "category"]
+
+    def test_dates(self, source):
+        days = [date(2020, 1, 1 + i % 28) for i in range(100)]
+        moments = [datetime(2020, 1 + i % 12, 5, i % 24) for i in range(100)]
+        written = [f"{1 + i % 28}.{1 + i % 12}.2021" for i in range(100)]
+        found = columns_of(source, day=days, at=moments, written=written)
+        assert [column.kind for column in found.values()] == ["date", "date", "date"]
+        cycles = [column.cycles for column in found.values()]
+        assert cycles == [("week",), ("year", "day"), ("year", "week")]
+        assert found["written"].format == "%d.%m.%Y"
+        assert found["day"].format == ("iso" if source else "")
+
+    def test_ambiguous_dates_have_the_month_first(self, source):
+        found = columns_of(source, day=[f"{1 + i % 12}/{1 + i % 11}/2021" for i in range(100)])["day"]
+        assert found.format == "%m/%d/%Y"
+        kinds = {"day": "date:%d/%m/%Y"}
+        assert columns_of(source, kinds, day=["1/2/2021", "3/4/2021"] * 50)["day"].format == "%d/%m/%Y"
+
+    def test_codes_of_a_typed_table_are_categories(self):
+        found = columns_of(None, code=["01", "02", "03", "04"] * 25)
+        assert found["code"].kind == "category"
+        many = columns_of(None, x=[str(i % 150 / 7) for i in range(300)])
+        assert many["x"].kind == "number"
+
+    def test_categoricals_of_numbers_are_categories(self):
+        found = columns_of(None, a=pa.array([1, 2, 3, 4] * 25).dictionary_encode())["a"]
+        assert (found.kind, found.categories) == ("category", ("1", "2", "3", "4"))
+
+    def test_numbers_with_marks_of_missing_values(self, tmp_path):
+        found = columns_of(tmp_path, x=["1", "?", "2.5", "-"] * 25)["x"]
+        assert (found.kind, found.fill, found.missing, found.gaps) == ("number", 1.75, True, True)
+
+    def test_large_integers_have_an_offset(self, source):
+        values = [2**60 + 3 * i * i for i in range(100)]
+        assert columns_of(source, x=values)["x"].offset == 2**60
+        assert columns_of(source, x=[i * i for i in range(100)])["x"].offset == 0
+
+    def test_integers_can_be_dates(self, source):
+        values = [20200101 + i % 28 for i in range(100)]
+        found = columns_of(source, {"day": "date:%Y%m%d"}, day=values)["day"]
+        assert (found.kind, found.format, found.cycles) == ("date", "%Y%m%d", ("week",))
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "message"),
+    [
+        (["1", "2", "x"], "number", "row 3, column 'a': invalid value 'x', expected a number; correct it, or drop the"),
+        (
+            ["yes", "maybe"],
+            "boolean",
+            "column 'a': 'maybe' is neither true nor false; correct it, or give another kind",
+        ),
+        (["2020-01-01", "soon"], "date", "'soon' is not a date of a known format; give the format, as in a=date:%d/%m"),
+        (["1/2/2020", "2020-2-1"], "date:%d/%m/%Y", "'2020-2-1' is not a date of the format %d/%m/%Y"),
+        ([date(2020, 1, 1), date(2020, 1, 2)], "number", "a column of dates cannot be read as number; give another"),
+        ([1.5, 2.5], "date", "a column of numbers cannot be read as date; give another kind"),
+    ],
+)
+def test_given_kind_that_does_not_fit(values, kind, message):
+    table = FileTable(pa.table({"a": values, "b": [0.5] * (len(values) - 1) + [1.0]}), kinds={"a": kind})
+    survey = table.survey(Survey.of(table, 0))
+    with pytest.raises(ValueError) as error:  # noqa: PT011
+        survey.check(table)
+    assert message in str(error.value)

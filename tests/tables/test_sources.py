@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where the cells of a table are; `test_reader` has the messages."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from bochner.tables.columns import NumberStyle
+from bochner.tables.reader import Table
+from bochner.tables.sources import is_frame, open_source
+from tests.tables.tables import survey_file, write_table
+
+FRAME = pd.DataFrame(
+    {
+        "x": [1.5, None, 3.0],
+        "n": [1, 2, 3],
+        "color": pd.Categorical(["red", "blue", None]),
+        "when": pd.to_datetime(["2020-01-01", "2020-01-02", None]),
+        "wait": pd.to_timedelta([1, 2, 3], unit="s"),
+        "ok": [True, False, True],
+    }
+)
+
+
+def cells_of(data):
+    return [row for chunk in Table(data).chunks() for row in chunk.cells.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [pl.from_pandas, pa.Table.from_pandas, pa.RecordBatch.from_pandas],
+    ids=["polars", "Arrow table", "record batch"],
+)
+def test_frames_of_all_libraries_are_alike(convert):
+    assert is_frame(FRAME)
+    assert is_frame(convert(FRAME))
+    expected = cells_of(FRAME)
+    assert [row["color"] for row in expected] == ["red", "blue", None]
+    assert expected[1]["x"] is None
+    assert cells_of(convert(FRAME)) == expected
+    storages = ["float", "integer", "dictionary", "date", "duration", "boolean"]
+    assert list(Table(FRAME).storages.values()) == storages
+    assert list(Table(convert(FRAME)).storages.values()) == storages
+
+
+def test_other_objects_are_not_frames():
+    assert not any(map(is_frame, [np.ones((2, 2)), [[1]], "a.csv", FRAME["x"], pl.Series([1]), pa.array([1])]))
+    with pytest.raises(ValueError, match=r"Expected a path, a pandas or polars data frame or an Arrow table. Got list"):
+        open_source([[1]])
+
+
+def test_mixed_objects_become_text():
+    table = Table(pd.DataFrame({"x": ["1", 2, None, 3.5], "y": [1, 2, 3, 4]}))
+    assert table.storages == {"x": "untyped", "y": "integer"}
+    assert [row["x"] for row in cells_of(pd.DataFrame({"x": ["1", 2, None, 3.5]}))] == ["1", "2", None, "3.5"]
+
+
+def test_names_of_pandas_columns_may_be_numbers():
+    assert Table(pd.DataFrame(np.ones((2, 2)))).names == ["0", "1"]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".ndjson"])
+def test_json_lines(tmp_path, suffix):
+    path = tmp_path / f"a{suffix}"
+    path.write_text('{"x": 1.5, "color": "red", "when": "2020-01-01"}\n{"x": null, "color": "blue"}\n')
+    table = Table(path)
+    assert table.names == ["x", "color", "when"]
+    assert [row["x"] for row in cells_of(path)] == [1.5, None]
+    assert len(table.fingerprint()[0]) > 10
+
+
+def test_json_lines_that_are_none(tmp_path):
+    (tmp_path / "a.jsonl").write_text("{nonsense")
+    with pytest.raises(ValueError, match=r"a\.jsonl cannot be read as jsonl: "):
+        Table(tmp_path / "a.jsonl")
+
+
+def test_excel(tmp_path):
+    pytest.importorskip("openpyxl")
+    FRAME.drop(columns="wait").assign(mixed=["a", 1, None]).to_excel(tmp_path / "a.xlsx", index=False)
+    table = Table(tmp_path / "a.xlsx")
+    assert list(table.storages.values()) == ["float", "integer", "text", "date", "boolean", "untyped"]
+    (tmp_path / "b.xlsx").write_bytes(b"nonsense")
+    with pytest.raises(ValueError, match=r"b\.xlsx cannot be read as xlsx: "):
+        Table(tmp_path / "b.xlsx")
+
+
+def test_excel_without_pandas(tmp_path, monkeypatch):
+    (tmp_path / "a.xlsx").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(ValueError, match="which needs pandas and openpyxl: pip install pandas openpyxl"):
+        Table(tmp_path / "a.xlsx")
+
+
+class TestParquetFiles:
+    def write(self, folder, **tables):
+        for name, columns in tables.items():
+            write_table(folder / f"{name}.parquet", columns, row_group_size=3)
+        return folder
+
+    def test_rows_of_several_files_are_one_table(self, tmp_path):
+        first, second = ({"x": np.arange(start, start + 5.0)} for start in (0, 5))
+        folder = self.write(tmp_path, **{"part-10": second, "part-2": first, "part-3": {"x": pa.array([], "double")}})
+        for data in (folder, folder / "part-*.parquet"):
+            table = Table(data)
+            assert (table.n_rows, table.n_groups) == (10, 4)
+            assert [row["x"] for row in cells_of(data)] == list(range(10))
+            chunks = list(table.chunks(2))
+            assert [(chunk.group, chunk.first_row) for chunk in chunks] == [(2, 5), (3, 8)]
+        assert table.source.place(4).endswith("part-2.parquet: row 5")
+        assert table.source.place(5).endswith("part-10.parquet: row 1")
+
+    def test_types_may_differ(self, tmp_path):
+        first = {"x": pa.array([1], pa.int32()), "t": pa.array(["a"]), "n": pa.nulls(1)}
+        second = {"x": pa.array([1.5]), "t": pa.array(["a"]).dictionary_encode(), "n": pa.array([2.0])}
+        folder = self.write(tmp_path, a=first, b=second)
+        assert cells_of(folder) == [{"x": 1.0, "t": "a", "n": None}, {"x": 1.5, "t": "a", "n": 2.0}]
+
+    def test_kinds_must_not_differ(self, tmp_path):
+        folder = self.write(tmp_path, a={"x": ["1"]}, b={"x": [1]})
+        with pytest.raises(
+            ValueError, match=r"column 'x' contains numbers, and in .* it contains text; convert one of"
+        ):
+            Table(folder)
+
+    def test_nothing_is_found(self, tmp_path):
+        with pytest.raises(ValueError, match=r"\*\.parquet matches no file; give a .parquet file, a folder of them"):
+            Table(tmp_path)
+        (tmp_path / "a.csv").write_text("x\n1\n")
+        with pytest.raises(ValueError, match=r"only .parquet files are read as one table, not .*a\.csv; convert it"):
+            Table(tmp_path / "*.csv")
+
+
+class TestCsvFile:
+    @pytest.mark.parametrize("separator", [",", ";", "\t", "|"], ids=["comma", "semicolon", "tab", "bar"])
+    def test_separator_is_that_of_the_header(self, tmp_path, separator):
+        (tmp_path / "a.csv").write_text(f"x{separator}color\n1{separator}red\n")
+        assert cells_of(tmp_path / "a.csv") == [{"x": "1", "color": "red"}]
+
+    def test_decimal_commas(self, tmp_path):
+        path = tmp_path / "a.csv"
+        path.write_text("x;color\n" + "1.234,5;red\n2,25;blue\n" * 10)
+        assert [column.kind for column in survey_file(path, None).columns()] == ["category", "category"]
+        survey = survey_file(path, None, style=NumberStyle(",", "."))
+        assert [column.kind for column in survey.columns()] == ["number", "category"]
+        assert survey.columns()[0].fill == (1234.5 + 2.25) / 2
+
+    def test_missing_cells(self, tmp_path):
+        (tmp_path / "a.csv").write_text('x,color\n,NA\n1,""\nnan,red\n')
+        cells = cells_of(tmp_path / "a.csv")
+        assert [row["x"] for row in cells] == [None, "1", None]
+        assert [row["color"] for row in cells] == [None, "", "red"]

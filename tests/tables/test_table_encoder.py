@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`TableEncoder`; `tests.test_contract` has scikit-learn's checks."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import skops.io
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+
+from bochner import FourierRidge, RobustStandardizer, TableEncoder
+from bochner.table_models.model_files import TRUSTED
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "size": rng.lognormal(size=300),
+            "color": rng.choice(["red", "green", None], size=300),
+            "day": pd.to_datetime("2022-01-01") + pd.to_timedelta(rng.integers(0, 700, size=300), unit="D"),
+            "ok": rng.choice(["yes", "no"], size=300),
+            "id": [f"row {i}" for i in range(300)],
+        },
+        index=np.arange(300) + 1000,
+    )
+    table.loc[table.index[::6], "size"] = np.nan
+    return table
+
+
+@pytest.fixture(scope="module")
+def target(frame):
+    rng = np.random.default_rng(1)
+    return np.log(frame["size"].fillna(3.0)) + (frame["color"] == "red") + 0.1 * rng.normal(size=300)
+
+
+NAMES = ["size", "day: days", "ok", "size: missing", "color=green", "color=red", "color: missing"]
+NAMES += [f"day: {cycle} {part}" for cycle in ("year", "week") for part in ("sine", "cosine")]
+
+
+def test_columns_are_encoded(frame):
+    encoder = TableEncoder().fit(frame)
+    assert encoder.get_feature_names_out().tolist() == NAMES
+    assert encoder.feature_names_in_.tolist() == list(frame.columns)
+    rows = encoder.transform(frame)
+    assert rows.shape == (300, len(NAMES))
+    assert np.isfinite(rows).all()
+    numbers = RobustStandardizer(joint_limit=np.inf).fit(frame["size"].dropna().to_numpy()[:, None])
+    assert encoder.encoding_.mean[0] == pytest.approx(numbers.center_[0])
+
+
+@pytest.mark.parametrize("convert", [pl.from_pandas, pa.Table.from_pandas], ids=["polars", "Arrow"])
+def test_frames_of_all_libraries_are_alike(frame, convert):
+    frame = frame.reset_index(drop=True)
+    other = convert(frame)
+    expected = TableEncoder().fit_transform(frame)
+    np.testing.assert_array_equal(TableEncoder().fit_transform(other), expected)
+    np.testing.assert_array_equal(TableEncoder().fit(frame).transform(other), expected)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_files_are_encoded(frame, tmp_path, suffix):
+    path = tmp_path / f"a{suffix}"
+    frame.to_csv(path, index=False) if suffix == ".csv" else frame.to_parquet(path, index=False)
+    encoder = TableEncoder().fit(path)
+    assert encoder.n_features_in_ == 5
+    np.testing.assert_array_equal(encoder.transform(path), TableEncoder().fit_transform(frame))
+
+
+def test_output_can_be_a_frame(frame):
+    output = TableEncoder().set_output(transform="pandas").fit_transform(frame)
+    assert list(output.columns) == NAMES
+    assert output.index.equals(frame.index)
+
+
+def test_copies_encode_identically(frame):
+    encoder = TableEncoder(kinds={"ok": "category"}, drop=["id"]).fit(frame)
+    expected = encoder.transform(frame)
+    trusted = sorted(TRUSTED | {"bochner.tables.table_encoder.TableEncoder"})
+    for copy in (
+        pickle.loads(pickle.dumps(encoder)),
+        skops.io.loads(skops.io.dumps(encoder), trusted=trusted),
+        clone(encoder).fit(frame),
+    ):
+        np.testing.assert_array_equal(copy.transform(frame), expected)
+
+
+def test_encoder_is_a_step_of_a_pipeline(frame, target):
+    pipeline = make_pipeline(TableEncoder(), FourierRidge(random_state=0))
+    assert cross_val_score(pipeline, frame, target, cv=3).mean() > 0.8
+    boosting = make_pipeline(TableEncoder(), HistGradientBoostingRegressor(max_iter=30))
+    search = GridSearchCV(boosting, {"tableencoder__standardize": ["robust", "none"]}, cv=3).fit(frame, target)
+    assert search.best_score_ > 0.7
+
+
+def test_pipeline_equals_the_model_on_the_table(frame, target):
+    model = FourierRidge(random_state=0).fit(frame.assign(y=target), "y")
+    rows = TableEncoder().fit_transform(frame)
+    np.testing.assert_array_equal(model.encoding_.encode(pa.RecordBatch.from_pandas(frame)), rows)
+    np.testing.assert_array_equal(model.predict(frame), model.predict(rows))
+
+
+def test_unseen_categories_are_reported_once(frame):
+    encoder = TableEncoder().fit(frame)
+    with pytest.warns(UserWarning, match="'color' has categories that are not in the training rows, in 300 rows: 'mau"):
+        encoder.transform(frame.assign(color="mauve"))
+
+
+def test_names_of_new_columns_are_checked(frame):
+    encoder = TableEncoder().fit(frame)
+    with pytest.raises(ValueError, match="The feature names should match those that were passed during fit"):
+        encoder.transform(frame.drop(columns="color"))
+
+
+def test_columns_of_an_array_have_no_names(rng):
+    X = rng.normal(size=(50, 3)).astype(np.float32)
+    encoder = TableEncoder().fit(X)
+    assert encoder.get_feature_names_out().tolist() == ["x0", "x1", "x2"]
+    assert encoder.transform(X).dtype == np.float32
+    objects = np.column_stack([X.astype(object), np.array(["a", "b"] * 25, dtype=object)])
+    assert TableEncoder().fit(objects).get_feature_names_out().tolist() == ["x0", "x1", "x2", "x3=a", "x3=b"]
+
+
+def test_sample_depends_on_the_seed(rng, monkeypatch):
+    monkeypatch.setattr("bochner.tables.survey.SAMPLE_ROWS", 1000)
+    table = pd.DataFrame({"x": rng.normal(size=5000)})
+    first, second, again = (TableEncoder(random_state=seed).fit(table).encoding_.mean for seed in (1, 2, 1))
+    assert first != second
+    assert first == again
