@@ -111,7 +111,7 @@ def show(results: list[dict[str, Any]]) -> None:
 
 def plot(results: list[dict[str, Any]], path: Path) -> None:
     """Plot errors against seconds of fit and prediction."""
-    figure, axes = plt.subplots(figsize=(8.5, 5.2), layout="constrained")
+    figure, axes = plt.subplots(figsize=(10, 4.8), layout="constrained")
     for series in SERIES:
         rows = sorted((row for row in results if row["series"] == series), key=lambda row: int(row["width"]))
         seconds, errors = [row["fit"] + row["predict"] for row in rows], [100 * row["error"] for row in rows]
@@ -119,10 +119,11 @@ def plot(results: list[dict[str, Any]], path: Path) -> None:
         style: Any = {"color": COLORS[series], "marker": MARKERS[series], "markersize": size}
         axes.plot(seconds, errors, label=series, markeredgecolor="#1b1b1b", markeredgewidth=0.5, **style)
     axes.set(xscale="log", yscale="log", xlabel="seconds of fit and prediction", ylabel="test error, %")
-    axes.set_yticks([1.5, 2, 3, 4, 5], ["1.5", "2", "3", "4", "5"], minor=False)
+    axes.set_yticks([1.5, 2, 3, 4, 5], ["1.5", "2", "3", "4", "5"])
+    axes.set_xticks([3, 10, 30, 100, 300, 1000], ["3", "10", "30", "100", "300", "1000"])
     axes.minorticks_off()
     axes.grid(color="#dddddd", linewidth=0.6)
-    axes.legend(frameon=False, fontsize=8)
+    figure.legend(loc="outside right center", frameon=False, fontsize=9)
     figure.savefig(path, dpi=120)
 
 
