@@ -60,7 +60,7 @@ def test_digits_equal_scikit_learn():
     X, y = load_digits(return_X_y=True)
     model = FourierLogisticRegression(features(128), Cs=[100.0], cv=None).fit(X, y)
     Z = model.features_.transform(X)
-    expected = LogisticRegression(C=100.0, tol=1e-10, solver="newton-cg", max_iter=1000).fit(Z, y)
+    expected = LogisticRegression(C=100.0, tol=1e-12, solver="newton-cg", max_iter=1000).fit(Z, y)
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=0, atol=1e-6 * np.abs(expected.coef_).max())
     np.testing.assert_allclose(model.predict_proba(X), expected.predict_proba(Z), rtol=0, atol=1e-8)
 

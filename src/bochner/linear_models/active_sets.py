@@ -168,7 +168,8 @@ class ClassProblems:
             losses = self.batch.weights[:, None] * np.square(np.maximum(slack_of(number), 0.0))
             objectives = 0.5 * np.square(weights[:, number]).sum(axis=0) + C * losses.sum(axis=0)
             losses[near[number]] = 0.0
-            return bool((C * losses.sum(axis=0) > tolerance * objectives).any())
+            share = 0.0 if tolerance <= TOLERANCE else tolerance
+            return bool((C * losses.sum(axis=0) > share * objectives).any())
 
         for _ in range(MAX_STEPS):
             for number in moving:

@@ -28,7 +28,8 @@ __all__ = ["HESSIAN_BYTES", "Path", "solve_one", "walk"]
 HESSIAN_BYTES = 1 << 30
 MAX_STEPS = 100
 JITTERS = (0.0, 1e-15, 1e-13, 1e-11)
-TOLERANCE = 1e-10  # of the objective; the last Newton step makes the error smaller still
+PATH_TOLERANCE = 1e-10  # predicted decrease, relative to the objective, below which no step is taken
+TOLERANCE = 1e-15
 LENGTHS = np.geomspace(1e-8, 1.0, 60)  # of a step, where a whole one goes too far
 SPAN_ROWS = 4096  # rows per thread and matrix product
 
@@ -154,7 +155,7 @@ def solve_one(accumulate: Accumulate, n_targets: int, C: float, path: Path | Non
     """
     gram = _fold_grams(accumulate, 0)[0] if path is None or path.gram is None else path.gram
     problems = Problems(accumulate, np.array([NO_FOLD]), n_targets, gram[None])
-    return problems.solve(C, None if path is None else path.starts[position])
+    return problems.solve(C, None if path is None else path.starts[position], TOLERANCE)
 
 
 def _fold_grams(accumulate: Accumulate, n_folds: int) -> Floats:
@@ -217,7 +218,7 @@ class Problems:
         # Up to this C no row becomes inactive, so that the first step ends at the optimum.
         self.C = 0.5 / max(float(np.trace(gram)) for gram in self.grams)
 
-    def solve(self, C: float, start: Floats | None = None) -> Floats:
+    def solve(self, C: float, start: Floats | None = None, tolerance: float = PATH_TOLERANCE) -> Floats:
         """Return the optimal weights (width + 1, n_problems) for C, starting from the last solution or from `start`.
 
         Large steps along C are divided into decades: from one optimum to the next, Newton's method needs few passes.
@@ -229,7 +230,7 @@ class Problems:
         n_decades = max(0, int(np.ceil(np.log10(C / self.C) - 1e-9)))
         for waypoint in np.geomspace(self.C, C, n_decades + 1)[1:-1].tolist():
             self._descend(waypoint, 1e-3)
-        unsolved = self._descend(C, TOLERANCE)
+        unsolved = self._descend(C, tolerance)
         self.C = C
         if unsolved.any():
             warnings.warn(
