@@ -28,9 +28,9 @@ SPAN_ROWS = 2048  # rows per matrix product
 NEAR_SHARE = 2.5  # near rows per active row
 FEWEST_NEAR = 64
 SCORE_BYTES = 1 << 28  # of the scores of all rows, folds and some classes
-SAMPLE_SHARES = (64, 16, 4, 1)  # the first start is solved on these parts of the rows, one after the other
-SMALL = 300.0  # see `_NearRows.is_small`
-FEW_EQUATIONS = 1.0  # near rows per column, up to which systems have one equation per active row
+SAMPLE_SHARES = (64, 16, 4)  # the first start is solved on these parts of the rows, one after the other
+SMALL = 300.0  # operations of conjugate gradients per near row and column, up to which exact systems are faster
+FEW_EQUATIONS = 1.0  # active rows per column, up to which systems have one equation per active row
 PATH_TOLERANCE = 1e-4  # predicted decrease of the last step, relative to the objective
 TOLERANCE = 1e-14
 ROUGH_TOLERANCE = 1e-2
@@ -126,7 +126,7 @@ class ClassProblems:
         for share in SAMPLE_SHARES:
             sample = ClassProblems(self.batch.select(order[: -(-n_rows // share)]), self.n_targets)
             weights = sample.solve(share * C, weights, ALL_ROWS, ROUGH_TOLERANCE)[0]
-        return weights
+        return self.solve(C, weights, ALL_ROWS, ROUGH_TOLERANCE)[0]
 
     def solve(self, C: float, start: Floats, held_out: Indices, tolerance: float) -> tuple[Floats, Floats]:
         """Return the optimal weights, and the score (n_rows, n_targets) of each row without its fold.
@@ -224,6 +224,7 @@ class _Factor(NamedTuple):
     rows: Array | None = None
 
     def solve(self, vectors: Floats) -> Floats:
+        """Return the inverse times vectors."""
         if not self.cholesky.size:  # no row is active
             return vectors
         # The transpose of a lower factor is an upper one in the order of LAPACK, which makes no copy.
