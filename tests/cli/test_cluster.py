@@ -19,6 +19,7 @@ from bochner.tables.parquet_folder import ParquetFolder
 from tests.cli.commands import error_message, run, run_json
 from tests.tables.tables import N_ROWS, compute_in_process, make_table, write_parts
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings(
     "ignore:The inplace keyword:DeprecationWarning"
@@ -130,6 +131,7 @@ def test_invalid_input_gives_one_error_message(table_folder, tmp_path, monkeypat
     monkeypatch.setattr(cluster, "CONNECT_TIMEOUT_SECONDS", 0.5)
     assert message in error_message("fit", "--target", "y", *arguments)
     assert not list(tmp_path.glob("*.skops*"))
+    assert dask.config.get("scheduler", None) is None  # no client is left behind
 
 
 def test_error_message_without_dask(table_folder, monkeypatch):

@@ -69,17 +69,19 @@ def _start_local() -> Iterator[Any]:
 @contextmanager
 def _connect(address: str) -> Iterator[Any]:
     """Connect to a running scheduler."""
+    import dask
     from distributed import Client
 
-    try:
-        client = Client(address, timeout=CONNECT_TIMEOUT_SECONDS)
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"--scheduler {address} cannot be reached: {error}; give the address of a running scheduler, such as "
-            f"tcp://host:8786, or --dask for a cluster of this machine's cores."
-        ) from error
-    with client:
-        yield client
+    with dask.config.set(scheduler=None):  # a client that cannot connect leaves itself behind as the scheduler
+        try:
+            client = Client(address, timeout=CONNECT_TIMEOUT_SECONDS)
+        except (OSError, ValueError) as error:
+            raise ValueError(
+                f"--scheduler {address} cannot be reached: {error}; give the address of a running scheduler, such as "
+                f"tcp://host:8786, or --dask for a cluster of this machine's cores."
+            ) from error
+        with client:
+            yield client
 
 
 def _ignore_interrupts() -> None:
