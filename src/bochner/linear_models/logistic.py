@@ -1,33 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`FourierLogisticRegression`: multinomial logistic regression on features."""
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.utils.validation import check_is_fitted
 
-from bochner.kernels import Kernel
-from bochner.linear_models.candidates import best_scores
-from bochner.linear_models.feature_passes import FeaturePasses, fold_weights
-from bochner.linear_models.folds import check_fold_weights
-from bochner.linear_models.linear_model import LinearModel, OneVsRestMixin
-from bochner.linear_models.log_loss import CURVATURE_BYTES, Curvature, LogisticProblems, solve_one, walk
+from bochner.linear_models.feature_passes import FeaturePasses
+from bochner.linear_models.log_loss import CURVATURE_BYTES, Curvature, LogisticProblems, LogLossPath, solve_one, walk
 from bochner.linear_models.memory import check_memory
-from bochner.linear_models.training_sets import TrainingSet
+from bochner.linear_models.path_classifier import PathClassifier
 from bochner.parameters import LOGISTIC_EXPLANATIONS, Explanation
 from bochner.rows import Floats, RowSource
-from bochner.validation import StrOptions, positive_values
 
 __all__ = ["FourierLogisticRegression"]
 
-CS = tuple(float(C) for C in np.logspace(-3, 5, 9))
 MOST_SAMPLED = 1 << 16  # rows that Hessians are computed from when the features of all rows are not held
 
 
-class FourierLogisticRegression(OneVsRestMixin, LinearModel):
+class FourierLogisticRegression(PathClassifier):
     r"""Logistic regression on features, for probabilities; C is chosen by the cross-validated log loss.
 
     Minimizes the objective of scikit-learn's `LogisticRegression`,
@@ -107,37 +99,8 @@ class FourierLogisticRegression(OneVsRestMixin, LinearModel):
     array([0.99, 1.  ])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LinearModel._parameter_constraints,
-        "Cs": ["array-like", None],
-        "class_weight": [dict, StrOptions(["balanced"]), None],
-    }
     _explanations: ClassVar[Mapping[str, Explanation]] = LOGISTIC_EXPLANATIONS
-    _fitted_names = (
-        *LinearModel._fitted_names,
-        *("C_", "cv_errors_", "best_score_", "length_scale_scores_", "kernel_scores_", "_weights", "_class_totals"),
-    )
-
-    def __init__(
-        self,
-        features: Any = None,
-        *,
-        Cs: Sequence[float] | None = None,
-        cv: Any = 5,
-        length_scales: Sequence[float] = (1.0,),
-        kernels: Sequence[str | Kernel] | None = None,
-        class_weight: Any = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.features = features
-        self.Cs = Cs
-        self.cv = cv
-        self.length_scales = length_scales
-        self.kernels = kernels
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.verbose = verbose
+    _perfect_score = 0.0
 
     def predict_proba(self, X: Any) -> Any:
         """Predict the probabilities of the classes.
@@ -173,46 +136,22 @@ class FourierLogisticRegression(OneVsRestMixin, LinearModel):
         del rows
         check_memory(8 * (width + 1) ** 2 * 4, width, "A logistic regression", "a preconditioner")
 
-    def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
-        """Follow the path along C for every candidate, then solve on all rows."""
-        Cs = positive_values("Cs", self.Cs, default=CS)
-        class_weights = self._class_weights(training.rows)
-        n_folds = training.n_folds
-        if n_folds:
-            weights: Floats = training.accumulate(partial(fold_weights, n_folds), with_rows=False)
-            check_fold_weights(self.cv, weights[:-1], float(weights.sum()))
-        elif len(candidates) * len(Cs) > 1:
-            raise ValueError(
-                "`cv`=None cannot choose among candidates; give a number of folds, or a single C, length scale and "
-                "kernel."
-            )
-        problems = [self._problems(training, class_weights, features) for features in candidates]
-        paths = [walk(one, n_folds, Cs) for one in problems] if n_folds else []
-        best = position = 0
-        if paths:
-            scores = np.array([-path.errors.mean(axis=1) for path in paths])
-            best, position = (int(index) for index in np.unravel_index(np.nanargmax(scores), scores.shape))
-            self.cv_errors_ = paths[best].errors
-            self.kernel_scores_, self.length_scale_scores_ = best_scores(np.nanmax(scores, axis=1), self._n_kernels)
-            self.best_score_ = float(scores[best, position])
-        self.features_, self.C_ = candidates[best], float(Cs[position])
-        self._weights = solve_one(problems[best], self.C_, paths[best] if paths else None, position)
-
-    def _problems(self, training: TrainingSet, class_weights: Floats, features: Any) -> LogisticProblems:
-        """Return the problems of candidate features, with the rows that Hessians are computed from."""
-        passes = FeaturePasses.of(training, self.classes_, class_weights, features)
-        width, n_classes = passes.feature_map.width, len(self.classes_)
+    def _problems(self, passes: FeaturePasses) -> LogisticProblems:
+        """Return the problems on the features of one candidate, with the rows that Hessians are computed from."""
+        width, n_classes, held = passes.feature_map.width, len(self.classes_), passes.held
         # Features and the probabilities of every fold, in float32.
-        n_most = CURVATURE_BYTES // (4 * (width + (training.n_folds + 1) * n_classes))
-        held = passes.held
-        is_sample = held is None or len(held.labels) > n_most
-        rows = passes.sample(min(n_most, MOST_SAMPLED)) if is_sample else held
-        assert rows is not None
-        return LogisticProblems(passes.accumulate, Curvature(rows, is_sample), width, n_classes)
+        n_most = CURVATURE_BYTES // (4 * (width + (passes.training.n_folds + 1) * n_classes))
+        if held is None or len(held.labels) > n_most:
+            curvature = Curvature(passes.sample(min(n_most, MOST_SAMPLED)), is_sample=True)
+        else:
+            curvature = Curvature(held, is_sample=False)
+        return LogisticProblems(passes.accumulate, curvature, width, n_classes)
 
-    def _coefficients(self) -> tuple[Floats, Floats]:
-        check_is_fitted(self)
-        return self._weights[:-1], self._weights[-1]
+    def _walk(self, problems: LogisticProblems, n_folds: int, Cs: Floats) -> LogLossPath:
+        return walk(problems, n_folds, Cs)
+
+    def _solve_one(self, problems: LogisticProblems, C: float, path: LogLossPath | None, position: int) -> Floats:
+        return solve_one(problems, C, path, position)
 
 
 def _probabilities(scores: Floats) -> Floats:

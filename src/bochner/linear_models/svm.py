@@ -1,35 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`FourierSVC`: the L2-loss support vector machine on features."""
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
-from sklearn.utils.validation import check_is_fitted
-
-from bochner.kernels import Kernel
 from bochner.linear_models.active_sets import ClassProblems, solve_classes, walk_classes
-from bochner.linear_models.candidates import best_scores
-from bochner.linear_models.feature_passes import FeaturePasses, are_held, fold_weights
-from bochner.linear_models.folds import check_fold_weights
-from bochner.linear_models.linear_model import LinearModel, OneVsRestMixin
+from bochner.linear_models.feature_passes import FeaturePasses, are_held
 from bochner.linear_models.memory import check_memory
+from bochner.linear_models.path_classifier import PathClassifier
 from bochner.linear_models.squared_hinge import HESSIAN_BYTES, Path, solve_one, walk
-from bochner.linear_models.training_sets import TrainingSet
 from bochner.parameters import SVM_EXPLANATIONS, Explanation
 from bochner.rows import Floats, RowSource
-from bochner.validation import StrOptions, positive_values
 
 __all__ = ["FourierSVC"]
 
-CS = tuple(float(C) for C in np.logspace(-3, 5, 9))
 NO_PROBABILITIES = (
     "FourierSVC has no probabilities; use FourierLogisticRegression, or wrap FourierSVC in CalibratedClassifierCV."
 )
 
 
-class FourierSVC(OneVsRestMixin, LinearModel):
+class FourierSVC(PathClassifier):
     r"""L2-loss support vector machine on features, the paper's classifier; C is chosen by cross-validation.
 
     Minimizes liblinear's :math:`\tfrac12 (|c|^2 + b^2) + C \sum_i w_i \max(0, 1 - y_i (c \cdot z(x_i) + b))^2`, one
@@ -105,37 +95,8 @@ class FourierSVC(OneVsRestMixin, LinearModel):
     0.94
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LinearModel._parameter_constraints,
-        "Cs": ["array-like", None],
-        "class_weight": [dict, StrOptions(["balanced"]), None],
-    }
     _explanations: ClassVar[Mapping[str, Explanation]] = SVM_EXPLANATIONS
-    _fitted_names = (
-        *LinearModel._fitted_names,
-        *("C_", "cv_errors_", "best_score_", "length_scale_scores_", "kernel_scores_", "_weights", "_class_totals"),
-    )
-
-    def __init__(
-        self,
-        features: Any = None,
-        *,
-        Cs: Sequence[float] | None = None,
-        cv: Any = 5,
-        length_scales: Sequence[float] = (1.0,),
-        kernels: Sequence[str | Kernel] | None = None,
-        class_weight: Any = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.features = features
-        self.Cs = Cs
-        self.cv = cv
-        self.length_scales = length_scales
-        self.kernels = kernels
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.verbose = verbose
+    _perfect_score = 1.0
 
     @property
     def predict_proba(self) -> Any:
@@ -147,49 +108,18 @@ class FourierSVC(OneVsRestMixin, LinearModel):
             n_bytes = 8 * (width + 1) ** 2 * 2 * (self._n_targets + 1)
             check_memory(n_bytes, width, "A support vector machine", "Hessians")
 
-    def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
-        """Follow the path along C for every candidate, then solve on all rows."""
-        Cs = positive_values("Cs", self.Cs, default=CS)
-        class_weights = self._class_weights(training.rows)
-        passes = [FeaturePasses.of(training, self.classes_, class_weights, features) for features in candidates]
-        n_folds = training.n_folds
-        if n_folds:
-            weights: Floats = training.accumulate(partial(fold_weights, n_folds), with_rows=False)
-            check_fold_weights(self.cv, weights[:-1], float(weights.sum()))
-            paths = [self._walk(one, n_folds, Cs) for one in passes]
-            scores = np.array([1.0 - np.average(path.errors, axis=1) for path in paths])
-            best, position = (int(index) for index in np.unravel_index(np.nanargmax(scores), scores.shape))
-            self.cv_errors_ = paths[best].errors
-            self.kernel_scores_, self.length_scale_scores_ = best_scores(np.nanmax(scores, axis=1), self._n_kernels)
-            self.best_score_ = float(scores[best, position])
-        elif len(candidates) * len(Cs) > 1:
-            raise ValueError(
-                "`cv`=None cannot choose among candidates; give a number of folds, or a single C, length scale and "
-                "kernel."
-            )
-        else:
-            paths, best, position = [], 0, 0
-        self.features_, self.C_ = candidates[best], float(Cs[position])
-        path = paths[best] if paths else None
-        classes = self._class_problems(passes[best])
-        if classes is None:
-            self._weights = solve_one(passes[best].accumulate, self._n_targets, self.C_, path, position)
-        else:
-            self._weights = solve_classes(classes, self.C_, path, position)
+    def _problems(self, passes: FeaturePasses) -> ClassProblems | FeaturePasses:
+        """Return the problems of several classes whose features are held in memory; all others need passes."""
+        return passes if passes.held is None or self._n_targets == 1 else ClassProblems(passes.held, self._n_targets)
 
-    def _walk(self, passes: FeaturePasses, n_folds: int, Cs: Floats) -> Path:
-        """Follow the path along C for one candidate."""
-        classes = self._class_problems(passes)
-        if classes is not None:
-            return walk_classes(classes, n_folds, Cs)
+    def _walk(self, problems: ClassProblems | FeaturePasses, n_folds: int, Cs: Floats) -> Path:
+        if isinstance(problems, ClassProblems):
+            return walk_classes(problems, n_folds, Cs)
         # Every worker of a cluster holds Hessians of its own.
-        max_bytes = HESSIAN_BYTES // (8 if passes.training.rows.location == "cluster" else 1)
-        return walk(passes.accumulate, n_folds, self._n_targets, Cs, max_bytes)
+        max_bytes = HESSIAN_BYTES // (8 if problems.training.rows.location == "cluster" else 1)
+        return walk(problems.accumulate, n_folds, self._n_targets, Cs, max_bytes)
 
-    def _class_problems(self, passes: FeaturePasses) -> ClassProblems | None:
-        """Return problems of several classes whose features are held in memory."""
-        return None if passes.held is None or self._n_targets == 1 else ClassProblems(passes.held, self._n_targets)
-
-    def _coefficients(self) -> tuple[Floats, Floats]:
-        check_is_fitted(self)
-        return self._weights[:-1], self._weights[-1]
+    def _solve_one(self, problems: ClassProblems | FeaturePasses, C: float, path: Path | None, position: int) -> Floats:
+        if isinstance(problems, ClassProblems):
+            return solve_classes(problems, C, path, position)
+        return solve_one(problems.accumulate, self._n_targets, C, path, position)
