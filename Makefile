@@ -71,7 +71,7 @@ clean:
 
 .venv/.ready: dev.lock pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/$(INSTALL) --require-hashes --requirement dev.lock
+	$(BIN)/$(INSTALL) --no-deps --require-hashes --requirement dev.lock
 	$(BIN)/$(INSTALL) --no-deps --no-build-isolation --editable .
 	touch $@
 
@@ -85,6 +85,6 @@ clean:
 
 .venv-floor/.ready: floor.lock pyproject.toml
 	$(FLOOR_PYTHON) -m venv .venv-floor
-	$(FLOOR_BIN)/$(INSTALL) --require-hashes --requirement floor.lock
+	$(FLOOR_BIN)/$(INSTALL) --no-deps --require-hashes --requirement floor.lock
 	$(FLOOR_BIN)/$(INSTALL) --no-deps --no-build-isolation --editable .
 	touch $@
