@@ -31,3 +31,23 @@ def test_import_of_the_package_loads_none_of_its_modules():
     code = "import sys, bochner; print([name for name in sys.modules if name.startswith(('bochner.', 'sklearn'))])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("missing", ["typer", "skops"])
+def test_command_line_reports_missing_packages(missing):
+    code = f"import sys; sys.modules[{missing!r}] = None; from bochner.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == f"Error: the command line needs {missing}: pip install 'bochner[cli]'.\n"
+
+
+def test_package_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "bochner", "-h"], capture_output=True, text=True, check=True)
+    assert "Usage: bochner [OPTIONS] COMMAND" in done.stdout
+
+
+def test_display_reports_that_matplotlib_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    display = bochner.KernelErrorDisplay([16], {"a": [[0.1]]})
+    with pytest.raises(ImportError, match=r"Displays need matplotlib: pip install 'bochner\[plot\]'"):
+        display.plot()

@@ -659,15 +659,22 @@ def _shortened(name: str) -> str:
 def _axes(ax: "Axes | None") -> "Axes":
     if ax is not None:
         return ax
-    import matplotlib.pyplot as plt  # deferred, because it is optional and slow to import
-
-    return plt.subplots(layout="constrained")[1]
+    axes: Axes = _import_pyplot().subplots(layout="constrained")[1]
+    return axes
 
 
 def _new_figure(size: tuple[float, float]) -> "Figure":
-    import matplotlib.pyplot as plt  # deferred, as above
+    figure: Figure = _import_pyplot().figure(figsize=size, layout="constrained")
+    return figure
 
-    return plt.figure(figsize=size, layout="constrained")
+
+def _import_pyplot() -> Any:
+    """Import matplotlib when it is first used, because it is optional and slow to import."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("Displays need matplotlib: pip install 'bochner[plot]'.") from error
+    return plt
 
 
 def _label_decades(ax: "Axes") -> None:

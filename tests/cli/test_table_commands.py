@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`bochner describe`, `fit`, `predict` and `error`."""
 
+import io
 import json
 import signal
 import subprocess
@@ -104,6 +105,24 @@ def test_probabilities_of_a_classification(table_file, tmp_path):
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
     labels = load(tmp_path / "m.skops").estimator.classes_
     np.testing.assert_array_equal(predictions["kind"], labels[probabilities.argmax(axis=1)])
+
+
+def test_predictions_on_standard_output(model_file, table_file):
+    result = run("predict", model_file, table_file, "--output", "-", "--keep", "color,b", "--interval", "0.5")
+    assert result.exit_code == 0, result.output
+    predictions = pd.read_csv(io.StringIO(result.stdout))
+    assert list(predictions.columns) == ["color", "b", "y", "y_low", "y_high"]
+    np.testing.assert_array_equal(predictions["color"], TABLE["color"])
+    assert TABLE["y"].to_pandas().between(predictions["y_low"], predictions["y_high"]).mean() == pytest.approx(0.5, abs=0.05)
+    message = error_message("predict", model_file, table_file, "--output", "-", "--json")
+    assert "--json and --output - both write to standard output" in message
+
+
+def test_replaced_model_is_reported(table_file, tmp_path):
+    model = tmp_path / "m.skops"
+    model.write_bytes(b"an earlier model")
+    result = run("fit", table_file, "--target", "y", "--drop", "kind", "--n-frequencies", "4", "--output", model)
+    assert result.stdout.splitlines()[0] == f"{model} exists; it is replaced when the new model is complete."
 
 
 def test_json_has_no_nan(model_file, tmp_path):

@@ -80,6 +80,7 @@ def test_loaded_model_predicts_identically(files, models, tmp_path, name):
     loaded = load(tmp_path / "m.skops")
     assert isinstance(loaded, FittedModel)
     assert replace(loaded, estimator=None) == replace(models[name], estimator=None)
+    np.testing.assert_array_equal(loaded.residuals, models[name].residuals)
     for array, values in fitted_arrays(models[name]).items():
         np.testing.assert_array_equal(fitted_arrays(loaded)[array], values, err_msg=array)
     expected = models[name].estimator.predict(files[name])

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from bochner.table_models.predictions import evaluate, write_predictions
+from bochner.table_models.predictions import PredictionColumns, evaluate, write_predictions
 from bochner.table_models.training import Settings, fit_table
 from bochner.tables.file_table import FileTable
 from tests.table_models.cases import TARGETS, ignore
@@ -42,7 +42,7 @@ class TestWritePredictions:
     @pytest.mark.parametrize("name", TARGETS)
     def test_predictions_are_those_of_the_estimator(self, files, models, tmp_path, name, suffix):
         output = tmp_path / f"out{suffix}"
-        assert write_predictions(models[name], files[name], output, with_std=False) == N_ROWS
+        assert write_predictions(models[name], files[name], output) == N_ROWS
         predictions = read(output)
         assert list(predictions.columns) == [TARGETS[name]]
         expected = models[name].estimator.predict(files[name])
@@ -52,7 +52,9 @@ class TestWritePredictions:
             assert predictions["kind"].tolist() == expected.tolist()
 
     def test_standard_deviations_cover_the_targets(self, files, models, tmp_path):
-        write_predictions(models["regression"], files["regression"], tmp_path / "out.parquet", with_std=True)
+        write_predictions(
+            models["regression"], files["regression"], tmp_path / "out.parquet", PredictionColumns(std=True)
+        )
         predictions = pd.read_parquet(tmp_path / "out.parquet")
         assert list(predictions.columns) == ["y", "y_std"]
         errors = pd.read_parquet(files["regression"])["y"] - predictions["y"]
@@ -62,26 +64,48 @@ class TestWritePredictions:
         for name in ("classification", "svm"):
             message = "Only the predictions of a regression have standard deviations; omit --std"
             with pytest.raises(ValueError, match=message):
-                write_predictions(models[name], files[name], tmp_path / "out.csv", with_std=True)
+                write_predictions(models[name], files[name], tmp_path / "out.csv", PredictionColumns(std=True))
 
     def test_probabilities_are_those_of_the_estimator(self, files, models, tmp_path):
         model, path = models["logistic"], files["logistic"]
-        write_predictions(model, path, tmp_path / "out.parquet", with_proba=True)
+        write_predictions(model, path, tmp_path / "out.parquet", PredictionColumns(proba=True))
         predictions = pd.read_parquet(tmp_path / "out.parquet")
         columns = [f"kind_probability_{label}" for label in model.estimator.classes_]
         assert list(predictions.columns) == ["kind", *columns]
         np.testing.assert_array_equal(predictions[columns], model.estimator.predict_proba(path))
-        with pytest.raises(ValueError, match="Only a model of `bochner fit --head logistic` has probabilities"):
-            write_predictions(models["svm"], files["svm"], tmp_path / "out.csv", with_proba=True)
+        with pytest.raises(ValueError, match="This model has no probabilities"):
+            write_predictions(models["svm"], files["svm"], tmp_path / "out.csv", PredictionColumns(proba=True))
+
+    def test_intervals_and_kept_columns(self, files, models, tmp_path):
+        columns = PredictionColumns(std=True, interval=0.8, keep=["color", "y", "a"])
+        write_predictions(models["regression"], files["regression"], tmp_path / "out.parquet", columns)
+        predictions, table = pd.read_parquet(tmp_path / "out.parquet"), pd.read_parquet(files["regression"])
+        assert list(predictions.columns) == ["color", "y_observed", "a", "y", "y_std", "y_low", "y_high"]
+        pd.testing.assert_frame_equal(predictions[["color", "a"]], table[["color", "a"]], check_dtype=False)
+        inside = predictions["y_observed"].between(predictions["y_low"], predictions["y_high"])
+        assert inside.mean() == pytest.approx(0.8, abs=0.03)
+
+    def test_intervals_need_a_regression_and_a_share(self, files, models, tmp_path):
+        columns = PredictionColumns(interval=0.9)
+        with pytest.raises(ValueError, match="Only the predictions of a regression have intervals"):
+            write_predictions(models["svm"], files["svm"], tmp_path / "out.csv", columns)
+        columns = PredictionColumns(interval=90.0)
+        with pytest.raises(ValueError, match="cannot contain a share of 90; give one between 0 and 1"):
+            write_predictions(models["regression"], files["regression"], tmp_path / "out.csv", columns)
+
+    def test_unknown_kept_column_is_refused(self, files, models, tmp_path):
+        columns = PredictionColumns(keep=["number"])
+        with pytest.raises(ValueError, match="no column 'number'"):
+            write_predictions(models["regression"], files["regression"], tmp_path / "out.csv", columns)
 
     def test_output_must_be_a_table(self, files, models, tmp_path):
-        with pytest.raises(ValueError, match=r"--output .*out.txt must end in .csv or .parquet"):
-            write_predictions(models["regression"], files["regression"], tmp_path / "out.txt", with_std=False)
+        with pytest.raises(ValueError, match=r"--output .*out.txt must end in .csv or .parquet, or be -"):
+            write_predictions(models["regression"], files["regression"], tmp_path / "out.txt")
 
     def test_classes_keep_their_type(self, tmp_path):
         frame = pd.DataFrame({"x": np.arange(40.0), "y": [3, 7] * 20})
         model = fit_frame(tmp_path / "a.csv", frame)
-        write_predictions(model, tmp_path / "a.csv", tmp_path / "out.parquet", with_std=False)
+        write_predictions(model, tmp_path / "a.csv", tmp_path / "out.parquet")
         assert pd.read_parquet(tmp_path / "out.parquet")["y"].dtype == np.int64
 
     def test_file_appears_only_when_it_is_complete(self, models, new_rows, tmp_path):
@@ -90,14 +114,14 @@ class TestWritePredictions:
         path = write(tmp_path / "new.csv", frame)
         (tmp_path / "out.csv").write_text("earlier predictions")
         with pytest.raises(ValueError, match="row 251, column 'b': invalid value 'many', expected a number"):
-            write_predictions(models["regression"], path, tmp_path / "out.csv", with_std=False)
+            write_predictions(models["regression"], path, tmp_path / "out.csv")
         assert (tmp_path / "out.csv").read_text() == "earlier predictions"
         assert len(list(tmp_path.glob("out*"))) == 1
 
     def test_table_without_rows_is_refused(self, models, new_rows, tmp_path):
         path = write(tmp_path / "new.parquet", new_rows["regression"][:0])
         with pytest.raises(ValueError, match=r"new\.parquet has no rows to predict"):
-            write_predictions(models["regression"], path, tmp_path / "out.csv", with_std=False)
+            write_predictions(models["regression"], path, tmp_path / "out.csv")
         assert not list(tmp_path.glob("out*"))
 
 
@@ -172,7 +196,7 @@ class TestColumns:
         numbers = write(tmp_path / "numbers.csv", new_rows["classification"].assign(kind=1.0))
         with pytest.raises(ValueError, match="column 'kind' contains numbers, but the model was fitted on text; conv"):
             evaluate(models["classification"], numbers)
-        write_predictions(models["regression"], text, tmp_path / "out.csv", with_std=False)  # does not read the target
+        write_predictions(models["regression"], text, tmp_path / "out.csv")  # does not read the target
 
     def test_categories_may_look_like_numbers(self, tmp_path):
         frame = pd.DataFrame({"code": ["1", "x"] * 20, "y": np.arange(40.0)})

@@ -54,6 +54,14 @@ def fitted(frame):
     return TableModel(FourierRidge(FEATURES, random_state=0), drop=["level"]).fit(frame[:1000], "price")
 
 
+def test_intervals_contain_a_share_of_new_targets(frame, fitted):
+    new = frame[1000:]
+    low, high = fitted.predict_interval(new).T
+    assert new["price"].between(low, high).mean() == pytest.approx(0.9, abs=0.04)
+    narrow = fitted.predict_interval(new, coverage=0.5)
+    assert ((low < narrow[:, 0]) & (narrow[:, 1] < high)).all()
+
+
 def test_score_is_that_of_the_predictions(frame, fitted):
     new = frame[1000:]
     predictions = fitted.predict(new)

@@ -35,7 +35,11 @@ Drop = Annotated[
 Decimal = Annotated[str, typer.Option(help="Decimal separator of numbers that are text, as in a CSV file.")]
 Thousands = Annotated[str, typer.Option(help="Separator of thousands in numbers that are text.")]
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 def _print_version(requested: bool) -> None:

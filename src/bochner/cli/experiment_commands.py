@@ -37,7 +37,7 @@ from bochner.progress import progress_bar
 N_DEMO_SEEDS, N_SEEDS = len(DEMO.seeds), len(COMPARISON.seeds)
 DataFolder = Annotated[
     Path | None,
-    typer.Option("--data", help="A folder with the data sets; missing ones are downloaded.", envvar="BOCHNER_DATA"),
+    typer.Option(help="A folder with the data sets; missing ones are downloaded.", envvar="BOCHNER_DATA"),
 ]
 Page = Annotated[Path, typer.Option("--output", help="The page to write.")]
 Seeds = Annotated[int, typer.Option(min=1, help="Repetitions of each fit.")]
@@ -66,7 +66,7 @@ def compare(
     target: Annotated[
         str | None, typer.Option(help="A column of the table to predict; prediction errors are then compared too.")
     ] = None,
-    folder: DataFolder = None,
+    data_folder: DataFolder = None,
     widths: Annotated[
         list[str] | None,
         typer.Option(help="Numbers of columns to compare at, separated by commas; 64,256 by default.", metavar="N,..."),
@@ -89,7 +89,7 @@ def compare(
         sizes = _sizes(widths) or COMPARISON.n_frequencies
         options: dict[str, Any] = {"drop": comma_separated(drop), "kinds": column_kinds(kinds)}
         options["style"] = number_style(decimal, thousands)
-        split = _named_or_own(data, target, folder, console, options)
+        split = _named_or_own(data, target, data_folder, console, options)
         report = _compare(replace(COMPARISON, n_frequencies=sizes, seeds=tuple(range(seeds))), split, output)
     report.show(console)
     console.print(f"The page: {output}", soft_wrap=True, highlight=False)
@@ -109,7 +109,7 @@ def reproduce(
             metavar="NAME,...",
         ),
     ] = None,
-    data: DataFolder = None,
+    data_folder: DataFolder = None,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Repetitions of each fit; 5 by default (20 for figure4, 3 with --quick).")
     ] = None,
@@ -133,7 +133,7 @@ def reproduce(
             raise ValueError(f"--output {output} is a file; give the name of a folder.")
         needed = [name for name in datasets.NAMES if any(name in study.datasets for study in studies)]
         chosen = comma_separated(names)
-        splits = _load(chosen or (["digits"] if quick else needed), data, console, required=bool(chosen))
+        splits = _load(chosen or (["digits"] if quick else needed), data_folder, console, required=bool(chosen))
         tuning = paper.quick(paper.BANDWIDTH, paper.BANDWIDTH.seeds) if quick else paper.BANDWIDTH
         plan = Plan(studies, splits, tuning)
         unused = set(splits) - {name for study in studies for name in plan.datasets(study)}
@@ -219,7 +219,9 @@ def _load(names: Sequence[str], folder: Path | None, console: Console, *, requir
             message = f"Reduced: {name} has only {splits[name].reduced}; its results are not comparable with the paper."
             console.print(message, markup=False, highlight=False)
     if not splits:
-        raise ValueError("None of the data sets is available; give a folder that has them with --data, or use --quick.")
+        raise ValueError(
+            "None of the data sets is available; give a folder that has them with --data-folder, or use --quick."
+        )
     return splits
 
 

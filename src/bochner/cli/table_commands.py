@@ -36,7 +36,7 @@ from bochner.linear_models import FourierLogisticRegression, FourierSVC
 from bochner.linear_models.table_training import TableTraining
 from bochner.table_models.fitted_model import FittedModel
 from bochner.table_models.model_files import load, save
-from bochner.table_models.predictions import evaluate, write_predictions
+from bochner.table_models.predictions import PredictionColumns, evaluate, write_predictions
 from bochner.table_models.training import FittedTable, Settings, StoredTraining, fit_table
 from bochner.tables.columns import NumberStyle
 from bochner.tables.description import TableDescription, describe
@@ -204,6 +204,8 @@ def fit(
             check_output(page, path, option="--page")
             if page.suffix != ".html":
                 raise ValueError(f"--page {page} must end in .html.")
+        if output.exists():
+            report(f"{output} exists; it is replaced when the new model is complete.")
         kernels = _check_kernels(comma_separated(kernel))
         columns = _Columns(comma_separated(drop), column_kinds(kinds), number_style(decimal, thousands), label)
         scales = positive_values("--length-scale", length_scale or [1.0]).tolist()
@@ -227,23 +229,44 @@ def fit(
 def predict(
     model: Model,
     data: Annotated[Path, typer.Argument(help="A table with the columns that the model was fitted on.")],
-    output: Annotated[Path, typer.Option(help="The .csv or .parquet file to write.")] = Path("predictions.csv"),
+    output: Annotated[
+        Path, typer.Option(help="The .csv or .parquet file to write, or - for CSV on standard output.")
+    ] = Path("predictions.csv"),
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Columns of the table to copy beside the predictions, such as an id, separated by commas. The option "
+            "may be repeated."
+        ),
+    ] = None,
     std: Annotated[
         bool, typer.Option("--std", help="Add the standard deviation of each prediction (regression only).")
     ] = False,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            help="Add the bounds that contain this share of the targets of new rows, such as 0.9 (regression only).",
+            metavar="SHARE",
+        ),
+    ] = None,
     proba: Annotated[
         bool, typer.Option("--proba", help="Add the probability of each class (models of --head logistic only).")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Predict the target of every row of a table and write the predictions to a file."""
+    to_stdout = str(output) == "-"
     with error_messages():
-        check_output(output, model, data)
+        if to_stdout and as_json:
+            raise ValueError("--json and --output - both write to standard output; give a file or omit --json.")
+        if not to_stdout:
+            check_output(output, model, data)
         loaded = _load_model(model)
+        columns = PredictionColumns(std, proba, interval, comma_separated(keep))
         with table_path(data) as (path, label):
-            options: Any = {"with_std": std, "with_proba": proba, "label": label, "report": _warn}
-            n_rows = write_predictions(loaded, path, output, **options)
-    _print_result({"rows": n_rows, "target": loaded.target, "output": str(output)}, as_json)
+            n_rows = write_predictions(loaded, path, None if to_stdout else output, columns, label=label, report=_warn)
+    if not to_stdout:
+        _print_result({"rows": n_rows, "target": loaded.target, "output": str(output)}, as_json)
 
 
 @app.command()

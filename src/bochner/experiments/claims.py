@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bochner.experiments.findings import AS_LOW, Findings, Statement, percent, standard_error
+from bochner.experiments.findings import AS_LOW, Findings, Outcome, Statement, percent, standard_error
 from bochner.experiments.methods import DEFAULT, NYSTROEM
 from bochner.experiments.paper import BASELINES, PAPER_ERRORS
 from bochner.experiments.predictors import ALPHAS, CS
@@ -27,22 +27,29 @@ def lower(ours: Floats, theirs: Floats) -> Mask:
 
 
 def _claim(found: Findings, name: str, part: str, holds: bool | None, sentence: str) -> Statement:
-    """Return the statement on a part of a claim; it is inconclusive where the data or the seeds allow no conclusion."""
+    """Return the statement on a part of a claim; it is inconclusive where the data or the seeds allow no conclusion.
+
+    On a data set that the paper does not use, a claim holds or not, but it is neither reproduced nor refuted.
+    """
     split, study = found.splits[name], found.study
     obstacles = {
-        "This is not a data set of the paper.": not split.paper,
         f"The data are reduced: {split.reduced}.": bool(split.reduced),
-        "The paper makes no such claim about this data set.": name not in study.datasets,
+        "The paper makes no such claim about this data set.": split.paper and name not in study.datasets,
         f"There are fewer than {FEWEST_SEEDS} seeds.": len(study.seeds) < FEWEST_SEEDS,
         "The differences are within the noise.": holds is None,
     }
     for obstacle, present in obstacles.items():
         if present:
             return Statement(f"{obstacle} {sentence}", part, "inconclusive", split.name)
-    return Statement(sentence, part, "reproduced" if holds else "not reproduced", split.name)
+    outcomes: tuple[Outcome, Outcome] = ("not reproduced", "reproduced")
+    if not split.paper:
+        outcomes = ("does not hold here", "holds here")
+    return Statement(sentence, part, outcomes[bool(holds)], split.name)
 
 
 def _value(found: Findings, name: str) -> list[Statement]:
+    if not found.splits[name].paper:
+        return []
     errors = {method: found.errors(name, method)[0] for method in found.study.methods}
     others = f"{DEFAULT} has {percent(errors[DEFAULT])} %, Nystroem {percent(errors[NYSTROEM])} %.{_edges(found, name)}"
     if name not in PAPER_ERRORS or found.splits[name].reduced:  # the paper has no value to compare with

@@ -12,10 +12,12 @@ from bochner.experiments.store import Row
 from bochner.experiments.studies import Study
 from bochner.rows import Floats
 
-__all__ = ["AS_LOW", "MANY_ROWS", "Findings", "Statement", "percent", "standard_error"]
+__all__ = ["AS_LOW", "MANY_ROWS", "Findings", "Outcome", "Statement", "percent", "standard_error"]
 
 AS_LOW = 1.1  # an error of up to this many times another counts as the same
 MANY_ROWS = 100_000  # transformed rows in the reported times
+
+Outcome = Literal["", "reproduced", "not reproduced", "holds here", "does not hold here", "inconclusive"]
 
 
 @dataclass(frozen=True)
@@ -29,14 +31,14 @@ class Statement:
     part : str
         The part of the claim that it is about; empty for a recommendation.
     outcome : str
-        Whether the part is reproduced; empty for a recommendation.
+        Whether the part is reproduced, or holds on data that are not those of the paper; empty for a recommendation.
     dataset : str
         The title of the data set.
     """
 
     sentence: str
     part: str = ""
-    outcome: Literal["", "reproduced", "not reproduced", "inconclusive"] = ""
+    outcome: Outcome = ""
     dataset: str = ""
 
     def __str__(self) -> str:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The recommendation: which method to use on a data set, in computed sentences."""
 
-from bochner.experiments.findings import AS_LOW, MANY_ROWS, Findings, Statement
+from bochner.experiments.findings import AS_LOW, MANY_ROWS, Findings, Statement, standard_error
 from bochner.experiments.methods import KMEANS_NYSTROEM, LIMIT, METHODS, NystroemMethod
 from bochner.experiments.studies import MEDIAN, Study
 
 __all__ = ["candidates", "choice", "recommendation"]
 
 ROUNDING = 1e-9  # smaller errors are rounding
+AS_GOOD = 1.01  # a test error of up to this many times the lowest counts as the lowest
 
 
 def candidates(study: Study) -> list[str]:
@@ -18,9 +19,12 @@ def candidates(study: Study) -> list[str]:
 def choice(found: Findings, name: str, size: int, label: str = MEDIAN.label) -> str:
     """Return the fastest of the methods whose mean kernel error is within 10 % of the lowest.
 
-    A wider margin would give up what a slower method gains; no margin would follow the noise of a few seeds.
+    A wider margin would give up what a slower method gains; no margin would follow the noise of a few seeds. If there
+    is a target, only methods whose test error is within the noise of the lowest are considered.
     """
     errors = _means(found, "kernel_error", name, size, label)
+    if found.splits[name].task is not None and label == MEDIAN.label:  # test errors are those at the median distance
+        errors = {method: errors[method] for method in _predict_well(found, name, size)}
     most = max(AS_LOW * min(errors.values()), ROUNDING)
     # Of methods with the same error, only the first: the others do more work for the same features.
     good = {round(error, 12): method for method, error in reversed(errors.items()) if error <= most}
@@ -48,6 +52,17 @@ def recommendation(found: Findings, name: str) -> list[Statement]:
         sentences.append(f"The lowest error is that of {best}: {_error_and_time(found, name, best, size)}.")
     sentences += _other_scales(found, name, chosen, size) + _test_errors(found, name, chosen, size)
     return [Statement(sentence) for sentence in sentences]
+
+
+def _predict_well(found: Findings, name: str, size: int) -> list[str]:
+    """Return the methods whose test error is at most 1 % or one standard error of the difference above the lowest."""
+    errors = {m: found.values("test_error", name, m, size, MEDIAN.label) for m in candidates(found.study)}
+    best = min(errors.values(), key=lambda values: float(values.mean()))
+    return [
+        method
+        for method, values in errors.items()
+        if values.mean() <= max(AS_GOOD * best.mean(), best.mean() + standard_error(values - best))
+    ]
 
 
 def _means(found: Findings, field: str, name: str, size: int, label: str = MEDIAN.label) -> dict[str, float]:
@@ -97,7 +112,7 @@ def _test_errors(found: Findings, name: str, chosen: str, size: int) -> list[str
     start = f"A linear model on these features has a test error of {_share(errors[chosen])}"
     if errors[best] == errors[chosen]:
         return [f"{start}, the lowest of all methods."]
-    return [f"{start}; the lowest is that of {best}, {_share(errors[best])}."]
+    return [f"{start}, within the noise of the lowest, {_share(errors[best])} with {best}."]
 
 
 def _share(value: float) -> str:

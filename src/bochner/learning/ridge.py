@@ -64,6 +64,10 @@ class RidgeSolution:
     penalty: float
     weight: float
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without what can be computed from it, which would double the size of a model file."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
     @cached_property
     def half_precision(self) -> Floats:
         r"""R with :math:`R R^T = (G + \lambda)^{-1}`; it is computed when variances are first needed."""

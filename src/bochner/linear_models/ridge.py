@@ -307,6 +307,8 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
         The intercept.
     alpha_ : float
         The chosen penalty, relative to the number of rows.
+    noise_variance_ : float or ndarray of shape (n_targets,)
+        Variance of the noise: the residual sum of squares divided by the residual degrees of freedom.
     features_ : transformer
         The fitted features; ``features_.kernel_`` and ``features_.length_scale_`` are the chosen ones.
     encoding_ : Encoding
@@ -446,6 +448,12 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
         """The intercept."""
         intercept = self._coefficients()[1]
         return float(intercept[0]) if self._is_flat else intercept
+
+    @property
+    def noise_variance_(self) -> Any:
+        """Variance of the noise."""
+        noise = self._chosen().solution.noise
+        return float(noise[0]) if self._is_flat else noise
 
     def _encode_targets(self, y: Any) -> Floats:
         return np.asarray(y)  # checked targets are columns already

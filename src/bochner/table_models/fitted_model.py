@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`FittedModel`: a fitted linear model with the columns of the table that it was fitted on, as in model files."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
 from bochner.linear_models import FourierLogisticRegression, FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner.rows import Floats
 from bochner.tables.columns import import_pyarrow, parse_numbers
 from bochner.tables.encoding import EncodedTable, Encoding
 from bochner.tables.reader import Table
@@ -29,6 +31,8 @@ class FittedModel:
         The column that it predicts.
     n_rows : int
         Number of rows that it was fitted on.
+    residuals : ndarray of shape (n_residuals,) or None
+        Studentized residuals of training rows for the prediction intervals of a regression.
     version : str
         The version of bochner that fitted it.
     """
@@ -37,6 +41,7 @@ class FittedModel:
     task: str
     target: str
     n_rows: int
+    residuals: Floats | None = field(default=None, compare=False)
     version: str = field(default_factory=lambda: version("bochner"))
 
     @property
@@ -44,9 +49,9 @@ class FittedModel:
         """How the columns of the table become numbers."""
         return self.estimator.encoding_
 
-    def open(self, data: Any, *, with_target: bool, label: str | None = None) -> EncodedTable:
-        """Open another table with the same columns and, if requested, a target of the same kind."""
-        source = self.encoding.open(data, with_target=with_target, label=label)
+    def open(self, data: Any, *, with_target: bool, label: str | None = None, keep: Sequence[str] = ()) -> EncodedTable:
+        """Open another table with the same columns, others to keep and, if requested, a target of the same kind."""
+        source = self.encoding.open(data, with_target=with_target, label=label, keep=keep)
         if with_target:
             self._check_target(source.table)
         return source

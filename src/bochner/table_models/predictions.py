@@ -2,10 +2,13 @@
 """Predictions of a model for the rows of another table, and its errors there."""
 
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,9 +17,14 @@ from bochner.linear_models import FourierLogisticRegression, FourierRidge
 from bochner.progress import track
 from bochner.rows import Array, Floats
 from bochner.table_models.fitted_model import FittedModel
+from bochner.table_models.intervals import prediction_intervals
+from bochner.tables.columns import import_pyarrow
 from bochner.tables.survey import Sample
 
-__all__ = ["Evaluation", "evaluate", "write_predictions"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Evaluation", "PredictionColumns", "evaluate", "write_predictions"]
 
 
 @dataclass(frozen=True)
@@ -88,13 +96,70 @@ def _measures(task: str, means: Floats) -> dict[str, float]:
     return {"rmse": loss**0.5, "r2": 1.0 - loss / variance if variance > 0.0 else float("nan")}
 
 
+@dataclass(frozen=True)
+class PredictionColumns:
+    """What a file of predictions contains beside the predictions.
+
+    Attributes
+    ----------
+    std : bool
+        Whether to add the standard deviations of a regression.
+    proba : bool
+        Whether to add the probabilities of a logistic regression, one column per class.
+    interval : float or None
+        Share of the targets that the added prediction intervals of a regression contain.
+    keep : sequence of str
+        Columns of the table to copy, such as an id.
+    """
+
+    std: bool = False
+    proba: bool = False
+    interval: float | None = None
+    keep: Sequence[str] = ()
+
+    def check(self, model: FittedModel) -> None:
+        """Refuse columns that a model does not have."""
+        if self.std and not isinstance(model.estimator, FourierRidge):
+            raise ValueError("Only the predictions of a regression have standard deviations; omit --std.")
+        if self.proba and not isinstance(model.estimator, FourierLogisticRegression):
+            raise ValueError(
+                "This model has no probabilities; fit it with `bochner fit --head logistic`, or omit --proba."
+            )
+        if self.interval is None:
+            return
+        if not 0.0 < self.interval < 1.0:
+            raise ValueError(
+                f"A prediction interval cannot contain a share of {self.interval:g}; give one between 0 and 1, such as "
+                f"0.9."
+            )
+        if model.residuals is None:
+            raise ValueError("Only the predictions of a regression have intervals; this is a model of classes.")
+
+    def of(self, model: FittedModel, cells: "pa.RecordBatch", rows: Array) -> dict[str, Any]:
+        """Return the columns for rows of a table, given as cells and encoded."""
+        target, estimator = model.target, model.estimator
+        columns = {f"{name}_observed" if name == target else name: cells.column(name) for name in self.keep}
+        if isinstance(estimator, FourierRidge) and (self.std or self.interval is not None):
+            columns[target], deviations = estimator.predict(rows, return_std=True)
+            if self.std:
+                columns[f"{target}_std"] = deviations
+            if self.interval is not None and model.residuals is not None:
+                bounds = prediction_intervals(columns[target], deviations, model.residuals, self.interval)
+                columns[f"{target}_low"], columns[f"{target}_high"] = bounds
+            return columns
+        columns[target] = np.asarray(estimator.predict(rows))
+        if isinstance(estimator, FourierLogisticRegression) and self.proba:
+            names = [f"{target}_probability_{label}" for label in estimator.classes_.tolist()]
+            columns |= dict(zip(names, estimator.predict_proba(rows).T, strict=True))
+        return columns
+
+
 def write_predictions(
     model: FittedModel,
     data: Any,
-    output: Path,
+    output: Path | None,
+    columns: PredictionColumns | None = None,
     *,
-    with_std: bool = False,
-    with_proba: bool = False,
     label: str | None = None,
     report: Callable[[str], None] | None = None,
 ) -> int:
@@ -106,12 +171,10 @@ def write_predictions(
         The model.
     data : path or data frame
         The table.
-    output : path
-        The file to write.
-    with_std : bool, default=False
-        Whether to add the standard deviations of a regression.
-    with_proba : bool, default=False
-        Whether to add the probabilities of a logistic regression, one column per class.
+    output : path or None
+        The file to write; None writes CSV to standard output.
+    columns : PredictionColumns, default=None
+        What is written beside the predictions.
     label : str, default=None
         What messages call the table; None means its path.
     report : callable, default=None
@@ -122,43 +185,39 @@ def write_predictions(
     int
         Number of rows.
     """
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    writers = {".csv": csv.CSVWriter, ".parquet": parquet.ParquetWriter}
-    if output.suffix.lower() not in writers:
-        raise ValueError(f"--output {output} must end in .csv or .parquet.")
-    if with_std and not isinstance(model.estimator, FourierRidge):
-        raise ValueError("Only the predictions of a regression have standard deviations; omit --std.")
-    if with_proba and not isinstance(model.estimator, FourierLogisticRegression):
-        raise ValueError("Only a model of `bochner fit --head logistic` has probabilities; omit --proba.")
-    source = model.open(data, with_target=False, label=label)
-    temporary = output.with_name(output.name + ".new")
+    columns = columns or PredictionColumns()
+    columns.check(model)
+    source = model.open(data, with_target=False, label=label, keep=columns.keep)
     n_rows, writer = 0, None
-    try:
-        for _, rows in track(source.batches(), "predicting", source.table.n_chunks()):
-            batch = pa.RecordBatch.from_pydict(_prediction_columns(model, rows, with_std, with_proba))
-            writer = writers[output.suffix.lower()](temporary, batch.schema) if writer is None else writer
+    with _opened(output) as open_writer:
+        for chunk, rows in track(source.batches(), "predicting", source.table.n_chunks()):
+            batch = import_pyarrow().RecordBatch.from_pydict(columns.of(model, chunk.cells, rows))
+            writer = open_writer(batch.schema) if writer is None else writer
             writer.write_batch(batch)
             n_rows += len(rows)
         if writer is None:
             raise ValueError(f"{source.table.path} has no rows to predict.")
         writer.close()
-        os.replace(temporary, output)
-    finally:
-        temporary.unlink(missing_ok=True)
     if report is not None:
         for message in source.unseen.messages():
             report(message)
     return n_rows
 
 
-def _prediction_columns(model: FittedModel, rows: Array, with_std: bool, with_proba: bool) -> dict[str, Array]:
-    if isinstance(model.estimator, FourierRidge) and with_std:
-        predictions, deviations = model.estimator.predict(rows, return_std=True)
-        return {model.target: predictions, f"{model.target}_std": deviations}
-    columns = {model.target: np.asarray(model.estimator.predict(rows))}
-    if isinstance(model.estimator, FourierLogisticRegression) and with_proba:
-        names = [f"{model.target}_probability_{label}" for label in model.estimator.classes_.tolist()]
-        columns |= dict(zip(names, model.estimator.predict_proba(rows).T, strict=True))
-    return columns
+@contextmanager
+def _opened(output: Path | None) -> Iterator[Callable[["pa.Schema"], Any]]:
+    """Return a function that opens a writer of a file, which is renamed when it is complete, or of standard output."""
+    from pyarrow import csv, parquet
+
+    if output is None:
+        yield partial(csv.CSVWriter, sys.stdout.buffer)
+        return
+    writers = {".csv": csv.CSVWriter, ".parquet": parquet.ParquetWriter}
+    if output.suffix.lower() not in writers:
+        raise ValueError(f"--output {output} must end in .csv or .parquet, or be - for standard output.")
+    temporary = output.with_name(output.name + ".new")
+    try:
+        yield partial(writers[output.suffix.lower()], temporary)
+        os.replace(temporary, output)
+    finally:
+        temporary.unlink(missing_ok=True)

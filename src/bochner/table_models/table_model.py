@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.linear_models import FourierRidge, FourierRidgeClassifier
 from bochner.parameters import Parametrized
-from bochner.rows import Array
+from bochner.rows import Array, Floats
 from bochner.table_models.fitted_model import Estimator, FittedModel
+from bochner.table_models.predictions import PredictionColumns
 from bochner.table_models.training import fit_table
 from bochner.tables.columns import NumberStyle
 from bochner.tables.encoding import Encoding
@@ -182,6 +183,30 @@ class TableModel(Parametrized):
         check_is_fitted(self)
         estimator: Any = self.estimator_
         return np.asarray(estimator.predict_proba(X))
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
+        """Predict the bounds that contain a share of the targets of new rows, for a regression.
+
+        Parameters
+        ----------
+        X : path, pandas or polars data frame, or Arrow table
+            A table with the columns that the model was fitted on.
+        coverage : float, default=0.9
+            The share of targets.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2)
+            The lower and the upper bound.
+        """
+        check_is_fitted(self)
+        columns = PredictionColumns(interval=coverage)
+        columns.check(self.model_)
+        source = self.model_.open(X, with_target=False)
+        names = f"{self.model_.target}_low", f"{self.model_.target}_high"
+        parts = [columns.of(self.model_, chunk.cells, rows) for chunk, rows in source.batches()]
+        source.unseen.warn()
+        return np.column_stack([np.concatenate([part[name] for part in parts]) for name in names])
 
     def score(self, X: Any, target: Any = None) -> float:
         """Compute R2 of a regression, or the accuracy of a classification.

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+import numpy as np
 from sklearn.base import is_classifier
 
 from bochner.fourier_features import FourierFeatures
@@ -13,6 +14,7 @@ from bochner.linear_models import FourierLogisticRegression, FourierRidge, Fouri
 from bochner.linear_models.table_training import TableTraining
 from bochner.rows import Array
 from bochner.table_models.fitted_model import Estimator, FittedModel
+from bochner.table_models.intervals import studentized_residuals
 from bochner.tables.description import column_messages
 from bochner.tables.file_table import FileTable
 from bochner.tables.parquet_folder import ParquetFolder
@@ -165,8 +167,12 @@ def fit_table(
 
     estimator: Any = training.run(table, choose_estimator, checkpoint).finalize()
     task = "classification" if is_classifier(estimator) else "regression"
-    model = FittedModel(estimator, task, str(table.target), training.survey.n_rows)
-    return FittedTable(model, model.encoding.encode(training.survey.sample.cells))
+    sample = estimator.encoding_.encode(training.survey.sample.cells)
+    residuals = None
+    if isinstance(estimator, FourierRidge):
+        targets = estimator.encoding_.targets(training.survey.sample.cells).astype(np.float64)
+        residuals = studentized_residuals(estimator, sample, targets)
+    return FittedTable(FittedModel(estimator, task, str(table.target), training.survey.n_rows, residuals), sample)
 
 
 def _choose_task(table: FileTable | ParquetFolder, survey: Survey, settings: TrainingOptions, report: Report) -> str:

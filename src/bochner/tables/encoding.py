@@ -3,7 +3,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -126,10 +126,12 @@ class Encoding:
         """Type of the encoded rows."""
         return np.dtype(np.float32 if self.single else np.float64)
 
-    def open(self, data: Any, *, with_target: bool = False, label: str | None = None) -> "EncodedTable":
-        """Open another table that has the same columns."""
+    def open(
+        self, data: Any, *, with_target: bool = False, label: str | None = None, keep: Sequence[str] = ()
+    ) -> "EncodedTable":
+        """Open another table that has the same columns, and others to read without encoding them."""
         target = self.target.name if with_target and self.target is not None else None
-        columns = [column.name for column in self.columns]
+        columns = list(dict.fromkeys([*(column.name for column in self.columns), *keep]))
         return EncodedTable(Table(data, target, columns=columns, style=self.style, label=label), self)
 
     def encode(self, cells: "pa.RecordBatch", unseen: UnseenCells | None = None) -> Array:

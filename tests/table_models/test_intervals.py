@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import numpy as np
+import pytest
+from sklearn.datasets import make_friedman1
+
+from bochner import FourierFeatures, FourierRidge
+from bochner.table_models.intervals import prediction_intervals, studentized_residuals
+
+
+def test_residuals_are_those_of_models_without_the_row():
+    X, y = make_friedman1(60, n_features=5, random_state=0)
+    features = FourierFeatures(n_frequencies=8, length_scale=2.0, random_state=0).fit(X)
+    alpha = 1e-2
+    fitted = FourierRidge(features, alphas=[alpha], cv=None, random_state=0).fit(X, y)
+    Z = fitted.features_.transform(X)
+
+    def without(row):
+        kept = np.arange(len(y)) != row
+        Z_kept, y_kept = Z[kept], y[kept]
+        center = Z_kept.mean(axis=0)
+        gram = (Z_kept - center).T @ (Z_kept - center) + alpha * len(y) * np.eye(Z.shape[1])
+        coef = np.linalg.solve(gram, (Z_kept - center).T @ (y_kept - y_kept.mean()))
+        leverage = (Z[row] - center) @ np.linalg.solve(gram, Z[row] - center) + 1.0 / len(y_kept)
+        residual = y[row] - y_kept.mean() - (Z[row] - center) @ coef
+        return residual / np.sqrt(fitted.noise_variance_ * (1.0 + leverage))
+
+    expected = np.sort([without(row) for row in range(len(y))])
+    np.testing.assert_allclose(studentized_residuals(fitted, X, y), expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize(("n_train", "length_scale"), [(400, "median"), (2000, "learn")])
+def test_intervals_contain_the_share_of_new_targets(n_train, length_scale):
+    X, y = make_friedman1(n_train + 4000, n_features=8, noise=1.0, random_state=0)
+    y += np.random.default_rng(0).exponential(2.0, len(y))  # skewed noise
+    features = FourierFeatures(n_frequencies=64, length_scale=length_scale)
+    model = FourierRidge(features, random_state=0).fit(X[:n_train], y[:n_train])
+    residuals = studentized_residuals(model, X[:n_train], y[:n_train])
+    low, high = prediction_intervals(*model.predict(X[n_train:], return_std=True), residuals, 0.9)
+    inside = (low <= y[n_train:]) & (y[n_train:] <= high)
+    assert inside.mean() == pytest.approx(0.9, abs=0.03)
+    assert (y[n_train:] < low).mean() == pytest.approx(0.05, abs=0.025)
+
+
+def test_few_residuals_give_the_outermost_ones():
+    low, high = prediction_intervals(np.zeros(1), np.ones(1), np.array([-1.0, 0.5, 2.0]), 0.9)
+    assert (low, high) == (-1.0, 2.0)
+
+
+def test_stored_residuals_are_bounded():
+    X, y = make_friedman1(3000, random_state=0)
+    model = FourierRidge(FourierFeatures(n_frequencies=8), random_state=0).fit(X, y)
+    residuals = studentized_residuals(model, X, y)
+    assert len(residuals) == 1000
+    assert (np.diff(residuals) >= 0.0).all()
