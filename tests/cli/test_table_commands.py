@@ -113,7 +113,9 @@ def test_predictions_on_standard_output(model_file, table_file):
     predictions = pd.read_csv(io.StringIO(result.stdout))
     assert list(predictions.columns) == ["color", "b", "y", "y_low", "y_high"]
     np.testing.assert_array_equal(predictions["color"], TABLE["color"])
-    assert TABLE["y"].to_pandas().between(predictions["y_low"], predictions["y_high"]).mean() == pytest.approx(0.5, abs=0.05)
+    assert TABLE["y"].to_pandas().between(predictions["y_low"], predictions["y_high"]).mean() == pytest.approx(
+        0.5, abs=0.05
+    )
     message = error_message("predict", model_file, table_file, "--output", "-", "--json")
     assert "--json and --output - both write to standard output" in message
 

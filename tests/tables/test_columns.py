@@ -174,6 +174,18 @@ class TestDates:
         assert parse_dates(texts("29/2/20"), "%d/%m/%Y") is None
         assert parse_dates(texts("29/2/20"), "%d/%m/%y").to_pylist() == [datetime(2020, 2, 29)]
 
+    @pytest.mark.parametrize(
+        ("form", "value", "other"),
+        [
+            ("%d/%m/%Y", "31/02/2021", "1/3/2021"),
+            ("%d %b %Y", "30 Feb 2020", "3 mar 2020"),
+            ("%m/%d/%Y %H:%M:%S", "4/31/2021 07:08:09", "05/01/2021 7:08:09"),
+        ],
+    )
+    def test_impossible_days_are_refused(self, form, value, other):
+        assert parse_dates(texts(value, other), form) is None
+        assert parse_dates(texts(other, None), form) is not None
+
     def test_days_are_the_number_of_a_date(self):
         column = Column("x", "date")
         for values in (

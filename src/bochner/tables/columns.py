@@ -292,11 +292,25 @@ def parse_dates(values: "pa.Array", form: str) -> "pa.Array | None":
             parsed = pa.compute.strptime(values, format=form, unit="us", error_is_null=True)
         except pa.ArrowInvalid:  # a format that is not one
             return None
-    if parsed is None or parsed.null_count > values.null_count:
+    if parsed is None or parsed.null_count > values.null_count or _has_impossible_days(values, parsed, form):
         return None
     is_time = "%Y" not in form and "%y" not in form and form not in (ISO, ISO_ZONE)
     earliest = None if is_time else pa.compute.min(parsed).as_py()
     return None if earliest is not None and np.datetime64(earliest) < FIRST_YEAR else parsed
+
+
+def _has_impossible_days(values: "pa.Array", parsed: "pa.Array", form: str) -> bool:
+    """Return whether text has days such as 31 February, which `strptime` takes for one of the next three days."""
+    if "%d" not in form:
+        return False
+    pa = import_pyarrow()
+    is_early = pa.compute.less_equal(pa.compute.day(parsed), 3)
+    found = parsed.filter(is_early).cast(pa.timestamp("s"))  # without the decimals of seconds
+    written, expected = (
+        pa.compute.replace_substring_regex(pa.compute.utf8_lower(text), r"\b0+(\d)", r"\1")
+        for text in (values.filter(is_early), pa.compute.strftime(found, format=form))
+    )
+    return not pa.compute.all(pa.compute.equal(written, expected)).as_py() if len(found) else False
 
 
 def cell_text(values: "pa.Array") -> "pa.Array":
