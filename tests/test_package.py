@@ -4,6 +4,8 @@
 import importlib
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -51,3 +53,23 @@ def test_display_reports_that_matplotlib_is_missing(monkeypatch):
     display = bochner.KernelErrorDisplay([16], {"a": [[0.1]]})
     with pytest.raises(ImportError, match=r"Displays need matplotlib: pip install 'bochner\[plot\]'"):
         display.plot()
+
+
+class TestRelease:
+    """Files for releases repeat what pyproject.toml says."""
+
+    root = Path(__file__).parent.parent
+
+    @pytest.fixture
+    def project(self):
+        return tomllib.loads((self.root / "pyproject.toml").read_text("utf-8"))["project"]
+
+    def test_version(self, project):
+        assert f"version: {project['version']}\n" in (self.root / "CITATION.cff").read_text("utf-8")
+        assert f'version: "{project["version"]}"\n' in (self.root / "conda" / "recipe.yaml").read_text("utf-8")
+
+    def test_requirements_of_the_conda_recipe(self, project):
+        recipe = (self.root / "conda" / "recipe.yaml").read_text("utf-8")
+        for requirement in project["dependencies"]:
+            name, _, version = requirement.partition(">=")
+            assert f"    - {name} >={version}\n" in recipe
