@@ -9,8 +9,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bochner.display import KernelErrorDisplay, MetricDisplay, RelevanceDisplay, WeightsDisplay, WidthDisplay
+    from bochner.display import (
+        ImportanceDisplay,
+        KernelErrorDisplay,
+        MetricDisplay,
+        RelevanceDisplay,
+        WeightsDisplay,
+        WidthDisplay,
+    )
     from bochner.fourier_features import FourierFeatures
+    from bochner.importance import ColumnContributions, ColumnImportance, column_contributions, column_importance
     from bochner.kernel_error import KernelError
     from bochner.landmark_features import LandmarkFeatures
     from bochner.linear_models import FourierLogisticRegression, FourierRidge, FourierRidgeClassifier, FourierSVC
@@ -21,11 +29,14 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "ColumnContributions",
+    "ColumnImportance",
     "FourierFeatures",
     "FourierLogisticRegression",
     "FourierRidge",
     "FourierRidgeClassifier",
     "FourierSVC",
+    "ImportanceDisplay",
     "KernelError",
     "KernelErrorDisplay",
     "LandmarkFeatures",
@@ -36,14 +47,19 @@ __all__ = [
     "TableModel",
     "WeightsDisplay",
     "WidthDisplay",
+    "column_contributions",
+    "column_importance",
 ]
 
 _MODULES = {
+    "ColumnContributions": "importance",
+    "ColumnImportance": "importance",
     "FourierFeatures": "fourier_features",
     "FourierLogisticRegression": "linear_models",
     "FourierRidge": "linear_models",
     "FourierRidgeClassifier": "linear_models",
     "FourierSVC": "linear_models",
+    "ImportanceDisplay": "display",
     "KernelError": "kernel_error",
     "KernelErrorDisplay": "display",
     "LandmarkFeatures": "landmark_features",
@@ -54,6 +70,8 @@ _MODULES = {
     "TableModel": "table_models.table_model",
     "WeightsDisplay": "display",
     "WidthDisplay": "display",
+    "column_contributions": "importance",
+    "column_importance": "importance",
 }
 
 

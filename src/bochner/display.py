@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.fourier_features import FourierFeatures
+from bochner.importance import column_importance
 from bochner.kernel_features import KernelFeatures
 from bochner.rows import Floats, is_sparse
 
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["STYLES", "KernelErrorDisplay", "MetricDisplay", "RelevanceDisplay", "WeightsDisplay", "WidthDisplay"]
+__all__ = [
+    *("STYLES", "ImportanceDisplay", "KernelErrorDisplay", "MetricDisplay", "RelevanceDisplay", "WeightsDisplay"),
+    "WidthDisplay",
+]
 
 MANY_COLUMNS = 200  # a metric of more columns is decomposed without a dense matrix
 IMAGES_PER_LINE = 5
@@ -306,16 +310,98 @@ class RelevanceDisplay:
         self.figure_ = self.ax_.figure
         n_all = len(self.relevance)
         shown = np.argsort(-self.relevance, kind="stable")[:n_columns]
-        labels = [_shortened(self.names[j]) for j in shown]
-        self.ax_.barh(np.arange(len(shown)), self.relevance[shown], color="#8fb4d9", edgecolor="#1b1b1b", linewidth=0.5)
-        self.ax_.set_yticks(np.arange(len(shown)), labels=labels)
-        self.ax_.invert_yaxis()
+        _bars(self.ax_, self.relevance[shown], [self.names[j] for j in shown])
         self.ax_.axvline(1.0 / n_all, color="#7a1f5c", linestyle="--", label=f"equal for all {n_all} columns")
         self.ax_.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
         self.ax_.set(xlabel="relevance: share of 1 / length scale")
         if len(shown) < n_all:
             self.ax_.set_title(f"the {len(shown)} most relevant of {n_all} columns", fontsize="medium")
         self.ax_.legend(frameon=False, loc="lower right")
+        return self
+
+
+class ImportanceDisplay:
+    """Bar chart of the importance of columns, the most important one on top.
+
+    Parameters
+    ----------
+    effects : array-like of shape (n_columns,)
+        The bars: square roots of mean squared gradients times variances, in units of the prediction.
+    names : sequence of str
+        Names of the columns.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the plot.
+    figure_ : matplotlib Figure
+        Figure of the plot.
+
+    See Also
+    --------
+    bochner.column_importance : What is plotted.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from bochner import FourierRidge, ImportanceDisplay
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> model = FourierRidge(random_state=0).fit(X, X[:, 1])
+    >>> ImportanceDisplay.from_estimator(model, X).ax_.get_yticklabels()[0].get_text()
+    'column 1'
+    """
+
+    def __init__(self, effects: ArrayLike, names: Sequence[str]) -> None:
+        self.effects: Floats = np.asarray(effects, dtype=np.float64)
+        self.names = [str(name) for name in names]
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, *, n_columns: int = 20, ax: "Axes | None" = None) -> Self:
+        """Compute the importance of the columns of a fitted model and plot it.
+
+        Parameters
+        ----------
+        estimator : TableModel, linear model or Pipeline
+            A fitted model of bochner, or a pipeline that ends in one.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), path or data frame
+            Rows to average over.
+        n_columns : int, default=20
+            Number of columns to show, the most important ones.
+        ax : matplotlib Axes, default=None
+            Axes to draw on; None creates a new figure.
+
+        Returns
+        -------
+        ImportanceDisplay
+            The plotted display.
+        """
+        found = column_importance(estimator, X)
+        return cls(found.effects, found.names).plot(ax=ax, n_columns=n_columns)
+
+    def plot(self, ax: "Axes | None" = None, *, n_columns: int = 20) -> Self:
+        """Draw the bars.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on; None creates a new figure.
+        n_columns : int, default=20
+            Number of columns to show, the most important ones.
+
+        Returns
+        -------
+        ImportanceDisplay
+            The display itself.
+        """
+        self.ax_ = _axes(ax)
+        self.figure_ = self.ax_.figure
+        shown = np.argsort(-self.effects, kind="stable")[:n_columns]
+        _bars(self.ax_, self.effects[shown], [self.names[j] for j in shown])
+        self.ax_.set(xlabel="effect: root of mean squared gradient x variance")
+        if len(shown) < len(self.names):
+            self.ax_.set_title(f"the {len(shown)} most important of {len(self.names)} columns", fontsize="medium")
         return self
 
 
@@ -649,6 +735,13 @@ def _eigenvectors(matrix: Any, n: int) -> tuple[Floats, Floats]:
     values, vectors = values[:n], vectors[:n]
     signs = np.sign(vectors[np.arange(len(vectors)), np.abs(vectors).argmax(axis=1)])
     return np.square(values) / total, vectors * signs[:, None]
+
+
+def _bars(ax: "Axes", values: Floats, names: Sequence[str]) -> None:
+    """Draw horizontal bars with names, the first one on top."""
+    ax.barh(np.arange(len(values)), values, color="#8fb4d9", edgecolor="#1b1b1b", linewidth=0.5)
+    ax.set_yticks(np.arange(len(values)), labels=[_shortened(name) for name in names])
+    ax.invert_yaxis()
 
 
 def _shortened(name: str) -> str:

@@ -252,6 +252,12 @@ def predict(
     proba: Annotated[
         bool, typer.Option("--proba", help="Add the probability of each class (models of --head logistic only).")
     ] = False,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain", help="Add what each column contributes to the prediction, or to the score of the class."
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Predict the target of every row of a table and write the predictions to a file."""
@@ -262,7 +268,7 @@ def predict(
         if not to_stdout:
             check_output(output, model, data)
         loaded = _load_model(model)
-        columns = PredictionColumns(std, proba, interval, comma_separated(keep))
+        columns = PredictionColumns(std, proba, interval, comma_separated(keep), explain)
         with table_path(data) as (path, label):
             n_rows = write_predictions(loaded, path, None if to_stdout else output, columns, label=label, report=_warn)
     if not to_stdout:

@@ -33,7 +33,9 @@ from bochner.rows import (
     RowSource,
     add_pair,
     apply_to_rows,
+    for_each_span,
     open_rows,
+    row_spans,
     serial_blas,
     validate_rows,
 )
@@ -46,6 +48,9 @@ if TYPE_CHECKING:
     from bochner.tables.survey import Standardization, Survey
 
 __all__ = ["LinearModel", "OneVsRestMixin", "is_path"]
+
+GRADIENT_ROWS = 256
+LAZY_GRADIENTS = "Gradients need rows in memory and not a Dask collection; compute the rows first."
 
 
 class LinearModel(Parametrized):
@@ -117,6 +122,79 @@ class LinearModel(Parametrized):
             training = self._training_set(self._validate_training(open_rows(X, y, sample_weight)))
             self._solve(training, self._fit_candidates(training.rows))
             return self
+
+    def gradients(self, X: Any) -> Floats:
+        """Compute the gradients of the scores with respect to the columns of X.
+
+        The scores are the predictions of a regression, and the values of `decision_function` of a classifier. Features
+        of a kernel have gradients in closed form; those of other transformers are central differences.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or path
+            Rows, or a file or data frame when the model was fitted on a table, whose encoded columns are meant.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features, n_outputs)
+            The gradients, in float64; one output per target or class, a single one for two classes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import FourierRidge
+        >>> X = np.random.default_rng(0).uniform(-1, 1, size=(500, 2))
+        >>> model = FourierRidge(random_state=0).fit(X, 3 * X[:, 0])
+        >>> model.gradients(np.zeros((1, 2))).shape
+        (1, 2, 1)
+        """
+        check_is_fitted(self)
+        return self._gradients(X, self._feature_map.gradients)
+
+    def mean_gradients(self, X: Any, start: Any) -> Floats:
+        r"""Average the gradients of the scores along the segments from a row to the rows of X.
+
+        The average is :math:`\int_0^1 \nabla f(s + t (x - s)) \, dt`, in closed form for Fourier features. Its
+        product with x - s is the difference f(x) - f(s), which it divides among the columns (integrated gradients).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or path
+            Rows x, or a file or data frame when the model was fitted on a table, whose encoded columns are meant.
+        start : array-like of shape (n_features,)
+            The row s.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features, n_outputs)
+            The average gradients, in float64; one output per target or class, a single one for two classes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import FourierRidge
+        >>> X = np.random.default_rng(0).uniform(-1, 1, size=(500, 2))
+        >>> model = FourierRidge(random_state=0).fit(X, X[:, 0] * X[:, 1])
+        >>> total = (model.mean_gradients(X, X[0])[:, :, 0] * (X - X[0])).sum(axis=1)
+        >>> bool(np.allclose(total, model.predict(X) - model.predict(X[:1])))
+        True
+        """
+        check_is_fitted(self)
+        feature_map, row = self._feature_map, np.asarray(start, dtype=np.float64)
+        return self._gradients(X, lambda block, coef: feature_map.mean_gradients(block, row, coef))
+
+    def _gradients(self, X: Any, function: Callable[[Any, Floats], Floats]) -> Floats:
+        """Compute gradients of the scores of validated rows, blocks of rows in threads."""
+        X = self._validate_rows(self._encoded(X) if self._is_table(X) else X, lambda: LAZY_GRADIENTS)
+        coef = self._coefficients()[0].astype(np.float64)
+        out = np.empty((*X.shape, coef.shape[1]))
+
+        def work(span: slice) -> None:
+            for rows in row_spans(span.stop - span.start, GRADIENT_ROWS):
+                out[span][rows] = function(X[span][rows], coef)
+
+        for_each_span(work, X.shape[0], GRADIENT_ROWS)
+        return out
 
     @abstractmethod
     def _training_set(self, rows: RowSource) -> TrainingSet:
@@ -248,11 +326,11 @@ class LinearModel(Parametrized):
     def _check_table(self, table: "Table", survey: "Survey") -> None:
         """Take the classes of a table from its survey, or refuse its target."""
 
-    def _validate_rows(self, X: Any) -> Any:
-        """Return new rows, validated for the features; a Dask collection as it is."""
+    def _validate_rows(self, X: Any, refuse_lazy: Callable[[], str | None] = lambda: None) -> Any:
+        """Return new rows, validated for the features; a Dask collection as it is, unless it is refused."""
         check_is_fitted(self)
         options: Any = {"accept_sparse": "csr", "dtype": self._dtype, "ensure_all_finite": False}
-        return validate_rows(self, X, self._feature_map.check, **options)
+        return validate_rows(self, X, self._feature_map.check, refuse_lazy, **options)
 
     def _apply(self, function: Callable[[Any], Array], X: Any) -> Any:
         """Apply a function to new rows, lazily to those of a Dask collection."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
+
 from bochner.linear_models import FourierLogisticRegression, FourierRidge, FourierRidgeClassifier, FourierSVC
 from bochner.rows import Floats
 from bochner.tables.columns import import_pyarrow, parse_numbers
@@ -35,6 +37,8 @@ class FittedModel:
         Studentized residuals of training rows for the prediction intervals of a regression.
     version : str
         The version of bochner that fitted it.
+    center : ndarray of shape (n_encoded_columns,) or None
+        The mean of the encoded training rows in the sample; None in older model files.
     """
 
     estimator: Estimator
@@ -43,11 +47,17 @@ class FittedModel:
     n_rows: int
     residuals: Floats | None = field(default=None, compare=False)
     version: str = field(default_factory=lambda: version("bochner"))
+    center: Floats | None = field(default=None, compare=False)
 
     @property
     def encoding(self) -> Encoding:
         """How the columns of the table become numbers."""
         return self.estimator.encoding_
+
+    @property
+    def baseline(self) -> Floats:
+        """The encoded row that contributions start from: the mean training row, or medians in older model files."""
+        return np.zeros(len(self.encoding.names)) if self.center is None else np.asarray(self.center)
 
     def open(self, data: Any, *, with_target: bool, label: str | None = None, keep: Sequence[str] = ()) -> EncodedTable:
         """Open another table with the same columns, others to keep and, if requested, a target of the same kind."""

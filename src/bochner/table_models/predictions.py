@@ -16,6 +16,7 @@ from bochner.kernel_error import KernelError
 from bochner.linear_models import FourierLogisticRegression, FourierRidge
 from bochner.progress import track
 from bochner.rows import Array, Floats
+from bochner.table_models.explanations import explanation_columns
 from bochner.table_models.fitted_model import FittedModel
 from bochner.table_models.intervals import prediction_intervals
 from bochner.tables.columns import import_pyarrow
@@ -110,12 +111,15 @@ class PredictionColumns:
         Share of the targets that the added prediction intervals of a regression contain.
     keep : sequence of str
         Columns of the table to copy, such as an id.
+    explanation : bool
+        Whether to add the contributions of the columns.
     """
 
     std: bool = False
     proba: bool = False
     interval: float | None = None
     keep: Sequence[str] = ()
+    explanation: bool = False
 
     def check(self, model: FittedModel) -> None:
         """Refuse columns that a model does not have."""
@@ -137,6 +141,10 @@ class PredictionColumns:
 
     def of(self, model: FittedModel, cells: "pa.RecordBatch", rows: Array) -> dict[str, Any]:
         """Return the columns for rows of a table, given as cells and encoded."""
+        explanation = explanation_columns(model, rows) if self.explanation else {}
+        return self._predictions(model, cells, rows) | explanation
+
+    def _predictions(self, model: FittedModel, cells: "pa.RecordBatch", rows: Array) -> dict[str, Any]:
         target, estimator = model.target, model.estimator
         columns = {f"{name}_observed" if name == target else name: cells.column(name) for name in self.keep}
         if isinstance(estimator, FourierRidge) and (self.std or self.interval is not None):

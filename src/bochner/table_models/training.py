@@ -126,10 +126,11 @@ class StoredTraining:
 
 @dataclass(frozen=True)
 class FittedTable:
-    """A fitted model, and the encoded sample of rows that its features were fitted on."""
+    """A fitted model, the encoded sample of rows that its features were fitted on, and the survey of the table."""
 
     model: FittedModel
     sample: Array
+    survey: Survey
 
 
 def fit_table(
@@ -172,7 +173,9 @@ def fit_table(
     if isinstance(estimator, FourierRidge):
         targets = estimator.encoding_.targets(training.survey.sample.cells).astype(np.float64)
         residuals = studentized_residuals(estimator, sample, targets)
-    return FittedTable(FittedModel(estimator, task, str(table.target), training.survey.n_rows, residuals), sample)
+    center = sample.mean(axis=0, dtype=np.float64)
+    model = FittedModel(estimator, task, str(table.target), training.survey.n_rows, residuals, center=center)
+    return FittedTable(model, sample, training.survey)
 
 
 def _choose_task(table: FileTable | ParquetFolder, survey: Survey, settings: TrainingOptions, report: Report) -> str:
