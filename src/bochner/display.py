@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("STYLES", "ImportanceDisplay", "KernelErrorDisplay", "MetricDisplay", "RelevanceDisplay", "WeightsDisplay"),
-    "WidthDisplay",
+    *("WidthDisplay", "draw_bars", "shortened"),
 ]
 
 MANY_COLUMNS = 200  # a metric of more columns is decomposed without a dense matrix
@@ -310,7 +310,7 @@ class RelevanceDisplay:
         self.figure_ = self.ax_.figure
         n_all = len(self.relevance)
         shown = np.argsort(-self.relevance, kind="stable")[:n_columns]
-        _bars(self.ax_, self.relevance[shown], [self.names[j] for j in shown])
+        draw_bars(self.ax_, self.relevance[shown], [self.names[j] for j in shown])
         self.ax_.axvline(1.0 / n_all, color="#7a1f5c", linestyle="--", label=f"equal for all {n_all} columns")
         self.ax_.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
         self.ax_.set(xlabel="relevance: share of 1 / length scale")
@@ -398,7 +398,7 @@ class ImportanceDisplay:
         self.ax_ = _axes(ax)
         self.figure_ = self.ax_.figure
         shown = np.argsort(-self.effects, kind="stable")[:n_columns]
-        _bars(self.ax_, self.effects[shown], [self.names[j] for j in shown])
+        draw_bars(self.ax_, self.effects[shown], [self.names[j] for j in shown])
         self.ax_.set(xlabel="effect: root of mean squared gradient x variance")
         if len(shown) < len(self.names):
             self.ax_.set_title(f"the {len(shown)} most important of {len(self.names)} columns", fontsize="medium")
@@ -668,7 +668,7 @@ class MetricDisplay:
             ax.axvline(0.0, color="#1b1b1b", linewidth=0.8)
             ax.set(xlim=(-limit, limit), ylim=(len(shown) - 0.5, -0.5), xlabel="entry")
             ax.set_yticks(np.arange(len(shown)), labels=[])
-        axes[0].set_yticks(np.arange(len(shown)), labels=[_shortened(self.names[j]) for j in shown])
+        axes[0].set_yticks(np.arange(len(shown)), labels=[shortened(self.names[j]) for j in shown])
 
     def _plot_images(self, axes: Any, image_shape: tuple[int, int]) -> None:
         """Draw one image per direction, whose colors differ in lightness too, so that a print in gray has the signs."""
@@ -737,16 +737,39 @@ def _eigenvectors(matrix: Any, n: int) -> tuple[Floats, Floats]:
     return np.square(values) / total, vectors * signs[:, None]
 
 
-def _bars(ax: "Axes", values: Floats, names: Sequence[str]) -> None:
-    """Draw horizontal bars with names, the first one on top."""
-    ax.barh(np.arange(len(values)), values, color="#8fb4d9", edgecolor="#1b1b1b", linewidth=0.5)
-    ax.set_yticks(np.arange(len(values)), labels=[_shortened(name) for name in names])
-    ax.invert_yaxis()
+def draw_bars(ax: "Axes", values: Floats, names: Sequence[str], deviations: Floats | None = None) -> None:
+    """Draw horizontal bars with names, the first one on top.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+        Axes to draw on.
+    values : ndarray of shape (n_bars,)
+        Lengths of the bars.
+    names : sequence of str
+        Their names.
+    deviations : ndarray of shape (n_bars,), default=None
+        Half lengths of error bars; None draws none.
+    """
+    places = np.arange(len(values))
+    marks: Any = {"ecolor": "#7a1f5c", "capsize": 2}
+    ax.barh(places, values, xerr=deviations, color="#8fb4d9", edgecolor="#1b1b1b", linewidth=0.5, error_kw=marks)
+    ax.set_yticks(places, labels=[shortened(name) for name in names])
+    ax.set_ylim(len(values) - 0.4, -0.6)
 
 
-def _shortened(name: str) -> str:
-    """Return a label of bounded length, with dollar signs escaped, which matplotlib would read as a formula."""
-    return (name if len(name) <= 28 else f"{name[:27]}…").replace("$", r"\$")
+def shortened(name: str, length: int = 28) -> str:
+    """Return a label of bounded length, with dollar signs escaped, which matplotlib would read as a formula.
+
+    Parameters
+    ----------
+    name : str
+        The label.
+    length : int, default=28
+        Number of characters to keep.
+    """
+    name = name if name.isprintable() else repr(name)[1:-1]
+    return (name if len(name) <= length else f"{name[: length - 1]}…").replace("$", r"\$")
 
 
 def _axes(ax: "Axes | None") -> "Axes":

@@ -170,6 +170,18 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             Parameters for `set_params`.
         """
 
+    def with_fitted_length_scale(self) -> Self:
+        """Return unfitted features whose length scale, or metric, is the one that this transformer has found.
+
+        Returns
+        -------
+        transformer
+            Features that measure and learn nothing before their parts are fitted.
+        """
+        check_is_fitted(self)
+        unfitted: Self = clone(self)
+        return unfitted if self._units is None else unfitted.set_params(length_scale=self._units)
+
     def check_parts(self) -> None:
         """Check the parameters, and that the parts can be combined, as `fit` does later; no rows are needed."""
         self._validate_params()

@@ -2,6 +2,7 @@
 """Figures: findings become panels, which are drawn one by one for a page or together for a file."""
 
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -91,14 +92,16 @@ def compose(chosen: list[Panel]) -> "Figure":
     return figure
 
 
-def svg(figure: "Figure", title: str) -> str:
-    """Return the figure as an SVG element with a title for screen readers."""
+def svg(figure: "Figure", title: str, *, transparent: bool = True) -> str:
+    """Return the figure as an SVG element with a title for screen readers; a page shows through a transparent one."""
     import matplotlib as mpl
 
     buffer = StringIO()
-    # Text stays text, which is smaller and can be read aloud; the salt makes the identifiers reproducible.
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Title": title})
+    # Text stays text, which is smaller and can be read aloud, and browsers have fonts for the characters that
+    # matplotlib's font lacks; the salt makes the identifiers reproducible.
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": title}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Title": title}, transparent=transparent)
     text = buffer.getvalue()
     # A page has several figures, so that each needs its own identifiers.
     prefix = re.sub(r"\W+", "-", title)

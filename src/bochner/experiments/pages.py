@@ -14,7 +14,7 @@ from string import Template
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
-__all__ = ["Table", "bullets", "paragraph", "picture_grid", "quote", "render", "write_atomically"]
+__all__ = ["Table", "bullets", "code", "paragraph", "picture_grid", "quote", "render", "write_atomically"]
 
 
 def paragraph(text: str, kind: str = "") -> str:
@@ -25,6 +25,11 @@ def paragraph(text: str, kind: str = "") -> str:
 def quote(text: str) -> str:
     """Return a quotation."""
     return f"<blockquote>{html.escape(text, quote=False)}</blockquote>"
+
+
+def code(text: str) -> str:
+    """Return lines of code."""
+    return f"<pre><code>{html.escape(text, quote=False)}</code></pre>"
 
 
 def bullets(items: Iterable[tuple[str, str, str]]) -> str:
@@ -67,12 +72,13 @@ class Table:
     bold: frozenset[tuple[int, int]] = frozenset()
     ends: frozenset[int] = frozenset()
 
-    def html(self) -> str:
-        """Return a table in a box that scrolls where it is wider than the page."""
+    def html(self, kind: str = "") -> str:
+        """Return a table in a box that scrolls where it is wider than the page; `kind` is its style."""
         titles = "".join(f"<th>{html.escape(title)}</th>" for title in self.head)
         body = "\n".join(self._html_line(number, line) for number, line in enumerate(self.lines))
         caption = f"<caption>{html.escape(self.title)}</caption>\n" if self.title else ""
-        return f'<div class="scroll" tabindex="0"><table>\n{caption}<tr>{titles}</tr>\n{body}\n</table></div>'
+        name = f"scroll {kind}".strip()
+        return f'<div class="{name}" tabindex="0"><table>\n{caption}<tr>{titles}</tr>\n{body}\n</table></div>'
 
     def _html_line(self, number: int, line: Sequence[str]) -> str:
         first, *rest = (html.escape(cell) for cell in line)

@@ -117,7 +117,7 @@ class Report:
             name = found.study.name
             for file in self._files(found.study):
                 figure = compose([panel for panel in self.panels[name] if panel.file == file])
-                write_atomically(folder / f"{file}.svg", svg(figure, file))
+                write_atomically(folder / f"{file}.svg", svg(figure, file, transparent=False))
                 buffer = BytesIO()
                 figure.savefig(buffer, format="png", dpi=150)
                 write_atomically(folder / f"{file}.png", buffer.getvalue())

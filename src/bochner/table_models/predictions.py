@@ -41,11 +41,14 @@ class Evaluation:
     measures : dict of str to float
         For a regression "rmse" and "r2", for a classification "error_rate", the share of misclassified rows; empty
         where the table has no target.
+    sample : RecordBatch
+        A sample of the rows.
     """
 
     n_rows: int
     kernel_error: KernelError
     measures: dict[str, float]
+    sample: "pa.RecordBatch"
 
 
 def evaluate(
@@ -86,7 +89,8 @@ def evaluate(
         for message in source.unseen.messages():
             report(message)
     kernel_error = model.estimator.features_.kernel_error(model.encoding.encode(sample.cells), random_state=0)
-    return Evaluation(n_rows, kernel_error, _measures(model.task, totals / n_rows) if with_target else {})
+    measures = _measures(model.task, totals / n_rows) if with_target else {}
+    return Evaluation(n_rows, kernel_error, measures, sample.cells)
 
 
 def _measures(task: str, means: Floats) -> dict[str, float]:
