@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["curve_figures", "dependence_figures", "error_figures", "importance_figures"]
 
-SIZE = (4.6, 3.6)
+TRIPLE, PAIR = (4.0, 3.3), (4.8, 3.3)  # sizes of figures of which three or two fit side by side
 INK, BLUE, RUST, PALE = "#1b1b1b", "#1f6fb4", "#d9601a", "#b9d2ea"
 FEW_ROWS = 300  # fewer rows are drawn one by one
 N_GROUPS = 10
@@ -54,7 +54,7 @@ def curve_figures(diagnostics: Diagnostics) -> dict[str, str]:
         f"Error against the number of {curve.subject}": partial(_draw_curve, diagnostics, curve)
         for curve in diagnostics.curves
     }
-    return _figures(draws)
+    return _figures(draws, PAIR)
 
 
 def importance_figures(diagnostics: Diagnostics) -> dict[str, str]:
@@ -64,7 +64,7 @@ def importance_figures(diagnostics: Diagnostics) -> dict[str, str]:
     draws: dict[str, Draw] = {"Importance from gradients": partial(_draw_importance, diagnostics)}
     if permutation is not None:
         draws["Importance from shuffled cells"] = partial(_draw_permutation, diagnostics)
-    return _figures(draws, (SIZE[0], max(2.2, 1.1 + 0.26 * n_bars)))
+    return _figures(draws, (PAIR[0], max(2.2, 1.1 + 0.26 * n_bars)))
 
 
 def dependence_figures(parts: list[PartialDependence], unit: str) -> dict[str, str]:
@@ -74,13 +74,15 @@ def dependence_figures(parts: list[PartialDependence], unit: str) -> dict[str, s
     low, high = min(part.low.min() for part in parts), max(part.high.max() for part in parts)
     margin = 0.06 * (high - low) or 1.0
     limits = (float(low - margin), float(high + margin))
+    if parts[0].response == "probability":
+        limits = (max(-0.03, limits[0]), min(1.03, limits[1]))
     draws: dict[str, Draw] = {
         f"{number}. {part.name}": partial(_draw_dependence, part, unit, limits) for number, part in enumerate(parts, 1)
     }
     return _figures(draws)
 
 
-def _figures(draws: dict[str, Draw], size: tuple[float, float] = SIZE) -> dict[str, str]:
+def _figures(draws: dict[str, Draw], size: tuple[float, float] = TRIPLE) -> dict[str, str]:
     """Draw each of several axes in a figure of its own, so that a narrow screen has one per line."""
     pictures = {}
     for title, draw in draws.items():
@@ -145,11 +147,13 @@ def _draw_density(ax: "Axes", x: Floats, y: Floats) -> None:
         return
     colors = LinearSegmentedColormap.from_list("blues", ["#d6e6f5", "#5b9bd0", "#0b3c6f"])
     drawn = ax.hexbin(x, y, gridsize=(30, 18), mincnt=1, cmap=colors, norm=LogNorm(), linewidths=0.1)
-    bar = ax.figure.colorbar(drawn, ax=ax, pad=0.02, aspect=30, format=lambda value, _: f"{value:g}")
-    bar.set_label("rows per hexagon", fontsize=8)
-    bar.ax.tick_params(labelsize=8, which="both")
+    most = float(drawn.get_array().max())
+    ticks = [step * 10.0**power for power in range(7) for step in (1, 2, 5) if step * 10.0**power <= most]
+    bar = ax.figure.colorbar(drawn, ax=ax, pad=0.02, aspect=40, format=lambda value, _: f"{value:,.0f}")
+    bar.set_ticks(ticks)
     bar.ax.minorticks_off()
-    bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize=8)
+    bar.set_label("rows per hexagon", fontsize=8)
 
 
 def _groups(values: Floats) -> list[Array]:
@@ -246,12 +250,17 @@ def _draw_curve(diagnostics: Diagnostics, curve: LearningCurve, ax: "Axes") -> N
     ax.errorbar(curve.sizes, curve.errors, curve.deviations, label="model, one standard error", **style)
     assert diagnostics.held_out is not None
     is_regression = diagnostics.model.task == "regression"
+    constant, top = diagnostics.held_out.constant.error, float((curve.errors + curve.deviations).max())
     label = "always the mean" if is_regression else "always the most frequent class"
-    ax.axhline(diagnostics.held_out.constant.error, color=INK, linestyle="--", linewidth=1.2, label=label)
+    label += f": {constant:.4g}" if is_regression else f": {100 * constant:.3g} %"
+    if constant < 1.5 * top:
+        ax.axhline(constant, color=INK, linestyle="--", linewidth=1.2, label=label)
+    else:  # as text: a line far above the others would leave them no room
+        ax.plot([], [], linestyle="none", label=label)
     ax.set(xscale="log", xlabel=f"number of {curve.subject}", ylabel="RMSE" if is_regression else "error rate")
     ax.set_xticks(curve.sizes, labels=[f"{size:,}" for size in curve.sizes.tolist()])
     ax.minorticks_off()
-    ax.set_ylim(bottom=0.0)
+    ax.margins(y=0.25)
     if not is_regression:
         ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
     ax.grid(alpha=0.3)
@@ -279,12 +288,17 @@ def _draw_permutation(diagnostics: Diagnostics, ax: "Axes") -> None:
 
 def _draw_dependence(part: PartialDependence, unit: str, limits: tuple[float, float], ax: "Axes") -> None:
     chosen = np.sort(np.argsort(-part.means.mean(axis=0), kind="stable")[:MOST_LINES])
-    for style, number in zip(STYLES[2:] if len(part.outputs) == 1 else STYLES, chosen.tolist(), strict=False):
+    single: Any = ({"color": BLUE, "marker": "o", "linestyle": "-"},)
+    styles = single if len(part.outputs) == 1 else STYLES
+    for place, (style, number) in enumerate(zip(styles, chosen.tolist(), strict=False)):
         label = shortened(part.outputs[number], 14)
         means, low, high = part.means[:, number], part.low[:, number], part.high[:, number]
         if part.labels:
             bars = np.maximum(0.0, [means - low, high - means])
-            ax.errorbar(part.values, means, bars, label=label, capsize=4, **style | {"linestyle": "none"})
+            shift = 0.16 * (place - 0.5 * (len(chosen) - 1))  # classes stand side by side
+            ax.errorbar(
+                part.values + shift, means, bars, label=label, capsize=4, markersize=5, **style | {"linestyle": "none"}
+            )
         else:
             ax.fill_between(part.values, low, high, color=style["color"], alpha=0.22, linewidth=0)
             ax.plot(part.values, means, label=label, color=style["color"], linestyle=style["linestyle"])
@@ -308,11 +322,11 @@ def _value_axis(part: PartialDependence, ax: "Axes") -> None:
     if part.kind == "date":
         from matplotlib import dates
 
-        locator: Any = dates.AutoDateLocator(maxticks=6)  # type: ignore[no-untyped-call]
+        locator: Any = dates.AutoDateLocator(minticks=3, maxticks=8)  # type: ignore[no-untyped-call]
         ax.xaxis.set_major_locator(locator)
         ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     else:
-        ax.locator_params(axis="x", nbins=6)
+        ax.locator_params(axis="x", nbins=5)
     units = {"time": " (hour of the day)", "duration": " (seconds)"}
     ax.set_xlabel(shortened(part.name) + units.get(part.kind, ""))
     inside = part.deciles[(part.deciles >= part.values[0]) & (part.deciles <= part.values[-1])]

@@ -21,8 +21,8 @@ from bochner.tables.columns import Column
 __all__ = ["column_lines", "format_values", "is_diagonal", "write_model_page"]
 
 REFIT = (
-    "These rows were held out: the predictions are those of the same settings, fitted on the other rows of the sample. "
-    "The model in the file was fitted on all rows, so that it is slightly better."
+    "The predictions are those of the same settings, fitted on the other rows of the sample. The model in the file was "
+    "fitted on all rows, so that it is slightly better."
 )
 NEW_ROWS = "The model has not seen these rows, unless they were among its training rows."
 CURVES = (
@@ -51,11 +51,12 @@ DEPENDENCE = (
     "axis are the deciles of the column, and all plots have the same vertical axis."
 )
 RIDGE_PROBABILITY = (
-    "A ridge classifier has scores s and not probabilities; (1 + s) / 2, between 0 and 1, is shown instead. `--head "
-    "logistic` fits a model with probabilities."
+    "A ridge classifier has scores s and not probabilities; (1 + s) / 2, between 0 and 1, is shown instead. "
+    "bochner fit --head logistic fits a model with probabilities."
 )
 SVM_SCORE = (
-    "A support vector machine has scores and not probabilities; `--head logistic` fits a model with probabilities."
+    "A support vector machine has scores and not probabilities; bochner fit --head logistic fits a model with "
+    "probabilities."
 )
 LEARNED = "The model has one length scale per column, learned from the target. "
 LEARNED_METRIC = (
@@ -186,7 +187,7 @@ def _answer(diagnostics: Diagnostics) -> str:
     if diagnostics.model.task == "classification":
         right = 100 * (1.0 - measures["error_rate"])
         return (
-            f"The model predicts {right:.1f} % of new rows right; always the most frequent class would be right for "
+            f"The class of {right:.1f} % of new rows is predicted correctly; the most frequent class is that of "
             f"{100 * (1.0 - plain):.1f} %."
         )
     return (
@@ -209,7 +210,9 @@ def _predictions(diagnostics: Diagnostics) -> str:
     held_out = diagnostics.held_out
     if held_out is None:
         return paragraph(NOT_HELD_OUT)
-    text = f"Shown are {diagnostics.origin}. " + (NEW_ROWS if held_out.estimator is held_out.model.estimator else REFIT)
+    text = f"The plots show {diagnostics.origin}. " + (
+        NEW_ROWS if held_out.estimator is held_out.model.estimator else REFIT
+    )
     notes = ""
     if isinstance(held_out.estimator, FourierRidgeClassifier):
         notes = RIDGE_PROBABILITY

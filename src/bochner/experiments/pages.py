@@ -43,7 +43,7 @@ def bullets(items: Iterable[tuple[str, str, str]]) -> str:
 
 def picture_grid(pictures: Mapping[str, str]) -> str:
     """Return SVG elements, by their titles, in a grid that fits a screen of any width."""
-    kind = "panels" if len(pictures) % 3 == 0 else "panels pairs"
+    kind = "panels pairs" if len(pictures) in (1, 2, 4) else "panels"
     parts = (f'<figure role="img" aria-label="{html.escape(title)}">{svg}</figure>' for title, svg in pictures.items())
     return f'<div class="{kind}">\n' + "\n".join(parts) + "\n</div>"
 

@@ -94,7 +94,7 @@ def partial_dependence(model: FittedModel, cells: "pa.RecordBatch", name: str) -
     curves = found.values.reshape(n_values, n_rows, -1)
     means = curves.mean(axis=1)
     shifted = curves - curves.mean(axis=0) + means.mean(axis=0)
-    low, high = np.quantile(shifted, BAND, axis=1)
+    low, high = np.quantile(np.clip(shifted, 0.0, 1.0) if found.kind == "probability" else shifted, BAND, axis=1)
     return PartialDependence(name, column.kind, labels, values, found.names, found.kind, means, low, high, deciles)
 
 
