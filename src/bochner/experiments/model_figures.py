@@ -147,7 +147,7 @@ def _draw_density(ax: "Axes", x: Floats, y: Floats) -> None:
         return
     colors = LinearSegmentedColormap.from_list("blues", ["#d6e6f5", "#5b9bd0", "#0b3c6f"])
     drawn = ax.hexbin(x, y, gridsize=(30, 18), mincnt=1, cmap=colors, norm=LogNorm(), linewidths=0.1)
-    most = float(drawn.get_array().max())
+    most = float(np.max(np.asarray(drawn.get_array())))
     ticks = [step * 10.0**power for power in range(7) for step in (1, 2, 5) if step * 10.0**power <= most]
     bar = ax.figure.colorbar(drawn, ax=ax, pad=0.02, aspect=40, format=lambda value, _: f"{value:,.0f}")
     bar.set_ticks(ticks)
@@ -296,9 +296,8 @@ def _draw_dependence(part: PartialDependence, unit: str, limits: tuple[float, fl
         if part.labels:
             bars = np.maximum(0.0, [means - low, high - means])
             shift = 0.16 * (place - 0.5 * (len(chosen) - 1))  # classes stand side by side
-            ax.errorbar(
-                part.values + shift, means, bars, label=label, capsize=4, markersize=5, **style | {"linestyle": "none"}
-            )
+            marks = style | {"linestyle": "none", "capsize": 4, "markersize": 5}
+            ax.errorbar(part.values + shift, means, bars, label=label, **marks)
         else:
             ax.fill_between(part.values, low, high, color=style["color"], alpha=0.22, linewidth=0)
             ax.plot(part.values, means, label=label, color=style["color"], linestyle=style["linestyle"])

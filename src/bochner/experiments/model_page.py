@@ -11,7 +11,7 @@ import numpy as np
 from bochner.display import MetricDisplay, RelevanceDisplay
 from bochner.experiments.figures import new_figure, subplots, svg
 from bochner.experiments.model_figures import curve_figures, dependence_figures, error_figures, importance_figures
-from bochner.experiments.pages import Table, code, paragraph, picture_grid, render, write_atomically
+from bochner.experiments.pages import Table, code, paragraph, picture_grid, render, wide_picture, write_atomically
 from bochner.experiments.run import versions
 from bochner.kernel_features import KernelFeatures
 from bochner.linear_models import FourierRidgeClassifier, FourierSVC
@@ -210,9 +210,8 @@ def _predictions(diagnostics: Diagnostics) -> str:
     held_out = diagnostics.held_out
     if held_out is None:
         return paragraph(NOT_HELD_OUT)
-    text = f"The plots show {diagnostics.origin}. " + (
-        NEW_ROWS if held_out.estimator is held_out.model.estimator else REFIT
-    )
+    is_refitted = held_out.estimator is not held_out.model.estimator
+    text = f"The plots show {diagnostics.origin}. {REFIT if is_refitted else NEW_ROWS}"
     notes = ""
     if isinstance(held_out.estimator, FourierRidgeClassifier):
         notes = RIDGE_PROBABILITY
@@ -297,4 +296,4 @@ def _directions(model: Any) -> str:
     figure = new_figure((9.0, max(3.2, 1.4 + 0.24 * min(len(model.encoding.names), MOST_COLUMNS))))
     MetricDisplay.from_estimator(model.estimator, names=model.encoding.names, n_columns=MOST_COLUMNS, figure=figure)
     title = "Eigenvalues and leading directions of the metric"
-    return picture_grid({title: svg(figure, title)})
+    return wide_picture(title, svg(figure, title))

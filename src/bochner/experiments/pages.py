@@ -14,7 +14,11 @@ from string import Template
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
-__all__ = ["Table", "bullets", "code", "paragraph", "picture_grid", "quote", "render", "write_atomically"]
+__all__ = [
+    *("Table", "bullets", "code", "paragraph", "picture_grid", "quote", "render", "wide_picture", "write_atomically"),
+]
+
+LARGEST_SCALE = 1.25  # of figures, relative to the size that they were drawn in
 
 
 def paragraph(text: str, kind: str = "") -> str:
@@ -44,8 +48,20 @@ def bullets(items: Iterable[tuple[str, str, str]]) -> str:
 def picture_grid(pictures: Mapping[str, str]) -> str:
     """Return SVG elements, by their titles, in a grid that fits a screen of any width."""
     kind = "panels pairs" if len(pictures) in (1, 2, 4) else "panels"
-    parts = (f'<figure role="img" aria-label="{html.escape(title)}">{svg}</figure>' for title, svg in pictures.items())
+    parts = (_figure(title, svg) for title, svg in pictures.items())
     return f'<div class="{kind}">\n' + "\n".join(parts) + "\n</div>"
+
+
+def wide_picture(title: str, svg: str) -> str:
+    """Return an SVG element that is too wide for a narrow screen, in a box that scrolls there."""
+    return f'<div class="scroll wide" tabindex="0">{_figure(title, svg)}</div>'
+
+
+def _figure(title: str, svg: str) -> str:
+    """Return a figure that fills its place, but is not much larger than it was drawn."""
+    drawn = re.search(r'<svg[^>]*? width="([\d.]+)pt"', svg)
+    limit = f' style="max-width: {LARGEST_SCALE * float(drawn[1]) / 12.0:.1f}rem"' if drawn else ""
+    return f'<figure role="img" aria-label="{html.escape(title)}"{limit}>{svg}</figure>'
 
 
 @dataclass(frozen=True)
