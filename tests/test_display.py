@@ -14,6 +14,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from bochner import (
     FourierFeatures,
     FourierRidge,
+    ImportanceDisplay,
     KernelErrorDisplay,
     MetricDisplay,
     RelevanceDisplay,
@@ -188,3 +189,14 @@ class TestPipelines:
     def test_other_features_are_rejected(self, rng):
         with pytest.raises(ValueError, match=r"no features with a length scale, but StandardScaler\(\)"):
             RelevanceDisplay.from_estimator(self.fit(rng, StandardScaler()))
+
+
+def test_importance_shows_the_most_important_columns(rng):
+    X = rng.normal(size=(200, 4))
+    model = FourierRidge(FourierFeatures(n_frequencies=16), random_state=0).fit(X, 3.0 * X[:, 2] + X[:, 0])
+    display = ImportanceDisplay.from_estimator(model, X, n_columns=2)
+    assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["column 2", "column 0"]
+    assert display.ax_.get_title() == "the 2 most important of 4 columns"
+    widths = [bar.get_width() for bar in display.ax_.patches]
+    np.testing.assert_allclose(widths, np.sort(display.effects)[::-1][:2])
+    assert widths[0] == pytest.approx(3.0, rel=0.15)

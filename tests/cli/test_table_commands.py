@@ -333,24 +333,26 @@ class TestPage:
         return tmp_path / "train.parquet"
 
     @pytest.mark.parametrize("head", ["ridge", pytest.param("svm", marks=pytest.mark.slow)])
-    def test_relevant_columns_are_reported(self, harvests, tmp_path, head):
+    def test_important_columns_are_reported(self, harvests, tmp_path, head):
         fit = ["fit", harvests, "--target", "harvest", "--head", head, "--learn", "--n-frequencies", 32]
         files = ["--output", tmp_path / "m.skops", "--page", tmp_path / "m.html"]
         report = run_json(*fit, *files)
         assert report["length_scale"] == "learned"
         assert 0 < report["learning_gain"] < 1
-        assert next(iter(report["relevance"])) == "sun & rain"
-        assert sum(report["relevance"].values()) == pytest.approx(1.0)
+        assert "relevance" not in report
         page = (tmp_path / "m.html").read_text()
-        assert "The most relevant columns are sun &amp; rain, " in page
-        assert "<svg" in page
+        assert "The columns that matter most are sun &amp; rain, " in page
+        assert 'aria-label="Confusion matrix"' in page
+        assert 'aria-label="Inverse length scales of the columns"' in page
         assert run_json("error", tmp_path / "m.skops", harvests)["error_rate"] < 0.15
 
-    def test_relevances_are_printed(self, harvests, tmp_path):
-        result = run(
-            "fit", harvests, "--target", "harvest", "--learn", "--n-frequencies", 8, "--output", tmp_path / "m.skops"
-        )
-        assert "relevance of columns: sun & rain " in result.stdout
+    def test_accuracy_of_a_ridge_classifier_is_printed(self, harvests, tmp_path):
+        fit = ["fit", harvests, "--target", "harvest", "--n-frequencies", 32, "--output", tmp_path / "m.skops"]
+        lines = dict(line.split(": ", 1) for line in run(*fit).stdout.splitlines()[1:])
+        assert "cross validated r2" not in lines
+        assert "cross validated r2 of class indicators" in lines
+        assert 0.6 < float(lines["held out accuracy"]) < 1.0
+        assert lines["kernel error"].endswith(" % of the exact kernel matrix")
 
     def test_metric_is_reported(self, tmp_path, rng):
         frame = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"]).assign(
@@ -361,10 +363,9 @@ class TestPage:
         report = run_json(*fit, "--output", tmp_path / "m.skops", "--page", tmp_path / "m.html")
         assert report["length_scale"] == "learned metric"
         assert 0 < report["learning_gain"] < 1
-        assert set(list(report["relevance"])[:2]) == {"a", "b"}
         page = " ".join((tmp_path / "m.html").read_text().split())
         assert "The model has a metric, learned from the target" in page
-        assert page.count("<svg") == 2
+        assert 'aria-label="Eigenvalues and leading directions of the metric"' in page
         assert run_json("error", tmp_path / "m.skops", tmp_path / "oblique.parquet")["r2"] > 0.9
 
     def test_metric_that_is_not_better_than_length_scales(self, tmp_path, harvests, monkeypatch):
@@ -374,29 +375,52 @@ class TestPage:
         assert report["length_scale"] == "learned"
         page = " ".join((tmp_path / "m.html").read_text().split())
         assert "so that the model has learned length scales" in page
-        assert page.count("<svg") == 1
+        assert "leading directions" not in page
 
     def test_only_one_of_length_scales_and_metric_is_learned(self, harvests):
         message = error_message("fit", harvests, "--target", "harvest", "--learn", "--learn-matrix")
         assert "--learn and --learn-matrix cannot be combined" in message
 
-    def test_page_without_learned_length_scales(self, table_file, tmp_path):
-        options = ("--drop", "kind", "--n-frequencies", "8", "--page", tmp_path / "m.html")
-        assert "relevance" not in run_json(
-            "fit", table_file, "--target", "y", *options, "--output", tmp_path / "m.skops"
-        )
+    def test_page_of_a_csv_file_with_odd_cells(self, tmp_path, rng):
+        frame = pd.DataFrame({"size": rng.normal(size=200), "when": pd.date_range("2024-01-01", periods=200)})
+        frame["y"] = 3.0 * frame["size"] + rng.normal(size=200)
+        text = frame.to_csv(index=False, sep=";", decimal=",")
+        (tmp_path / "a.csv").write_text(text.replace(frame.to_csv(sep=";", decimal=",").split("\n")[5][2:8], "?", 1))
+        options = ("--decimal", ",", "--n-frequencies", "8", "--page", tmp_path / "m.html", "--standardize", "plain")
+        run_json("fit", tmp_path / "a.csv", "--target", "y", *options, "--output", tmp_path / "m.skops")
         page = (tmp_path / "m.html").read_text()
-        assert "bochner fit --learn" in page
-        assert "<svg" not in page
+        assert 'aria-label="1. size"' in page
+        assert "What was learned" not in page
 
-    def test_page_when_learning_did_not_help(self, tmp_path, rng):
-        frame = pd.DataFrame(rng.normal(size=(200, 3)), columns=["a", "b", "y"])
-        frame.to_csv(tmp_path / "noise.csv", index=False)
-        run_json(
-            *("fit", tmp_path / "noise.csv", "--target", "y", "--learn", "--n-frequencies", 16),
-            *("--output", tmp_path / "m.skops", "--page", tmp_path / "m.html"),
+    def test_report_on_another_table(self, model_file, table_file, tmp_path):
+        report = run_json("report", model_file, table_file, "--output", tmp_path / "r.html")
+        expected = run_json("error", model_file, table_file)
+        assert {name: report[name] for name in ("rows", "rmse", "r2")} == pytest.approx(
+            {name: expected[name] for name in ("rows", "rmse", "r2")}
         )
-        assert "keep their initial length scale" in " ".join((tmp_path / "m.html").read_text().split())
+        page = (tmp_path / "r.html").read_text()
+        assert "the 1,600 rows of train.parquet" in page
+        assert "number of training rows" not in page
+
+    def test_report_without_the_target(self, model_file, tmp_path):
+        path = write_table(tmp_path / "a.parquet", TABLE.drop_columns(["y", "kind"]))
+        result = run("report", model_file, path, "--output", tmp_path / "r.html")
+        assert result.exit_code == 0, result.output
+        assert result.stdout.startswith("The table has no column 'y', so that the page has no errors.")
+        assert "Importance from gradients" in (tmp_path / "r.html").read_text()
+
+    def test_report_must_be_a_page(self, model_file, table_file):
+        assert "--output r.txt must end in .html." in error_message(
+            "report", model_file, table_file, "--output", "r.txt"
+        )
+
+
+def test_contributions_are_written(model_file, table_file, tmp_path):
+    run_json("predict", model_file, table_file, "--explain", "--output", tmp_path / "out.parquet")
+    found = pd.read_parquet(tmp_path / "out.parquet")
+    parts = [f"y_from_{name}" for name in ("a", "b", "count", "color")]
+    assert list(found.columns) == ["y", "y_baseline", *parts]
+    np.testing.assert_allclose(found["y_baseline"] + found[parts].sum(axis=1), found["y"], rtol=1e-9)
 
 
 class TestDescribe:

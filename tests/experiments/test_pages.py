@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import pytest
 
-from bochner.experiments.pages import Table, bullets, render, write_atomically
+from bochner.experiments.pages import Table, bullets, code, picture_grid, render, wide_picture, write_atomically
 
 TABLE = Table(["a & b", "error %"], [["x", "1 ± 2"], ["y", "<3>"]], "A title", frozenset({(0, 1)}), frozenset({0}))
 
@@ -44,3 +44,17 @@ def test_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
         write_atomically(tmp_path / "page.html", "new")
     assert (tmp_path / "page.html").read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_figures_are_not_enlarged_much():
+    picture = '<svg height="10pt" width="120pt">'
+    assert '<figure role="img" aria-label="a &lt; b" style="max-width: 12.5rem">' in picture_grid({"a < b": picture})
+    assert '<div class="panels pairs">' in picture_grid({"one": "", "two": ""})
+    assert '<div class="panels">' in picture_grid({"one": "", "two": "", "three": ""})
+    assert wide_picture("a", "b") == (
+        '<div class="scroll wide" tabindex="0"><figure role="img" aria-label="a">b</figure></div>'
+    )
+
+
+def test_code_is_escaped():
+    assert code("a < b") == "<pre><code>a &lt; b</code></pre>"

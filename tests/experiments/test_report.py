@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import html
-import json
 import re
-import shutil
-import subprocess
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +11,7 @@ from bochner.experiments.methods import LIMIT, NYSTROEM
 from bochner.experiments.report import TABLES, Report
 from bochner.experiments.run import Plan
 from bochner.experiments.studies import COMPARISON
+from tests.experiments.browser import needs_chromium, open_page
 from tests.experiments.conftest import SMALL_COMPARISON
 from tests.experiments.examples import make_findings, make_row, make_split
 
@@ -138,39 +136,8 @@ class TestComparison:
         assert "0 % error at 16 columns" in Report(plan, rows, "").page("", "")
 
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-# The page is measured in frames of given widths, because the window of a browser has a minimum width.
-HARNESS = """<!doctype html><meta charset="utf-8"><body style="margin:0"><script>
-const page = %s, widths = %s, found = {};
-let left = widths.length;
-for (const width of widths) {
-  const frame = document.createElement("iframe");
-  frame.style = `width: ${width}px; height: 900px; border: 0`;
-  frame.onload = () => {
-    const inside = frame.contentDocument;
-    const box = (element) => element.getBoundingClientRect();
-    const wide = [...inside.querySelectorAll("body *")].filter(
-      (e) => (e.matches("caption") || !e.closest(".scroll, svg")) && box(e).right > width + 0.5);
-    found[width] = {
-      scroll: inside.documentElement.scrollWidth,
-      wide: wide.map((e) => e.outerHTML.slice(0, 80)),
-      figures: [...inside.querySelectorAll("figure svg")].map((e) => [box(e).width, box(e).height]),
-      text: inside.body.innerText.length,
-    };
-    if (--left === 0) document.body.innerHTML = "<pre id=found>" + JSON.stringify(found) + "</pre>";
-  };
-  frame.srcdoc = page;
-  document.body.append(frame);
-}
-</script>"""
-OPTIONS = (
-    "--headless --no-sandbox --disable-gpu --disable-background-networking --no-first-run --enable-logging=stderr "
-    "--window-size=1400,1000 --virtual-time-budget=20000 --dump-dom"
-)
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium to open the page with; install the package chromium")
+@needs_chromium
 class TestBrowser:
     @pytest.fixture(scope="class", params=["reproduction", "comparison"])
     @classmethod
@@ -179,33 +146,19 @@ class TestBrowser:
         page = small_report.page(paper.TITLE, paper.LEAD, paper.NOTES)
         if request.param == "comparison":
             page = small_comparison[1].page("Which features to use on noise?", "Features.")
-        folder = tmp_path_factory.mktemp("browser")
-        text = json.dumps(page).replace("</", "<\\/")
-        (folder / "harness.html").write_text(HARNESS % (text, "[1280, 400]"), encoding="utf-8")
-        done = subprocess.run(
-            [CHROMIUM, *OPTIONS.split(), f"--user-data-dir={folder}", f"file://{folder / 'harness.html'}"],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        )
-        found = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.S)
-        assert found, done.stdout[-500:]
-        messages = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-        return json.loads(html.unescape(found[1])), messages, page.count("<figure")
+        return open_page(page, tmp_path_factory.mktemp("browser"))
 
     @pytest.mark.parametrize("width", [1280, 400])
     def test_nothing_overflows(self, rendered, width):
-        assert rendered[0][str(width)]["scroll"] <= width
-        assert rendered[0][str(width)]["wide"] == []
+        rendered.check_width(width)
 
     @pytest.mark.parametrize("width", [1280, 400])
     def test_figures_are_large_enough(self, rendered, width):
-        measured, _, n_figures = rendered
-        figures = measured[str(width)]["figures"]
-        assert len(figures) == n_figures
-        assert all(wide >= 250 and high >= 200 for wide, high in figures)
-        assert measured[str(width)]["text"] > 2000
+        rendered.check_figures(width)
+        assert rendered.found[width]["text"] > 2000
 
     def test_console_is_silent(self, rendered):
-        assert rendered[1] == []
+        assert rendered.messages == []
+
+    def test_dark_page_is_readable(self, rendered):
+        rendered.check_contrast()

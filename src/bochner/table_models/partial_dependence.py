@@ -132,5 +132,5 @@ def _numbers(cells: "pa.Array", column: Column, model: FittedModel) -> Floats:
     if column.kind != "time":
         return cell_numbers(cells, column, model.encoding.style) + column.offset
     moments = moments_in_time(cells, column)
-    hours = moments.astype(np.int64) / MICROSECONDS_PER_HOUR
+    hours = np.mod(moments.astype(np.int64) / MICROSECONDS_PER_HOUR, 24.0)  # parsed text has another day
     return np.where(np.isnat(moments), np.nan, hours)
