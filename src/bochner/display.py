@@ -767,6 +767,11 @@ def shortened(name: str, length: int = 28) -> str:
         The label.
     length : int, default=28
         Number of characters to keep.
+
+    Returns
+    -------
+    str
+        The text to draw.
     """
     name = name if name.isprintable() else repr(name)[1:-1]
     return (name if len(name) <= length else f"{name[: length - 1]}…").replace("$", r"\$")

@@ -24,7 +24,7 @@ BLOCK_VALUES = 1 << 22  # gradients that are held at a time
 class ColumnImportance:
     """How strongly the predictions of a model depend on each column; see `column_importance`.
 
-    Attributes
+    Parameters
     ----------
     names : list of str
         Names of the columns.
@@ -62,7 +62,7 @@ class ColumnImportance:
 class ColumnContributions:
     """What each column contributes to the predictions of rows; see `column_contributions`.
 
-    Attributes
+    Parameters
     ----------
     names : list of str
         Names of the columns.

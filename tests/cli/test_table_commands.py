@@ -368,6 +368,7 @@ class TestPage:
         assert 'aria-label="Eigenvalues and leading directions of the metric"' in page
         assert run_json("error", tmp_path / "m.skops", tmp_path / "oblique.parquet")["r2"] > 0.9
 
+    @pytest.mark.slow
     def test_metric_that_is_not_better_than_length_scales(self, tmp_path, harvests, monkeypatch):
         monkeypatch.setitem(LEARNERS, "learn-matrix", partial(LearnedMetric, n_rounds=0))
         options = ["--target", "harvest", "--learn-matrix", "--n-frequencies", 8]
@@ -381,11 +382,12 @@ class TestPage:
         message = error_message("fit", harvests, "--target", "harvest", "--learn", "--learn-matrix")
         assert "--learn and --learn-matrix cannot be combined" in message
 
+    @pytest.mark.slow
     def test_page_of_a_csv_file_with_odd_cells(self, tmp_path, rng):
         frame = pd.DataFrame({"size": rng.normal(size=200), "when": pd.date_range("2024-01-01", periods=200)})
         frame["y"] = 3.0 * frame["size"] + rng.normal(size=200)
-        text = frame.to_csv(index=False, sep=";", decimal=",")
-        (tmp_path / "a.csv").write_text(text.replace(frame.to_csv(sep=";", decimal=",").split("\n")[5][2:8], "?", 1))
+        frame["size"] = ["?", *(f"{size:.3f}".replace(".", ",") for size in frame["size"][1:])]
+        frame.to_csv(tmp_path / "a.csv", index=False, sep=";", decimal=",")
         options = ("--decimal", ",", "--n-frequencies", "8", "--page", tmp_path / "m.html", "--standardize", "plain")
         run_json("fit", tmp_path / "a.csv", "--target", "y", *options, "--output", tmp_path / "m.skops")
         page = (tmp_path / "m.html").read_text()

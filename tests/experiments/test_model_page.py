@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Pages of models: what they contain, and how they look in a browser."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +18,14 @@ from tests.experiments.test_report import assert_stands_alone
 pytest.importorskip("matplotlib")
 
 HOSTILE = '<script>alert("$x^$")</script>'
+
+
+@dataclass
+class Trial:
+    """What was tried before a model was chosen."""
+
+    kernel: str
+    r2: float
 
 
 def make_frame(n_rows=400):
@@ -84,6 +94,7 @@ class TestContent:
         assert "<tr><th>city</th><td>category</td><td>one-hot encoded: 3 categories</td></tr>" in pages["price"]
         assert "linear trend in days, sine and cosine of the year, sine and cosine of the week" in pages["price"]
 
+    @pytest.mark.slow
     def test_same_model_makes_the_same_page(self, pages, tmp_path):
         assert write_page(fit("price"), tmp_path / "again.html") == pages["price"]
 
@@ -118,7 +129,8 @@ class TestContent:
         assert "Importance from" not in page
         assert "keep their initial length scale" in page
 
-    @pytest.mark.parametrize("trial", [{"kernel": "gaussian", "r2": 0.91234}])
+    @pytest.mark.slow
+    @pytest.mark.parametrize("trial", [{"kernel": "gaussian", "r2": 0.91234}, Trial("gaussian", 0.91234)])
     def test_trials_are_listed(self, tmp_path, trial):
         fitted = fit("price", n_rows=100)
         object.__setattr__(fitted.model, "trials", [trial])
