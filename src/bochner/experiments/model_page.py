@@ -85,7 +85,7 @@ def format_values(report: Mapping[str, Any]) -> dict[str, str]:
     --------
     >>> from bochner.experiments.model_page import format_values
     >>> format_values({"rows": 1600, "cross_validated_r2": 0.91234, "kernel_error": 0.006185})
-    {'rows': '1600', 'cross validated r2': '0.9123', 'kernel error': '0.618 % of the exact kernel matrix'}
+    {'rows': '1600', 'cross validated r2': '0.9123', 'kernel error': '0.619 % of the exact kernel matrix'}
     """
     lines = {}
     for name, value in report.items():
