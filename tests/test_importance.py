@@ -118,7 +118,7 @@ def test_prices_depend_on_age_income_and_city(seed):
     table["price"] += rng.normal(0, 10, size=n_rows)
     model = TableModel(random_state=seed).fit(table, "price")
     found = column_importance(model, table)
-    assert found.names == ["noise", "age", "income", "more noise", "city"]
+    assert found.names == ["noise", "age", "income", "city", "more noise"]
     assert found.ranking[:3] == ["age", "income", "city"]
     effects = dict(zip(found.names, found.effects, strict=True))
     assert effects["age"] == pytest.approx(3 * table["age"].std(), rel=0.1)

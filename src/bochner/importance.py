@@ -128,7 +128,7 @@ def column_importance(model: Any, X: Any, *, groups: Sequence[str] | None = None
     2.0
     """
     estimator, X, names = _estimator_and_names(model, X, groups)
-    columns, members = _grouped(names)
+    columns, members = _grouped(estimator, names)
     moments = _Moments(members)
     for rows in _blocks(estimator, X):
         moments.add(rows, estimator.gradients(rows))
@@ -187,7 +187,7 @@ def column_contributions(
     rows = np.concatenate([to_dense(block) for block in _blocks(estimator, X)])
     start = rows.mean(axis=0, dtype=np.float64) if center is None else np.asarray(center, dtype=np.float64)
     start = start if baseline is None else np.asarray(baseline, dtype=np.float64)
-    columns, members = _grouped(names)
+    columns, members = _grouped(estimator, names)
     parts = np.zeros((len(rows), len(columns), estimator.gradients(rows[:1]).shape[2]))
     for span in row_spans(len(rows), _block_rows(estimator, rows.shape[1])):
         steps = rows[span].astype(np.float64) - start
@@ -258,11 +258,12 @@ def _estimator_and_names(model: Any, X: Any, groups: Sequence[str] | None) -> tu
     return estimator, X, names
 
 
-def _grouped(names: list[str]) -> tuple[list[str], list[Indices]]:
-    """Return the distinct names, and the positions of each."""
-    positions: dict[str, list[int]] = {}
+def _grouped(estimator: Any, names: list[str]) -> tuple[list[str], list[Indices]]:
+    """Return the distinct names, in the order of the table if there is one, and the positions of each."""
+    columns = [column.name for column in estimator.encoding_.columns] if hasattr(estimator, "encoding_") else []
+    positions: dict[str, list[int]] = {name: [] for name in (columns if set(columns) == set(names) else names)}
     for number, name in enumerate(names):
-        positions.setdefault(name, []).append(number)
+        positions[name].append(number)
     return list(positions), [np.array(group) for group in positions.values()]
 
 

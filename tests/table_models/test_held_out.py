@@ -91,6 +91,23 @@ def test_noise_is_not_learned(rng):
         assert not hold_out(fitted.model, fitted.survey).held_out.has_learned
 
 
+def test_whole_numbers_of_a_csv_file_are_classes(tmp_path):
+    frame = make_frame(200)
+    frame["kind"] = np.where(frame["y"] > 2, "1", "0")
+    frame[["x", "kind"]].to_csv(tmp_path / "a.csv", index=False)
+    settings = Settings("ridge", "classification", ["gaussian"], 8, [1.0], 0)
+    fitted = fit_table(FileTable(tmp_path / "a.csv", "kind", kinds={"kind": "number"}), settings, ignore)
+    held_out = hold_out(fitted.model, fitted.survey).held_out
+    assert held_out.targets.dtype == held_out.predicted.dtype == np.int64
+
+
+def test_booleans_can_be_numbers():
+    frame = make_frame(200)
+    frame["y"] = frame["y"] > 2
+    fitted = fit_frame(frame, "y", task="regression")
+    assert 0.2 < hold_out(fitted.model, fitted.survey).held_out.measures["r2"] < 1.0
+
+
 def test_too_few_rows_are_not_divided():
     fitted = fit_frame(make_frame(40), "y")
     assert hold_out(fitted.model, fitted.survey) is None

@@ -8,7 +8,7 @@ import numpy as np
 
 from bochner.importance import ColumnImportance, column_importance
 from bochner.table_models.fitted_model import FittedModel
-from bochner.table_models.held_out import HeldOut, hold_out
+from bochner.table_models.held_out import HeldOut, hold_out, observed_targets
 from bochner.table_models.learning_curves import LearningCurve, learning_curves
 from bochner.table_models.partial_dependence import PartialDependence, partial_dependence
 from bochner.table_models.permutation import PermutationImportance, permutation_importance
@@ -104,7 +104,7 @@ def diagnose_table(model: FittedModel, evaluation: Evaluation, name: str) -> Dia
     cells = _shuffled(evaluation.sample, 0)
     held_out = None
     if evaluation.measures:
-        held_out = HeldOut(model, model.estimator, cells, model.encoding.targets(cells))
+        held_out = HeldOut(model, model.estimator, cells, observed_targets(model, cells))
     origin = f"the {evaluation.n_rows:,} rows of {name}"
     if evaluation.n_rows > cells.num_rows:
         origin += f", plots on a sample of {cells.num_rows:,}"

@@ -22,7 +22,7 @@ from bochner.tables.survey import Survey
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Evidence", "HeldOut", "Responses", "Split", "hold_out", "refit", "respond"]
+__all__ = ["Evidence", "HeldOut", "Responses", "Split", "hold_out", "observed_targets", "refit", "respond"]
 
 MOST_ROWS = 10_000  # of the sample that is divided
 LEAST_ROWS = 50
@@ -178,7 +178,26 @@ class HeldOut:
             for k in range(self.responses.values.shape[1])
         )
         correlations = [np.corrcoef(a, b)[0, 1] for a, b in pairs if np.ptp(a.astype(float)) > 0.0 and np.ptp(b) > 0.0]
-        return bool(max(correlations, default=0.0) * np.sqrt(len(self.targets)) > CHANCE_DEVIATIONS)
+        # The largest of K normal variables is about sqrt(2 log K).
+        limit = np.sqrt(CHANCE_DEVIATIONS**2 + 2.0 * np.log(max(1, len(correlations))))
+        return bool(max(correlations, default=0.0) * np.sqrt(len(self.targets)) > limit)
+
+
+def observed_targets(model: FittedModel, cells: "pa.RecordBatch") -> Array:
+    """Return the targets of rows as floats, or as classes of the type that the model predicts.
+
+    Parameters
+    ----------
+    model : FittedModel
+        The model.
+    cells : RecordBatch
+        Rows without missing targets.
+    """
+    targets = model.encoding.targets(cells)
+    if model.task == "regression":
+        return targets.astype(np.float64)
+    classes = np.asarray(model.estimator.classes_)
+    return targets.astype(classes.dtype) if classes.dtype.kind in "iu" else targets  # whole numbers of a CSV file
 
 
 class Split(NamedTuple):
@@ -215,7 +234,7 @@ def hold_out(model: FittedModel, survey: Survey, seed: int = 0, *, relearn: bool
     if cells is None or cells.num_rows < LEAST_ROWS:
         return None
     order = np.random.default_rng(seed).permutation(cells.num_rows)[:MOST_ROWS]
-    targets = encoding.targets(cells)
+    targets = observed_targets(model, cells)
     labels = targets[order] if model.task == "classification" else None
     if labels is not None and np.unique(labels, return_counts=True)[1].min() < 2:
         labels = None
