@@ -108,15 +108,19 @@ def _draw_observed(held_out: HeldOut, ax: "Axes") -> None:
 
 
 def _draw_residuals(held_out: HeldOut, ax: "Axes") -> None:
+    from matplotlib.patheffects import withStroke
+
     predicted = held_out.predicted.astype(float)
     residuals = held_out.targets.astype(float) - predicted
     _draw_density(ax, predicted, residuals)
     ax.axhline(0.0, color=INK, linestyle="--", linewidth=1.2)
     centers = [float(np.median(predicted[group])) for group in _groups(predicted)]
     quantiles = np.array([np.quantile(residuals[group], [0.1, 0.5, 0.9]) for group in _groups(predicted)])
-    ax.plot(centers, quantiles[:, 1], color=RUST, marker="o", markersize=3, label="median of a decile")
+    halo = [withStroke(linewidth=3.5, foreground="#ffffff")]  # lines stand out from the rows without color too
+    style: Any = {"color": RUST, "path_effects": halo}
+    ax.plot(centers, quantiles[:, 1], marker="o", markersize=3, label="median of a decile", **style)
     for column, label in ((0, "80 % of the rows"), (2, None)):
-        ax.plot(centers, quantiles[:, column], color=RUST, linestyle=":", linewidth=1.4, label=label)
+        ax.plot(centers, quantiles[:, column], linestyle="--", linewidth=1.4, label=label, **style)
     ax.set(xlabel=f"predicted {shortened(held_out.model.target)}", ylabel="observed minus predicted")
     ax.legend(frameon=False, fontsize=8)
 
