@@ -2,7 +2,6 @@
 """The page of a fitted model: errors on held-out rows, importance and effects of columns, what was done with them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +78,7 @@ KEPT = (
 
 
 def format_values(report: Mapping[str, Any]) -> dict[str, str]:
-    """Return the values of a report as text, with units.
+    """Return the single values of a report as text, with units.
 
     Examples
     --------
@@ -89,6 +88,8 @@ def format_values(report: Mapping[str, Any]) -> dict[str, str]:
     """
     lines = {}
     for name, value in report.items():
+        if isinstance(value, Mapping | list):
+            continue
         text = f"{value:.4g}" if isinstance(value, float) else str(value)
         if name == "kernel_error":
             text = f"{100 * value:.3g} % of the exact kernel matrix"
@@ -247,12 +248,14 @@ def _curves(diagnostics: Diagnostics) -> str:
 
 
 def _trials(trials: Sequence[Any]) -> str:
-    """Return a table of what was tried before the model was chosen, one line per trial."""
-    records = [dict(trial) if isinstance(trial, Mapping) else asdict(trial) for trial in trials]
+    """Return a table of what was tried before the model was chosen, one line per trial, the chosen one in bold."""
+    records = [dict(trial) if isinstance(trial, Mapping) else trial.summary() for trial in trials]
+    chosen = [number for number, record in enumerate(records) if record.pop("chosen", False)]
     cells = [
         [f"{value:.4g}" if isinstance(value, float) else str(value) for value in record.values()] for record in records
     ]
-    return Table([name.replace("_", " ") for name in records[0]], cells).html()
+    bold = frozenset((number, column) for number in chosen for column in range(len(records[0])))
+    return Table([name.replace("_", " ") for name in records[0]], cells, bold=bold).html()
 
 
 def _usage(model: Any, model_file: str) -> str:
