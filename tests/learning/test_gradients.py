@@ -213,5 +213,9 @@ def test_kernels_without_gradients_say_what_to_write():
     Steps.__abstractmethods__ = frozenset()
     with pytest.raises(NotImplementedError, match="Steps has no gradients; write its method `log_slope`"):
         Steps().log_slope(differences)
-    with pytest.raises(NotImplementedError, match="FunctionColumns has no gradients; use features of a kernel"):
-        kernel_columns(lambda X, Y: X @ Y.T, differences).gradients(differences, np.ones((1, 1)))
+
+
+def test_functions_of_rows_have_central_differences(rng):
+    X, landmarks, coef = rng.normal(size=(20, 2)), rng.normal(size=(5, 2)), rng.normal(size=(5, 2))
+    found = kernel_columns(lambda X, Y: Gaussian()(X, Y), landmarks).gradients(X, coef)
+    assert_equal(found, kernel_columns(Gaussian(), landmarks, 1.0).gradients(X, coef))
