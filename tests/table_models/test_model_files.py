@@ -21,6 +21,8 @@ from bochner.rows import to_dense
 from bochner.table_models.fitted_model import FittedModel
 from bochner.table_models.model_files import TRUSTED, load, save
 from bochner.table_models.training import StoredTraining, fit_table
+from bochner.tables.columns import Column
+from bochner.tables.encoding import Encoding
 from bochner.tables.file_table import FileTable
 from tests.table_models.cases import SETTINGS, fitted_arrays, ignore
 
@@ -124,9 +126,9 @@ def test_model_with_learned_length_scales_can_be_loaded(files, tmp_path, learn, 
 
 
 @pytest.mark.parametrize(("stored", "learn"), [(True, "learn"), (False, None)])
-def test_settings_from_before_metrics_can_be_loaded(tmp_path, stored, learn):
+def test_settings_from_before_metrics_can_be_loaded(trainings, tmp_path, stored, learn):
     settings = replace(SETTINGS["regression"], learn=stored)  # was a bool
-    save(StoredTraining(settings, None), tmp_path / "m.partial")
+    save(StoredTraining(settings, load(trainings["survey"]).training), tmp_path / "m.partial")
     assert load(tmp_path / "m.partial").settings == replace(settings, learn=learn)
 
 
@@ -140,6 +142,8 @@ def test_model_with_a_learned_metric_can_be_loaded(models, tmp_path, features, r
     # Candidates have the metric as their parameter too.
     estimator = FourierRidge(features, length_scales=[1.0, 2.0], random_state=0).fit(X, np.sin(X[:, 0] + X[:, 1]))
     estimator.finalize()
+    columns, target = [Column(name, "number") for name in "abc"], Column("y", "number")
+    estimator.encoding_ = Encoding(columns, np.zeros(3), np.ones(3), single=False, target=target)
     save(replace(models["regression"], estimator=estimator), tmp_path / "m.skops")
     check_contents(tmp_path / "m.skops")
     loaded = load(tmp_path / "m.skops").estimator

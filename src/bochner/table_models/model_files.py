@@ -2,8 +2,10 @@
 """Model files and stored trainings, written atomically and read by skops, which executes nothing in them."""
 
 import os
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 from bochner.fourier_features import FourierFeatures
 from bochner.kernel_features import LEARNERS
@@ -19,8 +21,10 @@ from bochner.linear_models.widths import WidthPath
 from bochner.robust_standardizer import SoftClipping
 from bochner.rows import Metric
 from bochner.samplers import SAMPLERS
+from bochner.table_models.file_checks import check_model, check_training
 from bochner.table_models.fitted_model import FittedModel
 from bochner.table_models.training import Settings, StoredTraining
+from bochner.tables.archives import check_archive
 from bochner.tables.columns import Column, NumberStyle
 from bochner.tables.encoding import Encoding
 from bochner.tables.survey import Sample, Survey
@@ -28,6 +32,9 @@ from bochner.tables.tallies import ColumnTally
 from bochner.weightings import WEIGHTINGS
 
 __all__ = ["load", "save"]
+
+LARGEST_NESTED = 1 << 30  # bytes of an archive in a model file, such as a sparse matrix
+ZIP_MAGIC = b"PK\x03\x04"
 
 
 def save(model: FittedModel | StoredTraining, path: Path) -> None:
@@ -44,21 +51,40 @@ def save(model: FittedModel | StoredTraining, path: Path) -> None:
 def load(path: Path) -> FittedModel | StoredTraining:
     """Read what `save` has written; damaged files and files of other programs are refused.
 
-    Nothing in the file is executed: skops creates objects of the types in TRUSTED only.
+    Nothing in the file is executed: skops creates objects of the types in TRUSTED only. What it has created is checked
+    by `file_checks`, so that a model that was loaded can be used.
     """
     skops_io = _import_skops()
     if not path.is_file():
         problem = "is a folder" if path.is_dir() else "does not exist"
         raise ValueError(f"{path} {problem}; give a file written by `bochner fit`.")
     try:
+        _check_sizes(path)
         foreign = sorted(set(skops_io.get_untrusted_types(file=path)) - TRUSTED)
         loaded = None if foreign else skops_io.load(path, trusted=sorted(TRUSTED))
-    except Exception as error:  # a damaged or crafted file can cause any error in skops and numpy
+        if isinstance(loaded, FittedModel):
+            check_model(loaded)
+        elif isinstance(loaded, StoredTraining):
+            check_training(loaded)
+    except Exception as error:  # a damaged or crafted file can cause any error in skops, numpy and the checks
         raise ValueError(f"{path} is damaged or not a file written by `bochner fit`; fit the model again.") from error
     if not isinstance(loaded, FittedModel | StoredTraining):
-        contents = ", ".join(foreign[:3]) or type(loaded).__name__
-        raise ValueError(f"{path} was not written by bochner (it contains {contents}); give a file of `bochner fit`.")
+        contents = ascii(", ".join(foreign[:3]) or type(loaded).__name__)[1:-1]
+        raise ValueError(
+            f"{path} was not written by bochner (it contains {contents:.200}); give a file of `bochner fit`."
+        )
     return loaded
+
+
+def _check_sizes(path: Path) -> None:
+    """Refuse compressed contents, which `save` does not write; archives in the file may be compressed, to a limit."""
+    check_archive(path, limit=path.stat().st_size)
+    with ZipFile(path) as archive:
+        for name in archive.namelist():
+            with archive.open(name) as file:
+                nested = file.read() if file.read(len(ZIP_MAGIC)) == ZIP_MAGIC else b""
+            if nested:
+                check_archive(BytesIO(ZIP_MAGIC + nested), LARGEST_NESTED)
 
 
 def _import_skops() -> Any:

@@ -121,6 +121,7 @@ class Sample:
         if isinstance(self.cells, np.ndarray):
             with import_pyarrow().ipc.open_stream(self.cells.tobytes()) as reader:
                 self.cells = reader.read_next_batch()
+            self.cells.validate(full=True)  # Arrow believes the lengths in a stream, and reads beyond its end
 
 
 @dataclass
