@@ -15,8 +15,11 @@ def main() -> None:
     if missing:
         print(f"Error: the command line needs {', '.join(missing)}: pip install 'bochner[cli]'.", file=sys.stderr)
         raise SystemExit(2)
-    from bochner.cli import app
-
+    try:
+        from bochner.cli import app
+    except KeyboardInterrupt:  # while modules are imported; `app` reports later ones
+        print("Stopped.", file=sys.stderr)
+        raise SystemExit(130) from None
     app(prog_name="bochner")
 
 

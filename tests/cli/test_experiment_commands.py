@@ -256,11 +256,11 @@ class TestReproduce:
     @pytest.mark.parametrize(
         ("error", "exit_code", "message"),
         [
-            (KeyboardInterrupt(), 130, "\nStopped. 0 fits are stored; run the same command to resume.\n"),
+            (KeyboardInterrupt(), 130, "Stopped. 0 fits are stored; run the same command to resume.\n"),
             (
                 BrokenProcessPool("details"),
                 1,
-                "\nA worker process was killed, perhaps for lack of memory. 0 fits are",
+                "A worker process was killed, perhaps for lack of memory. 0 fits are",
             ),
         ],
     )

@@ -81,6 +81,9 @@ def walk(node):
         yield from walk(child)
 
 
+PRICES = {damaged: 20, damaged_archive: 100, damaged_schema: 2}  # how many bytes or entries are between two changes
+
+
 # What is done with each kind of file.
 
 
@@ -118,11 +121,11 @@ def cases(folder: Path) -> Iterator[Case]:
         save(fit_table(FileTable(rows[target], target), SETTINGS[name], ignore).model, folder / "model")
         content, use = (folder / "model").read_bytes(), partial(use_model, rows[target])
         for how in (damaged, damaged_archive, damaged_schema):
-            yield f"{name}.skops", content, use, how, 100 if how is damaged_archive else 20
+            yield f"{name}.skops", content, use, how, PRICES[how]
     for phase in ("survey", "fit"):
         content = checkpoint(rows["y"], phase, folder / "checkpoint")
         for how in (damaged, damaged_schema):
-            yield f"{phase}.partial", content, partial(use_checkpoint, rows["y"], "y"), how, 50
+            yield f"{phase}.partial", content, partial(use_checkpoint, rows["y"], "y"), how, 2 * PRICES[how]
     yield "t.parquet", rows["y"].read_bytes(), partial(read_table, target="y"), damaged, 4
     text = "\n".join(f"{i % 7},{i * 0.5},{'<a>' if i % 3 else '=b'},2020-01-{i % 28 + 1:02}" for i in range(40))
     yield "t.csv", f"number,other,text,day\n{text}\n".encode(), partial(read_table, target="number"), damaged, 2

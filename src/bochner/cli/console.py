@@ -3,18 +3,22 @@
 
 import csv
 import io
+import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from threading import current_thread, main_thread
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
 from bochner.progress import show_progress
 from bochner.rows import ClusterError
@@ -35,7 +39,22 @@ Drop = Annotated[
 Decimal = Annotated[str, typer.Option(help="Decimal separator of numbers that are text, as in a CSV file.")]
 Thousands = Annotated[str, typer.Option(help="Separator of thousands in numbers that are text.")]
 
+
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end by SIGTERM."""
+
+
+class Commands(TyperGroup):
+    """The commands of the application; one that is interrupted ends with one line."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        with stop_messages():
+            return super().invoke(ctx)
+
+
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -61,20 +80,80 @@ def main(
 
 def report_console(width: int = 110) -> Console:
     """Return the console for reports on standard output; a pipe gets `width` columns and UTF-8."""
-    console = Console() if Console().is_terminal else Console(width=width)
+    console = _Console() if Console().is_terminal else _Console(width=width)
     if console.encoding.startswith("utf"):
         return console
-    return Console(width=width, file=io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", line_buffering=True))
+    return _Console(width=width, file=io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", line_buffering=True))
+
+
+class _Console(Console):
+    """A console that leaves a closed pipe to `stop_messages`."""
+
+    def on_broken_pipe(self) -> None:
+        raise  # the error that is being handled
 
 
 @contextmanager
 def error_messages() -> Iterator[None]:
-    """Print an error of the input or of a cluster as one line and exit with code 2."""
+    """Print an error of the input, of the machine or of a cluster as one line and exit with code 2."""
     try:
         yield
-    except (ValueError, OSError, ClusterError) as error:
-        typer.echo(f"Error: {error}", err=True)
+    except BrokenPipeError:
+        raise
+    except MemoryError as error:
+        details = f" ({error})" if str(error) else ""
+        message = f"There is not enough memory{details}; close other programs, or use fewer frequencies."
+        typer.echo(" ".join([f"Error: {message}", *_notes(error)]), err=True)
         raise typer.Exit(2) from None
+    except (ValueError, OSError, ClusterError) as error:
+        typer.echo(" ".join([f"Error: {error}", *_notes(error)]), err=True)
+        raise typer.Exit(2) from None
+
+
+@contextmanager
+def stop_messages() -> Iterator[None]:
+    """Print one line when a command is interrupted, and exit with the code that shells give to its signal."""
+    try:
+        with _sigterm_as_interrupt():
+            yield
+    except KeyboardInterrupt as error:
+        number = signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
+        start = "\n" if sys.stderr.isatty() else ""  # the terminal has written ^C
+        typer.echo(" ".join([f"{start}Stopped.", *_notes(error)]), err=True)
+        raise typer.Exit(128 + number) from None
+    except BrokenPipeError as error:
+        _discard_output()
+        with suppress(OSError):
+            typer.echo(" ".join(["Stopped: the program that reads the output has ended.", *_notes(error)]), err=True)
+        raise typer.Exit(141) from None  # that of SIGPIPE
+
+
+def _notes(error: BaseException) -> list[str]:
+    """Return how to go on, as noted by the command."""
+    return getattr(error, "__notes__", [])
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """Raise `Terminated` on SIGTERM, so that temporary files are deleted."""
+    if current_thread() is not main_thread():
+        yield
+        return
+
+    def terminate(number: int, frame: Any) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _discard_output() -> None:
+    """Send what is left of standard output nowhere; Python would fail to write it at its end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def comma_separated(values: list[str] | None) -> list[str]:

@@ -236,13 +236,16 @@ def _run(plan: Plan, store: Store) -> None:
 
 def _run_stored(plan: Plan, store: Store) -> None:
     """Run the trials; when they are interrupted, report how to resume."""
+    stored = "{:,} fits are stored; run the same command to resume."
     try:
         _run(plan, store)
-    except (KeyboardInterrupt, BrokenProcessPool) as error:
-        broken = isinstance(error, BrokenProcessPool)
-        reason = "A worker process was killed, perhaps for lack of memory" if broken else "Stopped"
-        typer.echo(f"\n{reason}. {len(store.rows):,} fits are stored; run the same command to resume.", err=True)
-        raise typer.Exit(1 if broken else 130) from None
+    except (KeyboardInterrupt, OSError, MemoryError) as error:
+        error.add_note(stored.format(len(store.rows)))
+        raise
+    except BrokenProcessPool:
+        reason = "A worker process was killed, perhaps for lack of memory"
+        typer.echo(f"{reason}. {stored.format(len(store.rows))}", err=True)
+        raise typer.Exit(1) from None
 
 
 def _command() -> str:

@@ -2,7 +2,8 @@
 """The commands `bochner describe`, `fit`, `predict` and `error`: models for tables, from a look at the columns on."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
 from math import isfinite
@@ -387,10 +388,22 @@ def _fit_file(
     """Fit a model on a file and save it; until then, checkpoints are stored beside it."""
     partial = output.with_name(output.name + ".partial")
     training = _load_training(partial, table, settings, report) if resume else None
-    fitted = fit_table(table, settings, report, training, _checkpoint(partial, settings))
-    save(fitted.model, output)
+    with _resumable(partial):
+        fitted = fit_table(table, settings, report, training, _checkpoint(partial, settings))
+        save(fitted.model, output)
     partial.unlink(missing_ok=True)
     return fitted
+
+
+@contextmanager
+def _resumable(partial: Path) -> Iterator[None]:
+    """Note on an interrupt, or on an error of the machine, that there is a checkpoint."""
+    try:
+        yield
+    except (KeyboardInterrupt, OSError, MemoryError) as error:
+        if partial.is_file():
+            error.add_note(f"A checkpoint is in {partial}; run the same command with --resume to continue.")
+        raise
 
 
 def _fit_on_cluster(

@@ -2,21 +2,21 @@
 """Files: a table of the user, and the formats that the data sets of the paper are published in, as plain arrays."""
 
 import gzip
+import io
 import zipfile
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.io import loadmat
+from scipy.io import loadmat, whosmat
 from scipy.io.arff import loadarff
-from scipy.io.matlab import MatReadError
 from sklearn.datasets import load_svmlight_file
 
 from bochner.rows import Array, Floats
+from bochner.tables.archives import check_archive
 from bochner.tables.description import column_messages
 from bochner.tables.encoding import EncodedTable
 from bochner.tables.file_table import FileTable
@@ -34,11 +34,7 @@ __all__ = [
 ]
 
 LARGEST = 1e150  # the squares of larger values overflow
-# Errors that the readers raise on a damaged file; those of pyarrow are subclasses of ValueError and OSError.
-READING_ERRORS = (
-    *(OSError, EOFError, ValueError, TypeError, IndexError, StopIteration, NotImplementedError),
-    *(zlib.error, zipfile.BadZipFile, MatReadError),
-)
+LARGEST_CONTENTS = 1 << 32  # bytes that a compressed file may stand for
 
 
 class DamagedFileError(ValueError):
@@ -50,8 +46,9 @@ def _reading(path: Path, kind: str) -> Iterator[None]:
     """Turn the errors of a reader into one error message."""
     try:
         yield
-    except READING_ERRORS as error:
-        cause = next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")
+    except Exception as error:  # a damaged file can cause any error in numpy, scipy and pyarrow
+        line = next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")
+        cause = "".join(character if character.isprintable() else "?" for character in line)[:300]
         raise DamagedFileError(f"{path} cannot be read as {kind} ({cause}).") from error
 
 
@@ -200,13 +197,47 @@ def read_arrays(path: Path) -> dict[str, Array]:
     """Return the arrays in a NumPy ``.npz`` or a MATLAB ``.mat`` file by name; arrays of objects are left out."""
     with _reading(path, f"a {path.suffix.lower()} file"):
         if path.suffix.lower() == ".mat":
+            n_bytes = sum(8 * prod(shape) for _, shape, _ in whosmat(path))
+            if n_bytes > _largest_contents(path):
+                raise ValueError(f"its arrays are about {n_bytes:,} bytes, more than the limit")
             return {name: array for name, array in loadmat(path).items() if not name.startswith("__")}
-        arrays = {}
-        with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as archive:
-            for name in archive.files:
-                with suppress(ValueError):  # an array of objects: unpickling it could run any code
-                    arrays[name] = archive[name]
-        return arrays
+        check_archive(path, _largest_contents(path))
+        with zipfile.ZipFile(path) as archive:
+            entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
+            found = {name: _read_npy(archive, entry) for name, entry in entries.items()}
+        return {name: array for name, array in found.items() if array is not None}
+
+
+def _read_npy(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array | None:
+    """Return an array of an NPZ file; None for an array of objects, because unpickling it could run any code."""
+    with archive.open(entry) as file:
+        version = np.lib.format.read_magic(file)
+        if version == (3, 0):  # names of fields that are not Latin-1, so no array of numbers
+            return None
+        read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, _, dtype = read_header[version](file)
+    if dtype.hasobject:
+        return None
+    if prod(shape) * dtype.itemsize > entry.file_size:
+        raise ValueError(f"{entry.filename} has {entry.file_size:,} bytes and needs {prod(shape) * dtype.itemsize:,}")
+    with archive.open(entry) as file:
+        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+
+
+def _largest_contents(path: Path) -> int:
+    """Return the limit of the contents of a compressed file; a large file without compression is no bomb."""
+    return max(LARGEST_CONTENTS, path.stat().st_size)
+
+
+def _decompressed(path: Path) -> bytes:
+    """Return the content of a ``.gz`` file, up to a limit."""
+    limit, content = _largest_contents(path), io.BytesIO()
+    with gzip.open(path) as file:
+        while part := file.read(1 << 20):  # one read of the limit would allocate all of it
+            content.write(part)
+            if content.tell() > limit:
+                raise ValueError(f"its contents are more than the limit of {limit:,} bytes")
+    return content.getvalue()
 
 
 def read_text(path: Path) -> Floats:
@@ -228,8 +259,11 @@ def read_text(path: Path) -> Floats:
     options = pa.csv.ReadOptions(autogenerate_column_names=True)
     with _reading(path, "a table of numbers"):
         if path.suffix == ".zip":
+            check_archive(path, _largest_contents(path))
             with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as file:
                 table = pa.csv.read_csv(file, options)
+        elif path.suffix == ".gz":
+            table = pa.csv.read_csv(io.BytesIO(_decompressed(path)), options)
         else:
             table = pa.csv.read_csv(path, options)
         X = np.column_stack([_as_floats(pa, column) for column in table.columns])
@@ -264,7 +298,7 @@ def read_idx(path: Path) -> Array:
     The format is two zeros, the type (8 for bytes), the number of axes, the length of each axis, and the values.
     """
     with _reading(path, "an idx file"):
-        content = (gzip.decompress if path.suffix == ".gz" else bytes)(path.read_bytes())
+        content = _decompressed(path) if path.suffix == ".gz" else path.read_bytes()
         if len(content) < 4 or content[:3] != b"\0\0\x08":
             raise ValueError("it does not start with 0, 0, 8")
         shape = np.frombuffer(content, ">u4", count=content[3], offset=4).tolist()

@@ -2,9 +2,7 @@
 """Pages: pieces of HTML, tables in four formats, and the one template that makes a self-contained page of them."""
 
 import html
-import os
 import re
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -13,6 +11,8 @@ from string import Template
 
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
+
+from bochner.atomic_files import replaced_file
 
 __all__ = [
     *("Table", "bullets", "code", "paragraph", "picture_grid", "quote", "render", "wide_picture", "write_atomically"),
@@ -173,12 +173,5 @@ def _read(name: str) -> str:
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a temporary file and rename it, so that a reader never sees part of a file."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content.encode("utf-8") if isinstance(content, str) else content)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    with replaced_file(path) as temporary:
+        temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)

@@ -127,14 +127,14 @@ class Store:
         reader = csv.reader(StringIO(complete.decode("utf-8", errors="replace"), newline=""))
         if next(reader) != NAMES:
             raise ValueError(f"{path} does not have the columns of this version; choose another --output folder.")
-        for cells in reader:
-            try:
+        try:
+            for cells in reader:
                 row = _parse(cells)
-            except ValueError:
-                raise ValueError(
-                    f"{path} is damaged in line {reader.line_num}; delete that line to repeat its fit."
-                ) from None
-            self.rows[row.trial] = row
+                self.rows[row.trial] = row
+        except (ValueError, csv.Error):
+            raise ValueError(
+                f"{path} is damaged in line {reader.line_num}; delete that line to repeat its fit."
+            ) from None
 
 
 def _parse(cells: list[str]) -> Row:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Model files and stored trainings, written atomically and read by skops, which executes nothing in them."""
 
-import os
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
+from bochner.atomic_files import replaced_file
 from bochner.fourier_features import FourierFeatures
 from bochner.kernel_features import LEARNERS
 from bochner.kernels import KERNELS
@@ -40,12 +40,8 @@ ZIP_MAGIC = b"PK\x03\x04"
 def save(model: FittedModel | StoredTraining, path: Path) -> None:
     """Write a model or an interrupted training to a file, which is replaced once it is complete."""
     skops_io = _import_skops()
-    temporary = path.with_name(path.name + ".new")
-    try:
+    with replaced_file(path) as temporary:
         skops_io.dump(model, temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def load(path: Path) -> FittedModel | StoredTraining:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Predictions of a model for the rows of another table, and its errors there."""
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bochner.atomic_files import replaced_file
 from bochner.kernel_error import KernelError
 from bochner.linear_models import FourierLogisticRegression, FourierRidge
 from bochner.progress import track
@@ -227,9 +227,5 @@ def _opened(output: Path | None) -> Iterator[Callable[["pa.Schema"], Any]]:
     writers = {".csv": csv.CSVWriter, ".parquet": parquet.ParquetWriter}
     if output.suffix.lower() not in writers:
         raise ValueError(f"--output {output} must end in .csv or .parquet, or be - for standard output.")
-    temporary = output.with_name(output.name + ".new")
-    try:
+    with replaced_file(output) as temporary:
         yield partial(writers[output.suffix.lower()], temporary)
-        os.replace(temporary, output)
-    finally:
-        temporary.unlink(missing_ok=True)

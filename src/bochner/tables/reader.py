@@ -133,7 +133,7 @@ class Table:
                 if group >= first_group:
                     yield Chunk(group, first_row, self.plain(cells))
                 first_row += cells.num_rows
-        except (import_pyarrow().ArrowException, OSError) as error:
+        except (import_pyarrow().ArrowException, OSError, MemoryError) as error:
             raise self.source.read_error(error) from None
         if self.source.malformed and not skip_malformed:
             raise_problems(self.path, self.malformed_problems())
@@ -147,6 +147,7 @@ class Table:
     def plain(self, cells: "pa.RecordBatch") -> "pa.RecordBatch":
         """Return cells with the types of `plain_type`, text where the columns are untyped."""
         pa = import_pyarrow()
+        cells.validate(full=True)  # text that is not UTF-8, and lengths that a damaged file gives
         types = {name: plain_type(self.schema.field(name).type) for name in cells.schema.names}
         types |= {name: pa.string() for name in cells.schema.names if name in self.source.untyped}
         return cells.cast(pa.schema(list(types.items())))

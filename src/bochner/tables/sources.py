@@ -8,13 +8,14 @@ import os
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bochner.rows import row_spans
+from bochner.tables.archives import check_archive
 from bochner.tables.columns import import_pyarrow, storage_of
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["CsvFile", "Frame", "ParquetFiles", "Source", "is_frame", "join_names", "open_frame", "open_source"]
 
 CSV_BLOCK_BYTES = 1 << 22
+LARGEST_SHEET = 1 << 30  # bytes of the contents of an Excel file, which need about 50 times as much memory
 MAX_JOINED_NAMES = 20
 NOT_UTF8 = "bytes that are not UTF-8 text"
 SUFFIXES = ".parquet, .csv, .jsonl, .ndjson or .xlsx"
@@ -92,22 +94,30 @@ def open_source(data: Any, label: str | None = None) -> Source:
     is_pattern = not path.exists() and any(character in str(path) for character in "*?[")
     suffix = path.suffix.lower()
     if path.is_dir() or is_pattern:
-        return ParquetFiles(_parquet_files(path), label)
+        return _opened(lambda: ParquetFiles(_parquet_files(path), label), label, "parquet")
     if not path.is_file():
         raise ValueError(f"{label} does not exist.")
     if suffix not in (".parquet", ".csv", ".jsonl", ".ndjson", ".xlsx"):
         raise ValueError(f"{label} has an unsupported file type; give a {SUFFIXES} file.")
+    openers: dict[str, Callable[[], Source]] = {
+        ".parquet": lambda: ParquetFiles([path], label),
+        ".csv": lambda: CsvFile(path, label),
+        ".xlsx": lambda: _read_excel(path, label),
+    }
+    return _opened(openers.get(suffix, lambda: _read_json_lines(path, label)), label, suffix[1:])
+
+
+def _opened(opener: Callable[[], Source], label: str, kind: str) -> Source:
+    """Open a source; the errors of a damaged file are reported as one message."""
     pa = import_pyarrow()
     try:
-        if suffix == ".parquet":
-            return ParquetFiles([path], label)
-        if suffix == ".csv":
-            return CsvFile(path, label)
-        return _read_excel(path, label) if suffix == ".xlsx" else _read_json_lines(path, label)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{label} cannot be read as {suffix[1:]}: {_cause(error)}.") from None
+        source = opener()
+        list(source.schema.names)  # decodes the names
+    except (pa.ArrowException, OSError, MemoryError) as error:
+        raise ValueError(f"{label} cannot be read as {kind}: {_cause(error)}.") from None
     except UnicodeDecodeError:
         raise ValueError(f"{label} is not UTF-8 text; convert the file to UTF-8.") from None
+    return source
 
 
 def _cause(error: Exception) -> str:
@@ -135,7 +145,7 @@ class ParquetFiles(Source):
 
         schemas, counts = [], []
         for file in files:
-            with ParquetFile(file) as opened:
+            with _named_errors(file, len(files) > 1), ParquetFile(file) as opened:
                 schemas.append(opened.schema_arrow)
                 groups = range(opened.num_row_groups)
                 counts.append([opened.metadata.row_group(group).num_rows for group in groups])
@@ -190,6 +200,18 @@ class ParquetFiles(Source):
                 chosen = types[words[0] == "null"] if "null" in words else same.get(words[0], types[0])
                 common = common.set(index, pa.field(name, chosen))
         return common
+
+
+@contextmanager
+def _named_errors(file: Path, is_one_of_several: bool) -> Iterator[None]:
+    """Name the damaged file of several."""
+    pa = import_pyarrow()
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if not is_one_of_several:
+            raise
+        raise ValueError(f"{file} cannot be read as parquet: {_cause(error)}.") from None
 
 
 def _parquet_files(path: Path) -> list[Path]:
@@ -389,6 +411,7 @@ def _read_excel(path: Path, label: str) -> Source:
             f"{label} is an Excel file, which needs pandas and openpyxl: pip install pandas openpyxl."
         ) from error
     try:
+        check_archive(path, LARGEST_SHEET)
         return _from_pandas(pd.read_excel(path), label, path)
     except Exception as error:  # a damaged file can cause any error in openpyxl
         raise ValueError(f"{label} cannot be read as xlsx: {_cause(error)}.") from error

@@ -316,7 +316,8 @@ class Survey:
         filled = np.column_stack(
             [np.where(np.isnan(x), column.fill, x) for x, column in zip(numbers, numeric, strict=True)]
         )
-        complete = [x if not np.isnan(x).any() else x[~np.isnan(x)] for x in numbers]
+        # A column may have no values in the sampled rows, or none in the rows that have a target.
+        complete = [x[~np.isnan(x)] if not np.isnan(x).all() else filled[:, j] for j, x in enumerate(numbers)]
         if standardization == "plain":
             mean, scale = np.transpose([(x.mean(), _deviation(x)) for x in complete])
             return replace(encoding, mean=mean, scale=scale)
