@@ -39,7 +39,7 @@ def test_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr("bochner.experiments.pages.os.replace", fail)
+    monkeypatch.setattr("bochner.atomic_files.os.replace", fail)
     with pytest.raises(OSError, match="disk full"):
         write_atomically(tmp_path / "page.html", "new")
     assert (tmp_path / "page.html").read_text() == "old"

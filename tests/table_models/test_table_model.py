@@ -13,8 +13,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 
 from bochner import FourierFeatures, FourierLogisticRegression, FourierRidge, FourierSVC, TableModel
+from bochner.linear_models.table_training import TableTraining
 from bochner.table_models.model_files import save
 from bochner.table_models.training import StoredTraining
+from bochner.tables.file_table import FileTable
+from tests.table_models.cases import SETTINGS
 
 FEATURES = FourierFeatures(n_frequencies=64)
 
@@ -185,8 +188,9 @@ class TestInvalidInput:
         with pytest.raises(ValueError, match=r"too many for classification|fractional numbers"):
             TableModel(FourierSVC()).fit(frame[:100], "price")
 
-    def test_checkpoint_is_not_a_model(self, tmp_path):
-        save(StoredTraining(None, None), tmp_path / "m.skops")
+    def test_checkpoint_is_not_a_model(self, frame, tmp_path):
+        training = TableTraining.begin(FileTable(frame, "price"), seed=0)
+        save(StoredTraining(SETTINGS["regression"], training), tmp_path / "m.skops")
         with pytest.raises(ValueError, match="is a checkpoint and not a model"):
             TableModel.load(tmp_path / "m.skops")
 

@@ -387,8 +387,8 @@ def _fit_file(
 ) -> FittedTable:
     """Fit a model on a file and save it; until then, checkpoints are stored beside it."""
     partial = output.with_name(output.name + ".partial")
-    training = _load_training(partial, table, settings, report) if resume else None
     with _resumable(partial):
+        training = _load_training(partial, table, settings, report) if resume else None
         fitted = fit_table(table, settings, report, training, _checkpoint(partial, settings))
         save(fitted.model, output)
     partial.unlink(missing_ok=True)
