@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
+import errno
+import os
+import signal
+import time
 from importlib.metadata import version
 
 import pytest
 
-from bochner.cli.console import check_output, comma_separated
+from bochner.cli import console, table_commands
+from bochner.cli.console import check_output, comma_separated, echo
 from tests.cli.commands import run
 
 
@@ -24,6 +29,54 @@ def test_help_lists_the_commands():
 )
 def test_comma_separated(values, items):
     assert comma_separated(values) == items
+
+
+def raise_sigterm():
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(10.0)
+
+
+def raise_sigint():
+    raise KeyboardInterrupt
+
+
+def raise_closed_pipe():
+    raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+def raise_full_disk():
+    raise OSError(errno.ENOSPC, "No space left on device", "a.csv")
+
+
+def raise_memory():
+    raise MemoryError("Unable to allocate 72. TiB")
+
+
+@pytest.mark.parametrize(
+    ("fail", "exit_code", "message"),
+    [
+        (raise_sigint, 130, "Stopped.\n"),
+        (raise_sigterm, 143, "Stopped.\n"),
+        (raise_closed_pipe, 141, "Stopped: the program that reads the output has ended.\n"),
+        (raise_full_disk, 2, "Error: [Errno 28] No space left on device: 'a.csv'\n"),
+        (raise_memory, 2, "Error: There is not enough memory (Unable to allocate 72. TiB); close other programs, or"),
+    ],
+)
+def test_stopped_command_prints_one_line(tmp_path, monkeypatch, fail, exit_code, message):
+    monkeypatch.setattr(console, "_discard_output", lambda: None)
+    monkeypatch.setattr(table_commands, "load", lambda path: fail())
+    before = signal.getsignal(signal.SIGTERM)
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    result = run("error", tmp_path / "m.skops", tmp_path / "a.csv")
+    assert result.exit_code == exit_code
+    assert result.stderr.startswith(message)
+    assert result.stderr.count("\n") == 1
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_control_characters_of_a_table_do_not_reach_the_terminal(capsys):
+    echo("a\x1b]0;title\x07b\nc")
+    assert capsys.readouterr().out == "a?]0;title?b\nc\n"
 
 
 def test_output_through_a_link_does_not_overwrite_an_input(tmp_path):

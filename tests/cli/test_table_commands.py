@@ -186,7 +186,10 @@ class TestResume:
 
         with monkeypatch.context() as patch:
             patch.setattr(table_commands, "save", save_and_stop)
-            assert run("fit", table_file, *self.OPTIONS, output).exit_code != 0
+            result = run("fit", table_file, *self.OPTIONS, output)
+        assert result.exit_code == 130
+        hint = f"A checkpoint is in {output}.partial; run the same command with --resume to continue."
+        assert result.stderr == f"Stopped. {hint}\n"
         assert not output.exists()
 
     @pytest.mark.usefixtures("frequent_checkpoints")

@@ -36,6 +36,15 @@ def test_incomplete_heading_is_written_again(tmp_path):
         assert len(store.rows) == 1
 
 
+def test_cell_without_end_is_reported_with_its_line(tmp_path):
+    path = tmp_path / "rows.csv"
+    with Store.open(path) as store:
+        store.append([make_row()])
+    path.write_text(path.read_text() + "x" * 200_000 + "\n")
+    with pytest.raises(ValueError, match="is damaged in line 3; delete that line to repeat its fit"), Store.open(path):
+        pass
+
+
 def test_file_with_other_columns_is_rejected_and_kept(tmp_path):
     (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
     with (

@@ -21,6 +21,16 @@ def numbered_file(tmp_path_factory):
     return write_table(tmp_path_factory.mktemp("survey") / "a.parquet", columns, row_group_size=1000)
 
 
+@pytest.mark.parametrize("standardization", ["robust", "plain"])
+def test_column_without_values_where_there_are_targets_is_filled(tmp_path, standardization):
+    columns = {"a": [1.0, 2.0, 3.0, 4.0], "b": [None, None, None, 7.0], "y": [1.0, 2.0, 3.0, None]}
+    table = FileTable(write_table(tmp_path / "a.parquet", columns), "y")
+    encoding = table.survey(Survey.of(table, seed=0)).encoding(standardization)
+    rows = np.concatenate([rows for _, rows in encoding.open(tmp_path / "a.parquet").batches()])
+    assert np.isfinite(rows).all()
+    assert (np.asarray(encoding.scale) > 0.0).all()
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_survey_recognizes_columns_and_samples_rows(table_files, columns, suffix):
     result = survey_file(table_files[suffix])

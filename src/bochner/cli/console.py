@@ -86,6 +86,21 @@ def report_console(width: int = 110) -> Console:
     return _Console(width=width, file=io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", line_buffering=True))
 
 
+def echo(text: str, *, err: bool = False) -> None:
+    """Print text; control characters in names and cells of a table cannot command the terminal.
+
+    Parameters
+    ----------
+    text : str
+        The text, of one or more lines.
+    err : bool, default=False
+        Whether to print to standard error.
+    """
+    typer.echo(
+        "".join(character if character.isprintable() or character == "\n" else "?" for character in text), err=err
+    )
+
+
 class _Console(Console):
     """A console that leaves a closed pipe to `stop_messages`."""
 
@@ -103,10 +118,10 @@ def error_messages() -> Iterator[None]:
     except MemoryError as error:
         details = f" ({error})" if str(error) else ""
         message = f"There is not enough memory{details}; close other programs, or use fewer frequencies."
-        typer.echo(" ".join([f"Error: {message}", *_notes(error)]), err=True)
+        echo(" ".join([f"Error: {message}", *_notes(error)]), err=True)
         raise typer.Exit(2) from None
     except (ValueError, OSError, ClusterError) as error:
-        typer.echo(" ".join([f"Error: {error}", *_notes(error)]), err=True)
+        echo(" ".join([f"Error: {error}", *_notes(error)]), err=True)
         raise typer.Exit(2) from None
 
 

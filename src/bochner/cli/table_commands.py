@@ -26,6 +26,7 @@ from bochner.cli.console import (
     check_plots,
     column_kinds,
     comma_separated,
+    echo,
     error_messages,
     number_style,
     report_console,
@@ -504,12 +505,12 @@ def _load_model(path: Path) -> FittedModel:
 
 
 def _warn(message: str) -> None:
-    typer.echo(f"Warning: {message}", err=True)
+    echo(f"Warning: {message}", err=True)
 
 
 def _reporter(as_json: bool) -> Callable[[str], None]:
     """Return a function that prints a message; with --json, standard output is left to the JSON object."""
-    return lambda message: typer.echo(message, err=as_json)
+    return lambda message: echo(message, err=as_json)
 
 
 def _print_result(result: dict[str, Any], as_json: bool) -> None:
@@ -521,4 +522,4 @@ def _print_result(result: dict[str, Any], as_json: bool) -> None:
         typer.echo(json.dumps(finite))
         return
     for name, text in format_values(result).items():
-        typer.echo(f"{name}: {text}")
+        echo(f"{name}: {text}")

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Files from strangers: each is read or refused by one message; no code is executed, and no path is left."""
+
+import pytest
+
+from bochner.experiments import formats
+from bochner.experiments.formats import read_arrays, read_idx, read_table, read_text
+from bochner.table_models.model_files import load, save
+from bochner.table_models.training import fit_table
+from bochner.tables import sources
+from bochner.tables.file_table import FileTable
+from tests.cli.commands import run
+from tests.faults import crafted, fuzz
+from tests.table_models.cases import SETTINGS, ignore
+from tests.tables.tables import make_table, write_table
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A model file, and the table that it was fitted on."""
+    folder = tmp_path_factory.mktemp("strangers")
+    data = write_table(folder / "y.parquet", make_table().drop_columns("kind")[:200])
+    save(fit_table(FileTable(data, "y"), SETTINGS["regression"], ignore).model, folder / "m.skops")
+    return folder / "m.skops", data
+
+
+@pytest.fixture
+def canary(tmp_path):
+    """A file that crafted files would create; it and files beside the folder must not exist afterwards."""
+    path = tmp_path / "canary"
+    yield path
+    assert not path.exists()
+    assert not (tmp_path.parent / "X.npy").exists()
+
+
+def test_crafted_model_files_are_refused(model, canary, tmp_path):
+    path, data = model
+    n_files = 0
+    for name, content in crafted.model_files(path, canary):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(
+            ValueError, match=r"is damaged or not a file written by|was not written by bochner"
+        ) as error:
+            load(tmp_path / name)
+        assert type(error.value) is ValueError
+        assert "\n" not in str(error.value)
+        n_files += 1
+    assert n_files >= 20
+    result = run("predict", tmp_path / "encoding.skops", data, "--output", tmp_path / "p.csv")
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "p.csv").exists()
+
+
+def test_crafted_archives_of_arrays_are_refused(canary, tmp_path):
+    outcomes = {}
+    for name, content in crafted.npz_files(canary):
+        (tmp_path / name).write_bytes(content)
+        outcomes[name] = fuzz.outcome(read_table, tmp_path / name)
+    accepted = {name for name, outcome in outcomes.items() if outcome == "read"}
+    assert accepted == {"pickle.npz", "leaves-folder.npz"}
+    assert "code" not in read_arrays(tmp_path / "pickle.npz")  # arrays of objects are left out
+    result = run("compare", tmp_path / "header-of-72-tib.npz", "--output", tmp_path / "page.html")
+    assert result.exit_code == 2
+    assert "needs 79,164,837,199,872" in result.stderr
+
+
+def test_extension_types_of_parquet_files_are_not_unpickled(canary, tmp_path):
+    (tmp_path / "a.parquet").write_bytes(crafted.parquet_with_code(canary))
+    fuzz.outcome(lambda path: read_table(path, "y"), tmp_path / "a.parquet")
+
+
+def test_compressed_files_have_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(formats, "LARGEST_CONTENTS", 10**6)
+    bomb = crafted.gzip_bomb(2 * 10**6)
+    for name, read in {"images.gz": read_idx, "t.data.gz": read_text}.items():
+        (tmp_path / name).write_bytes(bomb)
+        with pytest.raises(ValueError, match="its contents are more than the limit of 1,000,000 bytes"):
+            read(tmp_path / name)
+
+
+def test_excel_files_have_a_limit(tmp_path, monkeypatch):
+    pytest.importorskip("openpyxl")
+    monkeypatch.setattr(sources, "LARGEST_SHEET", 10**4)
+    (tmp_path / "a.xlsx").write_bytes(crafted.zip_content({"xl/workbook.xml": bytes(10**5)}, 8))
+    with pytest.raises(ValueError, match=r"a\.xlsx cannot be read as xlsx: its contents are 100,000 bytes, more than"):
+        read_table(tmp_path / "a.xlsx")
+
+
+def test_damaged_file_of_a_folder_is_named(tmp_path):
+    write_table(tmp_path / "1.parquet", make_table()[:20])
+    (tmp_path / "2.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match=r"2\.parquet cannot be read as parquet: "):
+        FileTable(tmp_path, "y")
+
+
+@pytest.mark.parametrize("step", [250, pytest.param(8, marks=pytest.mark.slow)])
+def test_damaged_files_are_read_or_refused_by_one_message(tmp_path, step):
+    n_tried = 0
+    for case in fuzz.cases(tmp_path):
+        outcomes = fuzz.fuzz(case, step, tmp_path)
+        assert set(outcomes) <= {"read", "refused"}, (case[0], outcomes)
+        n_tried += outcomes.total()
+    assert n_tried > 100
