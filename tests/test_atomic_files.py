@@ -10,9 +10,14 @@ from bochner.atomic_files import replaced_file
 def test_error_keeps_the_old_file_and_deletes_the_new_one(tmp_path, error):
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with pytest.raises(type(error)), replaced_file(path) as temporary:
-        temporary.write_text("half")
-        raise error
+
+    def write_and_fail():
+        with replaced_file(path) as temporary:
+            temporary.write_text("half")
+            raise error
+
+    with pytest.raises(type(error)):
+        write_and_fail()
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]
 

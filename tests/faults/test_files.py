@@ -87,6 +87,18 @@ def test_excel_files_have_a_limit(tmp_path, monkeypatch):
         read_table(tmp_path / "a.xlsx")
 
 
+@pytest.mark.parametrize("value", ['{"a":' * 200_000, '{"a": ' + "[" * 200_000, '{"a":\n' * 101])
+def test_deeply_nested_json_does_not_end_the_process(tmp_path, value):
+    (tmp_path / "a.jsonl").write_text(value)
+    with pytest.raises(ValueError, match=r"a\.jsonl cannot be read as jsonl: values are nested more than 100 levels"):
+        FileTable(tmp_path / "a.jsonl")
+
+
+def test_brackets_in_text_are_not_nested_values(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"a": "[[\\"[[{' + "[" * 200 + '", "b": 1}\n{"a": "]", "b": 2}\n')
+    assert FileTable(tmp_path / "a.jsonl").names == ["a", "b"]
+
+
 def test_damaged_file_of_a_folder_is_named(tmp_path):
     write_table(tmp_path / "1.parquet", make_table()[:20])
     (tmp_path / "2.parquet").write_bytes(b"PAR1")

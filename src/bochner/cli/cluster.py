@@ -92,6 +92,7 @@ def _ignore_interrupts() -> None:
 @contextmanager
 def _silence_logs() -> Iterator[None]:
     """Silence the logs of Dask, which would hide the error message of a failed command."""
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # reports the tasks of an interrupted fit at the very end
     loggers = [logging.getLogger(name) for name in SILENCED_LOGGERS]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

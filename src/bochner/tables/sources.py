@@ -14,7 +14,9 @@ from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bochner.rows import row_spans
+import numpy as np
+
+from bochner.rows import Array, row_spans
 from bochner.tables.archives import check_archive
 from bochner.tables.columns import import_pyarrow, storage_of
 
@@ -25,6 +27,8 @@ __all__ = ["CsvFile", "Frame", "ParquetFiles", "Source", "is_frame", "join_names
 
 CSV_BLOCK_BYTES = 1 << 22
 LARGEST_SHEET = 1 << 30  # bytes of the contents of an Excel file, which need about 50 times as much memory
+DEEPEST_JSON = 100  # levels of nested values
+JSON_BLOCK = 1 << 20  # bytes whose brackets are counted at a time
 MAX_JOINED_NAMES = 20
 NOT_UTF8 = "bytes that are not UTF-8 text"
 SUFFIXES = ".parquet, .csv, .jsonl, .ndjson or .xlsx"
@@ -398,7 +402,39 @@ def _from_pandas(frame: Any, label: str, path: Path | None = None) -> Frame:
 def _read_json_lines(path: Path, label: str) -> Source:
     from pyarrow import json
 
+    if _json_depth(path.read_bytes()) > DEEPEST_JSON:
+        raise ValueError(f"{label} cannot be read as jsonl: values are nested more than {DEEPEST_JSON} levels deep.")
     return Frame(json.read_json(path), label, path)
+
+
+def _json_depth(content: bytes) -> int:
+    """Return how deep brackets are nested; pyarrow's parser calls itself, and deep nesting would end the process.
+
+    Examples
+    --------
+    >>> from bochner.tables.sources import _json_depth
+    >>> _json_depth(b'{"a": [{}, "[[["]}')
+    3
+    """
+    text = content.replace(rb"\\", b"").replace(rb"\"", b"")  # leaves the quotes that delimit strings
+    deepest = depth = start = 0
+    while start < len(text):
+        stop = text.find(b"\n", start + JSON_BLOCK) + 1 or len(text)
+        steps = _json_steps(np.frombuffer(text[start:stop], np.uint8))
+        depths = depth + np.cumsum(steps, dtype=np.int64)
+        deepest, depth, start = max(deepest, int(depths.max())), int(depths[-1]), stop
+    return deepest
+
+
+def _json_steps(codes: Array) -> Array:
+    """Return 1 for opening and -1 for closing brackets outside strings, which end with their line, and 0 otherwise."""
+    quotes = np.cumsum(codes == ord('"'), dtype=np.uint8)  # only whether it is odd matters
+    ends = np.append(np.flatnonzero(codes == ord("\n")), len(codes) - 1)
+    lengths = np.diff(ends, prepend=-1)
+    before = np.repeat(np.append(np.uint8(0), quotes[ends[:-1]]), lengths)
+    is_outside = 1 - ((quotes ^ before) & 1).astype(np.int8)
+    opening, closing = ((codes == ord(pair[0])) | (codes == ord(pair[1])) for pair in ("[{", "]}"))
+    return np.asarray(is_outside * (opening.astype(np.int8) - closing))
 
 
 def _read_excel(path: Path, label: str) -> Source:
