@@ -281,7 +281,7 @@ def moment_of(fault: str, whole: Ending, size: int, dice: random.Random) -> floa
     if fault == "disk":
         return dice.uniform(0.0, 1.2) * size
     if fault == "memory":
-        return dice.uniform(0.0, 120e6)
+        return dice.uniform(30e6, 130e6)
     if fault == "pipe":
         return dice.randrange(0, 2)
     return dice.uniform(0.0, 1.05) * whole.seconds

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Files from strangers: each is read or refused by one message; no code is executed, and no path is left."""
 
+import zipfile
+
+import pandas as pd
 import pytest
 
 from bochner.experiments import formats
@@ -77,6 +80,19 @@ def test_compressed_files_have_a_limit(tmp_path, monkeypatch):
         (tmp_path / name).write_bytes(bomb)
         with pytest.raises(ValueError, match="its contents are more than the limit of 1,000,000 bytes"):
             read(tmp_path / name)
+
+
+def test_entities_of_an_excel_file_are_not_expanded_without_end(tmp_path):
+    pytest.importorskip("openpyxl")
+    pd.DataFrame({"a": ["x", "y"], "y": [1, 2]}).to_excel(tmp_path / "a.xlsx", index=False)
+    with zipfile.ZipFile(tmp_path / "a.xlsx") as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    entities = "".join(f'<!ENTITY e{i + 1} "{f"&e{i};" * 10}">' for i in range(12))
+    start = f'<?xml version="1.0"?><!DOCTYPE sst [<!ENTITY e0 "xxxxxxxxxx">{entities}]>'.encode()
+    name = "xl/worksheets/sheet1.xml"
+    entries[name] = start + entries[name].partition(b"?>")[2].replace(b"<v>1</v>", b"<v>&e12;</v>")
+    (tmp_path / "b.xlsx").write_bytes(crafted.zip_content(entries))
+    assert fuzz.outcome(lambda path: read_table(path, "y"), tmp_path / "b.xlsx") == "refused"
 
 
 def test_excel_files_have_a_limit(tmp_path, monkeypatch):

@@ -120,7 +120,7 @@ def error_messages() -> Iterator[None]:
         message = f"There is not enough memory{details}; close other programs, or use fewer frequencies."
         echo(" ".join([f"Error: {message}", *_notes(error)]), err=True)
         raise typer.Exit(2) from None
-    except (ValueError, OSError, ClusterError) as error:
+    except (ValueError, OSError, ImportError, ClusterError) as error:
         echo(" ".join([f"Error: {error}", *_notes(error)]), err=True)
         raise typer.Exit(2) from None
 
