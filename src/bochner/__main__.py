@@ -17,10 +17,11 @@ def main() -> None:
         raise SystemExit(2)
     try:
         from bochner.cli import app
-    except KeyboardInterrupt:  # while modules are imported; `app` reports later ones
+
+        app(prog_name="bochner")
+    except KeyboardInterrupt:  # while modules are imported; the commands report later ones
         print("Stopped.", file=sys.stderr)
         raise SystemExit(130) from None
-    app(prog_name="bochner")
 
 
 if __name__ == "__main__":

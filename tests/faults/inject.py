@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-import bochner.cli as cli
+from bochner import __main__ as main
 from bochner.cli import experiment_commands, table_commands
 from bochner.experiments import paper
 from bochner.experiments.store import Store
@@ -162,7 +162,7 @@ def _become(arguments, folder, output, errors, fault, moment) -> None:
         sys.argv = ["bochner", *arguments]
         signal.signal(signal.SIGINT, signal.default_int_handler)
         _arrange(fault, moment)
-        cli.app()
+        main.main()
         code = 0
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 1
@@ -219,12 +219,12 @@ def page_head(folder: Path) -> object:
 def make_commands(folder: Path) -> dict[str, Command]:
     """Return the commands by name, with their tables in a folder."""
     rng = np.random.default_rng(0)
-    columns = dict(zip("abcd", rng.normal(size=(4, 60_000)), strict=True))
-    columns["y"] = np.sin(columns["a"]) + 0.1 * rng.normal(size=60_000)
-    data = str(write_table(folder / "rows.parquet", columns, row_group_size=3000))
+    columns = dict(zip("abcd", rng.normal(size=(4, 12_000)), strict=True))
+    columns["y"] = np.sin(columns["a"]) + 0.1 * rng.normal(size=12_000)
+    data = str(write_table(folder / "rows.parquet", columns, row_group_size=1000))
     few = str(write_table(folder / "few.parquet", {name: values[:3000] for name, values in columns.items()}))
     np.savez(folder / "few.npz", X=rng.normal(size=(80, 3)))
-    fit = ("fit", data, "--target", "y", "--n-frequencies", "48", "--output", "m.skops")
+    fit = ("fit", data, "--target", "y", "--n-frequencies", "32", "--output", "m.skops")
     run(("fit", few, "--target", "y", "--n-frequencies", "16", "--output", "used.skops"), folder)
     predict = ("predict", str(folder / "used.skops"), data, "--std", "--output", "p.csv")
     compare = ("compare", str(folder / "few.npz"), "--widths", "8", "--seeds", "1", "--output", "page.html")
@@ -337,7 +337,7 @@ def _check_files(command: Command, ending: Ending, expected: object, folder: Pat
     assert not {name for name in left if not name.endswith(".new")}, f"left {left}"
 
 
-def main() -> int:
+def inject_all() -> int:
     """Inject faults into all commands and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=6, help="injections per command and fault")
@@ -392,4 +392,4 @@ def reference(command: Command, folder: Path) -> tuple[object, Ending, int]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(inject_all())

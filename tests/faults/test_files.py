@@ -3,6 +3,7 @@
 
 import zipfile
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -130,3 +131,19 @@ def test_damaged_files_are_read_or_refused_by_one_message(tmp_path, step):
         assert set(outcomes) <= {"read", "refused"}, (case[0], outcomes)
         n_tried += outcomes.total()
     assert n_tried > 100
+
+
+@pytest.mark.slow
+def test_names_of_columns_are_text_on_pages(tmp_path, rng):
+    names = ["<script>alert(1)</script>", "</svg><img src=x onerror=alert(1)>", "$\\frac{$"]
+    columns = dict(zip(names, rng.normal(size=(3, 150)), strict=True))
+    columns["<b>y</b>"] = np.sin(columns[names[0]])
+    columns["kind"] = np.where(rng.random(150) < 0.5, "</text><script>", "plain")
+    data = write_table(tmp_path / "a.parquet", columns)
+    options = ("--n-frequencies", "16", "--learn", "--page", tmp_path / "page.html", "--output", tmp_path / "m.skops")
+    result = run("fit", data, "--target", "<b>y</b>", *options)
+    assert result.exit_code == 0, result.output
+    page = (tmp_path / "page.html").read_text()
+    assert "&lt;b&gt;y" in page
+    for tag in ("<script>alert", "<img", "<b>y", "<script>'", "onerror=alert(1)>"):
+        assert tag not in page

@@ -47,6 +47,11 @@ class Terminated(KeyboardInterrupt):
 class Commands(TyperGroup):
     """The commands of the application; one that is interrupted ends with one line."""
 
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Read the options, which imports more modules."""
+        with stop_messages():
+            return super().make_context(*arguments, **options)
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
         with stop_messages():
