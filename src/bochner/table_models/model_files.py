@@ -20,7 +20,9 @@ from bochner.robust_standardizer import SoftClipping
 from bochner.rows import Metric
 from bochner.samplers import SAMPLERS
 from bochner.table_models.fitted_model import FittedModel
-from bochner.table_models.training import Settings, StoredTraining
+from bochner.table_models.settings import Settings
+from bochner.table_models.training import StoredTraining
+from bochner.table_models.trials import Trial
 from bochner.tables.columns import Column, NumberStyle
 from bochner.tables.encoding import Encoding
 from bochner.tables.survey import Sample, Survey
@@ -76,7 +78,7 @@ def _type_names(*kinds: type) -> set[str]:
 # What a model file may contain beside numbers, text and scikit-learn's own estimators.
 TRUSTED = _type_names(
     *(FittedModel, StoredTraining, TableTraining, Settings, Survey, Sample, ColumnTally, Encoding, SoftClipping),
-    *(Column, NumberStyle),
+    *(Column, NumberStyle, Trial),
     *(
         FourierFeatures,
         LandmarkFeatures,
