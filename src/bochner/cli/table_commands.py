@@ -233,8 +233,8 @@ def fit(
         learned = _check_learning(learn, learn_matrix)
         fixed = {"features": features, "learn": learned or length_scale, "kernels": kernel}
         free = _free_settings(fast, minutes, fixed | {"n_frequencies": n_frequencies})
-        first: tuple[Any, ...] = (kernels, n_frequencies or 256, scales, seed, learned, features or "fourier")
-        settings = Settings(head, task, *first, standardize, free)
+        size, kind = n_frequencies or 256, features or "fourier"
+        settings = Settings(head, task, kernels, size, scales, seed, learned, kind, standardize, free)
         if dask or scheduler is not None:
             table: Any = _open_folder(path, target, columns, resume)
             fitted = _fit_on_cluster(table, settings, output, scheduler, report, budget)
@@ -447,7 +447,7 @@ def _fit_on_cluster(
 def _learned(estimator: Estimator) -> Literal["learn", "learn-matrix"] | None:
     """Return what a fitted estimator has learned."""
     length_scale: Any = estimator.features.length_scale
-    return length_scale if isinstance(length_scale, str) and length_scale in LEARNERS else None
+    return length_scale if length_scale in ("learn", "learn-matrix") else None
 
 
 def _result(fitted: FittedTable, seconds: float, output: Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from bochner.rows import Array, Floats, Indices, MemoryRows
 from bochner.table_models.settings import Settings
 from bochner.tables.columns import import_pyarrow
 from bochner.tables.reader import Table
-from bochner.tables.survey import Survey
+from bochner.tables.survey import Sample, Survey
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -215,14 +215,14 @@ class TrialRows:
         The folds are those of scikit-learn's `StratifiedKFold` for a classification whose classes all have enough rows,
         else of `KFold`, shuffled with the seed.
         """
-        pa, sample = import_pyarrow(), survey.sample
-        if sample.cells is None or len(sample.keys) < FEWEST_ROWS:
+        pa, sample, cells = import_pyarrow(), survey.sample, survey.sample.cells
+        if cells is None or len(sample.keys) < FEWEST_ROWS:
             return None
         kept = np.sort(np.argsort(sample.keys, kind="stable")[:MOST_ROWS])
-        y = survey.encoding("none").targets(sample.cells.take(pa.array(kept)))
+        y = survey.encoding("none").targets(cells.take(pa.array(kept)))
 
-        def part(rows: Indices) -> Any:
-            return replace(sample, keys=sample.keys[kept[rows]], cells=sample.cells.take(pa.array(kept[rows])))
+        def part(rows: Indices) -> Sample:
+            return replace(sample, keys=sample.keys[kept[rows]], cells=cells.take(pa.array(kept[rows])))
 
         folds = [
             Fold(replace(survey, sample=part(training)), part(validation).cells)
