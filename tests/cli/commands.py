@@ -21,9 +21,9 @@ def run_json(*arguments, search=False):
     return json.loads(result.stdout)
 
 
-def error_message(*arguments):
+def error_message(*arguments, search=False):
     """Run a command that fails with one line on standard error, and return the line."""
-    result = run(*arguments)
+    result = run(*arguments, search=search)
     assert result.exit_code == 2, result.output
     assert result.stderr.startswith("Error: ")
     assert result.stderr.count("\n") == 1

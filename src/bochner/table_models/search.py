@@ -20,7 +20,7 @@ from bochner.tables.parquet_folder import ParquetFolder
 __all__ = ["Budget", "search"]
 
 LEARNING_ROWS = 8_000  # the time to fit features hardly grows with more rows
-ROWS_TO_WIDEN = range(3_000, 200_000)  # fewer rows do not need more columns; more rows would take too long by default
+ROWS_TO_WIDEN = range(8_000, 200_000)  # fewer rows do not need more columns; more rows would take too long by default
 
 # Changes of the best settings so far, in order of promise; `n_frequencies` is multiplied.
 STEPS: tuple[tuple[str, Any], ...] = (
@@ -152,8 +152,6 @@ class _Search:
             if self.best is None:
                 return
             settings = self.best.settings
-            if value == "learn-matrix" and settings.learn is None:
-                continue  # a metric starts from length scales that were no better than one for all columns
             changed = value * self._first.n_frequencies if name == "n_frequencies" else value
             candidate = replace(settings, **{name: changed})
             if candidate != settings:
