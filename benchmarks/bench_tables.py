@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compare `bochner fit` without options with gradient boosting on real tables as they come, text, dates and gaps included.
+"""Compare `bochner fit` without options with gradient boosting on real tables, with their text, dates and gaps.
 
 `make bench-tables` installs the tables and runs this script. Both methods get the same training rows and columns: the
-commands `bochner fit` and `bochner error` a CSV file, HistGradientBoosting its native categories and missing values, and
-the parts of dates. The last tables were not looked at when the settings that `bochner fit` compares were chosen. Seconds
-are processor time with one thread. One line of JSON per fit is appended to `results.jsonl`; run the same command again to
-resume, and delete lines to repeat their fits.
+commands `bochner fit` and `bochner error` a CSV file, HistGradientBoosting its native categories and missing values and
+the parts of dates. The last tables were not used to choose the settings that `bochner fit` compares. Seconds are
+processor time with one thread. One line of JSON per fit is appended to `results.jsonl`. Run the same command again to
+resume it; delete lines to repeat their fits.
 """
 
 import json
@@ -152,15 +152,14 @@ def fit_boosting(name: str, measure: str) -> Result:
 def markdown(results: dict[tuple[str, str], Result], names: list[str]) -> str:
     """Return a table of the results, and the median ratios of errors to those of boosting."""
     lines = [
-        "| table | rows × columns | measure | boosting | fit --fast | fit | fit / boosting | seconds: boosting, --fast, fit "
-        "| chosen |",
+        "| table | rows, columns | measure | boosting | `fit --fast` | `fit` | `fit` / boosting | seconds | chosen |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for name in names:
         boosting, fast, full = (results[name, method] for method in ("boosting", "fit --fast", "fit"))
         errors = " | ".join(f"{result.error:.4g}" for result in (boosting, fast, full))
         seconds = ", ".join(f"{result.seconds:.1f}" for result in (boosting, fast, full))
-        size = f"{full.n_train:,} × {full.n_columns}"
+        size = f"{full.n_train:,}, {full.n_columns}"
         ratio = full.error / boosting.error
         lines.append(f"| {name} | {size} | {full.measure} | {errors} | {ratio:.2f} | {seconds} | {full.chosen} |")
     medians = {

@@ -241,19 +241,8 @@ class TestResume:
         columns = dict(zip("abcy", rng.normal(size=(4, 800_000)).astype(np.float32), strict=True))
         data = write_table(tmp_path / "a.parquet", columns, row_group_size=20_000)
         code = "import bochner.cli as cli; cli.table_commands.CHECKPOINT_SECONDS = 0.0; cli.app()"
-        command = [
-            sys.executable,
-            "-c",
-            code,
-            "fit",
-            data,
-            "--fast",
-            "--target",
-            "y",
-            "--n-frequencies",
-            "64",
-            "--output",
-        ]
+        options = ["--fast", "--target", "y", "--n-frequencies", "64", "--output"]
+        command = [sys.executable, "-c", code, "fit", data, *options]
         output, partial = tmp_path / "m.skops", tmp_path / "m.skops.partial"
         process = subprocess.Popen([*command, output], stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + 60
