@@ -2,7 +2,6 @@
 """`bochner fit` without --fast: settings that are compared, fixed, reported and resumed."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from bochner import TableModel
@@ -44,7 +43,7 @@ def test_trials_are_printed_as_one_table(path, tmp_path):
     assert sum(line.startswith("│ *") for line in lines) == 1
     assert "Settings compared by 5-fold cross-validation" in result.stdout
     assert "The error of the chosen settings (*) is smaller than the second smallest one by" in result.stdout
-    assert "trials" not in result.stdout
+    assert "trials:" not in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -113,13 +112,13 @@ def test_interrupted_comparison_is_resumed(path, tmp_path, monkeypatch):
 
 
 def test_table_model_is_that_of_the_command(path, tmp_path, monkeypatch):
-    free = ("features", "kernels")  # learning takes most of the time
+    free = ("kernels",)  # other changes take most of the time
     monkeypatch.setattr(table_model, "FREE", free)
     monkeypatch.setattr(table_commands, "FREE", free)
     report = run_json("fit", path, "--target", "y", "--seed", "5", "--output", tmp_path / "m.skops", search=True)
-    model = TableModel(random_state=5).fit(pd.read_parquet(path), "y")
+    model = TableModel(random_state=5).fit(path, "y")
     saved = load(tmp_path / "m.skops")
     for name, values in fitted_arrays(saved).items():
         np.testing.assert_array_equal(fitted_arrays(model.model_)[name], values)
     assert [trial.errors for trial in model.trials_] == [trial.errors for trial in saved.trials]
-    assert len(report["trials"]) == 3
+    assert len(report["trials"]) == 2
