@@ -74,9 +74,10 @@ def test_reports_of_a_regression(table_file, tmp_path):
     lines = result.stdout.splitlines()
     assert lines[0] == "Task: regression (column 'y' contains numbers with more than 1000 distinct values)."
     assert lines[1] == "Text columns, one-hot encoded: color (3 categories)."
-    labels = ["task", "target", "rows", "columns", "alpha", "kernel", "length scale", "cross validated r2"]
-    assert [line.partition(":")[0] for line in lines[2:]] == [*labels, "kernel error", "seconds", "output"]
-    assert lines[7] == "kernel: gaussian"
+    labels = ["task", "target", "rows", "columns", "alpha", "features", "kernel", "length scale"]
+    labels += ["cross validated r2", "kernel error", "seconds", "output"]
+    assert [line.partition(":")[0] for line in lines[2:]] == labels
+    assert lines[8] == "kernel: gaussian"
     result = run("predict", model, table_file, "--output", output, "--std")
     assert result.stdout.splitlines() == ["rows: 1600", "target: y", f"output: {output}"]
     assert list(pd.read_csv(output).columns) == ["y", "y_std"]
