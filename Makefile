@@ -8,7 +8,8 @@ INSTALL := pip install --quiet --disable-pip-version-check
 COMPILE := $(BIN)/uv pip compile pyproject.toml --all-extras --generate-hashes --no-annotate --no-header
 TABLES := $(BIN)/uv pip compile --group tables --no-deps --universal --generate-hashes --no-annotate --no-header
 
-.PHONY: demo test test-slow test-all coverage lint dist floor bench bench-dask bench-mnist bench-tabular lock clean
+.PHONY: demo test test-slow test-all coverage lint dist floor bench bench-dask bench-mnist bench-tabular bench-tables
+.PHONY: lock clean
 
 demo: .venv/.ready
 	$(BIN)/bochner demo
@@ -66,6 +67,10 @@ bench-mnist: .venv/.ready
 # Hours in total, resumed by the same command; `make bench-tabular OPTIONS=--quick` takes a few minutes.
 bench-tabular: .venv/tables/.ready
 	PYTHONPATH=.venv/tables $(BIN)/python benchmarks/bench_tabular.py $(OPTIONS)
+
+# About half an hour, resumed by the same command.
+bench-tables: .venv/tables/.ready
+	PYTHONPATH=.venv/tables $(BIN)/python benchmarks/bench_tables.py $(OPTIONS)
 
 # Maintainers only: installing needs pip and nothing else.
 lock: .venv/.ready

@@ -116,7 +116,7 @@ def test_prices_depend_on_age_income_and_city(seed):
     )
     table["price"] = 3 * table["age"] + 20 * np.log(table["income"]) + 30 * (table["city"] == "Paris")
     table["price"] += rng.normal(0, 10, size=n_rows)
-    model = TableModel(random_state=seed).fit(table, "price")
+    model = TableModel(effort="fast", random_state=seed).fit(table, "price")
     found = column_importance(model, table)
     assert found.names == ["noise", "age", "income", "city", "more noise"]
     assert found.ranking[:3] == ["age", "income", "city"]

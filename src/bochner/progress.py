@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
-__all__ = ["is_progress_shown", "progress_bar", "show_progress", "track"]
+__all__ = ["hide_progress", "is_progress_shown", "progress_bar", "show_progress", "track"]
 
 Item = TypeVar("Item")
 _shown: ContextVar[bool] = ContextVar("show_progress", default=False)
@@ -20,6 +20,16 @@ _shown: ContextVar[bool] = ContextVar("show_progress", default=False)
 def show_progress(verbose: int = 1) -> Iterator[None]:
     """Draw the progress bars of the code inside when `verbose` > 0 and standard error is a terminal."""
     token = _shown.set(_shown.get() or verbose > 0)
+    try:
+        yield
+    finally:
+        _shown.reset(token)
+
+
+@contextmanager
+def hide_progress() -> Iterator[None]:
+    """Draw no progress bars of the code inside, which is a step of a longer one."""
+    token = _shown.set(False)
     try:
         yield
     finally:

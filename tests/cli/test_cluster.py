@@ -202,7 +202,7 @@ def test_logs_are_silent_within_the_context_only():
 @pytest.mark.slow
 def test_local_cluster(table_file, table_folder, tmp_path):
     code = "if __name__ == '__main__':\n    from bochner.cli import app; app()"
-    command = [sys.executable, "-c", code, "fit", table_folder, *OPTIONS, "--json", "--dask"]
+    command = [sys.executable, "-c", code, "fit", table_folder, *OPTIONS, "--fast", "--json", "--dask"]
     done = subprocess.run(
         [*command, "--output", tmp_path / "several.skops"], capture_output=True, text=True, timeout=120
     )
@@ -240,7 +240,7 @@ if __name__ == "__main__":
 @pytest.mark.slow
 def test_killed_worker_is_replaced(table_file, table_folder, tmp_path):
     (tmp_path / "kill.py").write_text(KILL_A_WORKER)
-    command = [sys.executable, tmp_path / "kill.py", "fit", table_folder, *OPTIONS, "--dask"]
+    command = [sys.executable, tmp_path / "kill.py", "fit", table_folder, *OPTIONS, "--fast", "--dask"]
     done = subprocess.run(
         [*command, "--output", tmp_path / "several.skops"], capture_output=True, text=True, timeout=120
     )

@@ -74,9 +74,10 @@ def test_reports_of_a_regression(table_file, tmp_path):
     lines = result.stdout.splitlines()
     assert lines[0] == "Task: regression (column 'y' contains numbers with more than 1000 distinct values)."
     assert lines[1] == "Text columns, one-hot encoded: color (3 categories)."
-    labels = ["task", "target", "rows", "columns", "alpha", "kernel", "length scale", "cross validated r2"]
-    assert [line.partition(":")[0] for line in lines[2:]] == [*labels, "kernel error", "seconds", "output"]
-    assert lines[7] == "kernel: gaussian"
+    labels = ["task", "target", "rows", "columns", "alpha", "features", "kernel", "length scale"]
+    labels += ["cross validated r2", "kernel error", "seconds", "output"]
+    assert [line.partition(":")[0] for line in lines[2:]] == labels
+    assert lines[8] == "kernel: gaussian"
     result = run("predict", model, table_file, "--output", output, "--std")
     assert result.stdout.splitlines() == ["rows: 1600", "target: y", f"output: {output}"]
     assert list(pd.read_csv(output).columns) == ["y", "y_std"]
@@ -244,7 +245,8 @@ class TestResume:
         columns = dict(zip("abcy", rng.normal(size=(4, 800_000)).astype(np.float32), strict=True))
         data = write_table(tmp_path / "a.parquet", columns, row_group_size=20_000)
         code = "import bochner.cli as cli; cli.table_commands.CHECKPOINT_SECONDS = 0.0; cli.app()"
-        command = [sys.executable, "-c", code, "fit", data, "--target", "y", "--n-frequencies", "64", "--output"]
+        options = ["--fast", "--target", "y", "--n-frequencies", "64", "--output"]
+        command = [sys.executable, "-c", code, "fit", data, *options]
         output, partial = tmp_path / "m.skops", tmp_path / "m.skops.partial"
         process = subprocess.Popen([*command, output], stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + 60

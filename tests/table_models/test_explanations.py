@@ -38,7 +38,7 @@ def test_baseline_is_the_prediction_of_the_mean_row(files, models):
 def test_contributions_of_two_classes_speak_for_the_predicted_class(rng):
     frame = pd.DataFrame({"a": rng.normal(size=400), "b": rng.normal(size=400)})
     frame["kind"] = np.where(frame["a"] > 0, "yes", "no")
-    model = TableModel(random_state=0).fit(frame, "kind")
+    model = TableModel(effort="fast", random_state=0).fit(frame, "kind")
     rows = model.encoding_.encode(pa.RecordBatch.from_pandas(frame[["a", "b"]]))
     columns = explanation_columns(model.model_, rows)
     np.testing.assert_allclose(columns["kind_score"], np.abs(model.estimator_.decision_function(rows)), rtol=1e-9)

@@ -127,7 +127,9 @@ def test_classification(frame, files):
 
 @pytest.mark.parametrize(("target", "task"), [("price", "regression"), ("level", "classification")])
 def test_default_estimator_has_the_task_of_the_target(frame, target, task):
-    model = TableModel(random_state=0, drop=[{"price": "level", "level": "price"}[target]]).fit(frame[:300], target)
+    model = TableModel(effort="fast", random_state=0, drop=[{"price": "level", "level": "price"}[target]]).fit(
+        frame[:300], target
+    )
     assert model.task_ == task
     assert is_classifier(model) == (task == "classification")
 

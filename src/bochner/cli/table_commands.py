@@ -2,7 +2,7 @@
 """The commands `bochner describe`, `fit`, `predict` and `error`: models for tables, from a look at the columns on."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -34,14 +34,18 @@ from bochner.cli.console import (
 )
 from bochner.experiments.model_page import column_lines, format_values, is_diagonal, write_model_page
 from bochner.kernels import KERNEL_ALIASES, KERNELS
+from bochner.landmark_features import LandmarkFeatures
 from bochner.linear_models import FourierLogisticRegression, FourierRidgeClassifier, FourierSVC
 from bochner.linear_models.table_training import TableTraining
 from bochner.table_models.diagnostics import diagnose_table, diagnose_training
-from bochner.table_models.fitted_model import FittedModel
+from bochner.table_models.fitted_model import Estimator, FittedModel
 from bochner.table_models.held_out import hold_out
 from bochner.table_models.model_files import load, save
 from bochner.table_models.predictions import PredictionColumns, evaluate, write_predictions
-from bochner.table_models.training import FittedTable, Settings, StoredTraining, fit_table
+from bochner.table_models.search import Budget
+from bochner.table_models.settings import FREE, Settings
+from bochner.table_models.training import FittedTable, StoredTraining, fit_table
+from bochner.table_models.trials import Trial, margin
 from bochner.tables.columns import NumberStyle
 from bochner.tables.description import TableDescription, describe
 from bochner.tables.file_table import FileTable
@@ -130,29 +134,34 @@ def fit(
         typer.Option(help="Whether to predict a number or a class; auto decides by the values of the target."),
     ] = "auto",
     features: Annotated[
-        Literal["fourier", "landmarks"],
+        Literal["fourier", "landmarks"] | None,
         typer.Option(
             help="The features: fourier (cosines and sines of random frequencies) or landmarks (kernel values at "
-            "points of the data, Nystroem's method)."
+            "points of the data, Nystroem's method). The default is the better one by cross-validation."
         ),
-    ] = "fourier",
+    ] = None,
     kernel: Annotated[
         list[str] | None,
         typer.Option(
             help=f"The kernel to approximate: {', '.join(KERNELS)}. Give several, separated by "
-            "commas, to choose among them by cross-validation. The option may be repeated. The default is gaussian."
+            "commas, to choose among them by cross-validation. The option may be repeated. The default is the better "
+            "one of gaussian and matern."
         ),
     ] = None,
     n_frequencies: Annotated[
-        int,
-        typer.Option(min=1, help="Number of frequencies, which give two features each; half the number of landmarks."),
-    ] = 256,
+        int | None,
+        typer.Option(
+            min=1,
+            help="Number of frequencies, which give two features each; half the number of landmarks. The default is "
+            "256, or 512 if the error is then clearly smaller.",
+        ),
+    ] = None,
     length_scale: Annotated[
         list[float] | None,
         typer.Option(
             help="Length scale of the kernel, as a multiple of the median distance between rows (with --learn or "
-            "--learn-matrix, of what is learned). Repeat the option to choose among several by cross-validation. The "
-            "default is 1."
+            "--learn-matrix, of what is learned). Repeat the option to choose among several by cross-validation. "
+            "Without these options, learned and median length scales are compared."
         ),
     ] = None,
     learn: Annotated[bool, typer.Option("--learn", help="Learn one length scale per column from the target.")] = False,
@@ -173,7 +182,19 @@ def fit(
     kinds: Kinds = None,
     decimal: Decimal = ".",
     thousands: Thousands = "",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the frequencies and of the sample of rows.")] = 0,
+    fast: Annotated[
+        bool,
+        typer.Option(
+            "--fast",
+            help="Compare no settings: fit 256 frequencies of the gaussian kernel with the median length scale, or "
+            "what other options say.",
+        ),
+    ] = False,
+    minutes: Annotated[
+        float | None,
+        typer.Option(help="Time limit: stop comparing settings early enough to fit the best ones so far."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the frequencies, folds and the sample of rows.")] = 0,
     page: Annotated[
         Path | None,
         typer.Option(
@@ -194,10 +215,12 @@ def fit(
     """Fit a model that predicts one column of a table from the others, and write it to a file.
 
     The model is a linear model on random Fourier features or on kernel values at landmarks. Numbers are standardized,
-    text columns are one-hot encoded, dates become a trend and cycles, and ids are left out: see `bochner describe`. The
-    regularization is chosen by cross-validation.
+    text columns are one-hot encoded, dates become a trend and cycles, and ids are left out: see `bochner describe`.
+
+    Features, kernel, length scales and their number are chosen by cross-validation on a sample of the rows, unless
+    options fix them. The regularization is chosen by cross-validation on all rows.
     """
-    report = _reporter(as_json)
+    report, budget = _reporter(as_json), Budget(minutes)
     with error_messages(), table_path(_single(data)) as (path, label):
         check_output(output, path)
         if output.suffix != ".skops":
@@ -210,22 +233,26 @@ def fit(
         columns = _Columns(comma_separated(drop), column_kinds(kinds), number_style(decimal, thousands), label)
         scales = positive_values("--length-scale", length_scale or [1.0]).tolist()
         learned = _check_learning(learn, learn_matrix)
-        settings = Settings(head, task, kernels, n_frequencies, scales, seed, learned, features, standardize)
-        start = monotonic()
+        fixed = {"features": features, "learn": learned or length_scale, "kernels": kernel}
+        free = _free_settings(fast, minutes, fixed | {"n_frequencies": n_frequencies})
+        size, kind = n_frequencies or 256, features or "fourier"
+        settings = Settings(head, task, kernels, size, scales, seed, learned, kind, standardize, free)
         if dask or scheduler is not None:
             table: Any = _open_folder(path, target, columns, resume)
-            fitted = _fit_on_cluster(table, settings, output, scheduler, report)
+            fitted = _fit_on_cluster(table, settings, output, scheduler, report, budget)
         else:
             if resume and label is not None:
                 raise ValueError("--resume does not work with standard input, which cannot be read again; give a file.")
             table = columns.open(FileTable, path, target)
-            fitted = _fit_file(table, settings, output, resume, report)
-        result = _result(fitted, settings, monotonic() - start, output)
+            fitted = _fit_file(table, settings, output, resume, report, budget)
+        result = _result(fitted, budget.elapsed, output)
         if page is not None:
             report("Fitting on parts of the rows for the page.")
             found = diagnose_training(fitted.model, fitted.survey, seed)
             lines = [(column.name, column.kind, column.treatment) for column in describe(table, fitted.survey).columns]
             write_model_page(found, result, page, columns=lines, model_file=output.name)
+    if not as_json:
+        _print_trials(fitted.model.trials)
     _print_result(result, as_json)
 
 
@@ -362,6 +389,15 @@ def _check_learning(length_scales: bool, metric: bool) -> Literal["learn", "lear
     return "learn-matrix" if metric else "learn" if length_scales else None
 
 
+def _free_settings(fast: bool, minutes: float | None, fixed: dict[str, Any]) -> tuple[str, ...]:
+    """Return the settings that no option fixes, which are chosen by cross-validation."""
+    if minutes is not None and fast:
+        raise ValueError("--minutes limits the comparison of settings, which --fast omits; give one of them.")
+    if minutes is not None and not 0.0 < minutes < float("inf"):
+        raise ValueError(f"--minutes {minutes:g} must be a positive number.")
+    return () if fast else tuple(name for name in FREE if not fixed[name])
+
+
 class _Columns(NamedTuple):
     """The options about the columns of a table."""
 
@@ -384,13 +420,13 @@ def _open_folder(path: Path, target: str, columns: _Columns, resume: bool) -> Pa
 
 
 def _fit_file(
-    table: FileTable, settings: Settings, output: Path, resume: bool, report: Callable[[str], None]
+    table: FileTable, settings: Settings, output: Path, resume: bool, report: Callable[[str], None], budget: Budget
 ) -> FittedTable:
     """Fit a model on a file and save it; until then, checkpoints are stored beside it."""
     partial = output.with_name(output.name + ".partial")
     with _resumable(partial):
         training = _load_training(partial, table, settings, report) if resume else None
-        fitted = fit_table(table, settings, report, training, _checkpoint(partial, settings))
+        fitted = fit_table(table, settings, report, training, _checkpoint(partial, settings), budget)
         save(fitted.model, output)
     partial.unlink(missing_ok=True)
     return fitted
@@ -408,16 +444,27 @@ def _resumable(partial: Path) -> Iterator[None]:
 
 
 def _fit_on_cluster(
-    table: ParquetFolder, settings: Settings, output: Path, address: str | None, report: Callable[[str], None]
+    table: ParquetFolder,
+    settings: Settings,
+    output: Path,
+    address: str | None,
+    report: Callable[[str], None],
+    budget: Budget,
 ) -> FittedTable:
     """Fit a model with Dask and save it."""
     with open_cluster(address, report):
-        fitted = fit_table(table, settings, report)
+        fitted = fit_table(table, settings, report, budget=budget)
     save(fitted.model, output)
     return fitted
 
 
-def _result(fitted: FittedTable, settings: Settings, seconds: float, output: Path) -> dict[str, Any]:
+def _learned(estimator: Estimator) -> Literal["learn", "learn-matrix"] | None:
+    """Return what a fitted estimator has learned."""
+    length_scale: Any = estimator.features.length_scale
+    return length_scale if length_scale in ("learn", "learn-matrix") else None
+
+
+def _result(fitted: FittedTable, seconds: float, output: Path) -> dict[str, Any]:
     """Return what `fit` prints."""
     model, estimator = fitted.model, fitted.model.estimator
     if isinstance(estimator, FourierLogisticRegression):
@@ -428,8 +475,9 @@ def _result(fitted: FittedTable, settings: Settings, seconds: float, output: Pat
         chosen, score = {"alpha": estimator.alpha_}, {"r2_of_class_indicators": estimator.best_score_}
     else:
         chosen, score = {"alpha": estimator.alpha_}, {"r2": estimator.best_score_}
-    if settings.learn:
-        has_metric = settings.learn == "learn-matrix" and not is_diagonal(estimator.features_.metric_)
+    learned_by = _learned(estimator)
+    if learned_by is not None:
+        has_metric = learned_by == "learn-matrix" and not is_diagonal(estimator.features_.metric_)
         learned, gain = "learned metric" if has_metric else "learned", estimator.features_.learning_gain_
         scale: dict[str, Any] = {"length_scale": learned, "learning_gain": gain}
     else:
@@ -441,6 +489,7 @@ def _result(fitted: FittedTable, settings: Settings, seconds: float, output: Pat
         "rows": model.n_rows,
         "columns": len(model.encoding.names),
         **chosen,
+        "features": "landmarks" if isinstance(estimator.features_, LandmarkFeatures) else "fourier",
         "kernel": estimator.features_.kernel,
         **scale,
         **{f"cross_validated_{measure}": value for measure, value in score.items()},
@@ -448,6 +497,7 @@ def _result(fitted: FittedTable, settings: Settings, seconds: float, output: Pat
         "kernel_error": kernel_error.error,
         "seconds": round(seconds, 2),
         "output": str(output),
+        "trials": [trial.summary() for trial in model.trials],
     }
 
 
@@ -475,6 +525,9 @@ def _load_training(
     if stored.settings != settings:
         raise ValueError(f"{partial} belongs to a run with other options; give the same ones, or omit --resume.")
     training = stored.training
+    if training.model is None and training.is_surveyed:
+        report(f"Resuming the comparison of settings after {len(training.trials)} of them.")
+        return training
     of = "" if table.n_groups is None else f" of {table.n_groups}"
     phase = "reading" if training.model is None else "training"
     report(f"Resuming the {phase} at row group {training.next_group + 1}{of}.")
@@ -495,6 +548,23 @@ def _checkpoint(partial: Path, settings: Settings) -> Callable[[TableTraining], 
             due = end + CHECKPOINT_SECONDS * (1.0 + 4.0 * (end - start))
 
     return store
+
+
+def _print_trials(trials: Sequence[Trial]) -> None:
+    """Print the settings that were compared, and how far the chosen ones are from the second best."""
+    if not trials:
+        return
+    lines = RichTable(title=f"Settings compared by {len(trials[0].errors)}-fold cross-validation", title_justify="left")
+    name = {"rmse": "RMSE", "error_rate": "error rate"}[trials[0].measure]
+    for title in ("", "features", "columns", "kernel", "length scale", name, "± s.e.", "seconds"):
+        lines.add_column(title, justify="right" if title in ("columns", name, "± s.e.", "seconds") else "left")
+    for trial in trials:
+        cells = trial.summary()
+        errors = f"{trial.error:.4g}", f"{trial.standard_error:.2g}", f"{trial.seconds:.1f}"
+        settings = (str(cells[key]) for key in ("features", "columns", "kernel", "length_scale"))
+        lines.add_row("*" if trial.chosen else "", *settings, *errors)
+    report_console().print(lines)
+    typer.echo(margin(trials))
 
 
 def _load_model(path: Path) -> FittedModel:

@@ -36,6 +36,10 @@ class TableTraining:
         What the second pass has accumulated of the row groups before `next_group`.
     next_group : int
         The row group that the current pass continues at.
+    is_surveyed : bool
+        Whether the survey is complete.
+    trials : tuple of object
+        What was tried so far to choose the model; only the function that chooses it looks at them.
     """
 
     fingerprint: list[str]
@@ -45,6 +49,8 @@ class TableTraining:
     candidates: list[Any] = field(default_factory=list)
     statistic: Any = None
     next_group: int = 0
+    is_surveyed: bool = False
+    trials: tuple[Any, ...] = ()
 
     @classmethod
     def begin(
@@ -76,7 +82,9 @@ class TableTraining:
             The fitted model.
         """
         if self.model is None:
-            self.survey = table.survey(self.survey, self.next_group, self._checkpoint("survey", checkpoint))
+            if not self.is_surveyed:
+                self.survey = table.survey(self.survey, self.next_group, self._checkpoint("survey", checkpoint))
+                self.is_surveyed = True
             self.survey.check(table)
             self.model = choose_model(self.survey)
             self.candidates = self.model.fit_table_features(table, self.survey, self.standardize)

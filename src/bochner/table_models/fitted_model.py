@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from bochner.rows import Floats
 from bochner.tables.columns import import_pyarrow, parse_numbers
 from bochner.tables.encoding import EncodedTable, Encoding
 from bochner.tables.reader import Table
+
+if TYPE_CHECKING:
+    from bochner.table_models.trials import Trial
 
 __all__ = ["Estimator", "FittedModel"]
 
@@ -39,6 +42,8 @@ class FittedModel:
         The version of bochner that fitted it.
     center : ndarray of shape (n_encoded_columns,) or None
         The mean of the encoded training rows in the sample; None in older model files.
+    trials : tuple of Trial
+        The settings that were compared by cross-validation, in the order of their trials; empty for a single pass.
     """
 
     estimator: Estimator
@@ -48,6 +53,7 @@ class FittedModel:
     residuals: Floats | None = field(default=None, compare=False)
     version: str = field(default_factory=lambda: version("bochner"))
     center: Floats | None = field(default=None, compare=False)
+    trials: "tuple[Trial, ...]" = ()
 
     @property
     def encoding(self) -> Encoding:

@@ -6,7 +6,7 @@ import numpy as np
 from bochner.linear_models import FourierRidge
 from bochner.rows import Array, Floats
 
-__all__ = ["prediction_intervals", "studentized_residuals"]
+__all__ = ["order_statistics", "prediction_intervals", "studentized_residuals"]
 
 MOST_RESIDUALS = 1000  # that a model file stores
 SMALLEST_SHARE = 1e-3  # of the noise that a residual of a training row can have left
@@ -39,8 +39,13 @@ def studentized_residuals(model: FourierRidge, rows: Array, targets: Floats) -> 
         return np.zeros(1)
     leverage = np.square(deviations) / noise - 1.0
     scaled = (targets - predictions) / np.sqrt(noise * np.maximum(1.0 - leverage, SMALLEST_SHARE))
-    kept = np.linspace(0, len(scaled) - 1, min(len(scaled), MOST_RESIDUALS)).round().astype(np.intp)
-    return np.asarray(np.sort(scaled)[kept])
+    return order_statistics(scaled)
+
+
+def order_statistics(residuals: Floats) -> Floats:
+    """Return sorted residuals, or `MOST_RESIDUALS` evenly spaced ones of them."""
+    kept = np.linspace(0, len(residuals) - 1, min(len(residuals), MOST_RESIDUALS)).round().astype(np.intp)
+    return np.asarray(np.sort(residuals)[kept].astype(np.float64))
 
 
 def prediction_intervals(

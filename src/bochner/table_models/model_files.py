@@ -23,7 +23,9 @@ from bochner.rows import Metric
 from bochner.samplers import SAMPLERS
 from bochner.table_models.file_checks import check_model, check_training
 from bochner.table_models.fitted_model import FittedModel
-from bochner.table_models.training import Settings, StoredTraining
+from bochner.table_models.settings import Settings
+from bochner.table_models.training import StoredTraining
+from bochner.table_models.trials import Trial
 from bochner.tables.archives import check_archive
 from bochner.tables.columns import Column, NumberStyle
 from bochner.tables.encoding import Encoding
@@ -98,7 +100,7 @@ def _type_names(*kinds: type) -> set[str]:
 # What a model file may contain beside numbers, text and scikit-learn's own estimators.
 TRUSTED = _type_names(
     *(FittedModel, StoredTraining, TableTraining, Settings, Survey, Sample, ColumnTally, Encoding, SoftClipping),
-    *(Column, NumberStyle),
+    *(Column, NumberStyle, Trial),
     *(
         FourierFeatures,
         LandmarkFeatures,

@@ -2,6 +2,7 @@
 """`TableModel`: a model of one column of a table, in Python what `bochner fit` is on the command line."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -11,17 +12,19 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.linear_models import FourierRidge, FourierRidgeClassifier
 from bochner.parameters import Parametrized
 from bochner.rows import Array, Floats
 from bochner.table_models.fitted_model import Estimator, FittedModel
 from bochner.table_models.predictions import PredictionColumns
+from bochner.table_models.search import Budget
+from bochner.table_models.settings import FREE, Settings, TrainingOptions
 from bochner.table_models.training import fit_table
+from bochner.table_models.trials import Trial
 from bochner.tables.columns import NumberStyle
 from bochner.tables.encoding import Encoding
 from bochner.tables.file_table import FileTable
 from bochner.tables.survey import Standardization
-from bochner.validation import HasMethods, StrOptions, fit_context
+from bochner.validation import HasMethods, Interval, StrOptions, fit_context
 
 __all__ = ["TableModel"]
 
@@ -36,12 +39,20 @@ class TableModel(Parametrized):
     """Predict one column of a table from the others, whatever they contain.
 
     The columns are recognized, encoded and standardized as by ``bochner fit``: see `TableEncoder`. Files are streamed,
-    and may be larger than memory.
+    and may be larger than memory. Without an estimator, a few settings are compared by cross-validation on a sample of
+    at most 4,000 rows, and the best ones are fitted on all rows.
 
     Parameters
     ----------
     estimator : FourierRidge, FourierRidgeClassifier, FourierSVC or FourierLogisticRegression, default=None
-        The linear model. None means `FourierRidge` for a regression and `FourierRidgeClassifier` for a classification.
+        The linear model. None means `FourierRidge` for a regression and `FourierRidgeClassifier` for a classification,
+        with features, kernel, length scales and number of columns that are chosen by cross-validation.
+    effort : {"search", "fast"}, default="search"
+        Whether to compare settings, or to fit 256 frequencies of the Gaussian kernel with the median length scale at
+        once. An estimator that was given is fitted as it is.
+    minutes : float, default=None
+        The time for a search and the fit; None means no limit. Settings are tried in order of promise, and the best one
+        of those tried in time is fitted. The result then depends on the speed of the machine.
     task : {"auto", "regression", "classification"}, default="auto"
         Whether to predict a number or a class. "auto" means that of the estimator or, without one, decides by the
         values of the target: text, booleans and up to 20 whole numbers are classes.
@@ -54,7 +65,7 @@ class TableModel(Parametrized):
     decimal, thousands : str, default="." and ""
         Separators of numbers that are text.
     random_state : int, RandomState instance or None, default=None
-        Seed of the sample of rows and, without an estimator, of the features.
+        Seed of the sample of rows and, without an estimator, of the folds and the features.
 
     Attributes
     ----------
@@ -62,6 +73,8 @@ class TableModel(Parametrized):
         The fitted linear model with the encoding of the columns, as it is stored in model files.
     estimator_ : estimator
         The fitted linear model.
+    trials_ : tuple of Trial
+        The settings that were compared, with their cross-validated errors; empty without a search.
     encoding_ : Encoding
         How the columns become numbers.
     task_ : {"regression", "classification"}
@@ -84,7 +97,7 @@ class TableModel(Parametrized):
     >>> from bochner import TableModel
     >>> table = load_diabetes(as_frame=True, scaled=False).frame
     >>> table["sex"] = table["sex"].map({1.0: "female", 2.0: "male"})
-    >>> model = TableModel(random_state=0).fit(table[:300], "target")
+    >>> model = TableModel(effort="fast", random_state=0).fit(table[:300], "target")
     >>> model.task_
     'regression'
     >>> round(model.score(table[300:], "target"), 2)
@@ -93,6 +106,8 @@ class TableModel(Parametrized):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "predict"]), None],
+        "effort": [StrOptions(["search", "fast"])],
+        "minutes": [Interval(Real, 0, None, closed="neither"), None],
         "task": [StrOptions(["auto", "regression", "classification"])],
         "kinds": [dict, None],
         "drop": [list, tuple],
@@ -108,6 +123,8 @@ class TableModel(Parametrized):
         self,
         estimator: Estimator | None = None,
         *,
+        effort: str = "search",
+        minutes: float | None = None,
         task: str = "auto",
         kinds: Mapping[str, str] | None = None,
         drop: Sequence[str] = (),
@@ -117,6 +134,8 @@ class TableModel(Parametrized):
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
+        self.effort = effort
+        self.minutes = minutes
         self.task = task
         self.kinds = kinds
         self.drop = drop
@@ -144,11 +163,21 @@ class TableModel(Parametrized):
         """
         if not isinstance(target, str):
             raise ValueError(f"`target` must be the name of a column. Got {target!r:.100} instead.")
+        budget = Budget(self.minutes)
         style = NumberStyle(self.decimal, self.thousands)
         table = FileTable(X, target, self.drop, self.kinds, style=style)
-        seed = int(check_random_state(self.random_state).randint(2**31)) if self.random_state is not None else 0
-        self.model_ = fit_table(table, _Options(self, seed), _ignore).model
+        self.model_ = fit_table(table, self._options(), _ignore, budget=budget).model
         return self
+
+    def _options(self) -> TrainingOptions:
+        """Return the options of `bochner fit` that are the same as these parameters."""
+        state: Any = self.random_state
+        seed = int(state if isinstance(state, Integral) else check_random_state(state).randint(2**31))
+        if self.estimator is not None:
+            return _Options(self, seed)
+        free = FREE if self.effort == "search" else ()
+        task: Any = self.task
+        return Settings("ridge", task, ["gaussian"], 256, [1.0], seed, standardize=self.standardize, free=free)
 
     def predict(self, X: Any) -> Array:
         """Predict the target.
@@ -270,6 +299,11 @@ class TableModel(Parametrized):
         return self.model_.estimator
 
     @property
+    def trials_(self) -> tuple[Trial, ...]:
+        """The settings that were compared."""
+        return self.model_.trials
+
+    @property
     def encoding_(self) -> Encoding:
         """How the columns become numbers."""
         return self.model_.encoding
@@ -315,20 +349,17 @@ def _given_task(model: TableModel) -> str:
 
 
 class _Options:
-    """The options of a `TableModel` for `fit_table`."""
+    """The options of a `TableModel` that has an estimator, for `fit_table`."""
 
     def __init__(self, model: TableModel, seed: int) -> None:
-        self._model = model
+        self._estimator = model.estimator
         self.seed = seed
         self.task = _given_task(model)
         self.standardize = model.standardize
 
     def new_estimator(self, task: str) -> Any:
-        """Return the unfitted estimator for a task."""
-        if self._model.estimator is not None:
-            return clone(self._model.estimator)
-        kind = FourierRidge if task == "regression" else FourierRidgeClassifier
-        return kind(random_state=self._model.random_state)
+        """Return the unfitted estimator."""
+        return clone(self._estimator)
 
 
 def _ignore(message: str) -> None:

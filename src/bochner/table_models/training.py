@@ -2,118 +2,30 @@
 """From a table and the options of a fit to a model, by the same path as `fit(path, target)` in Python."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
 
-from bochner.fourier_features import FourierFeatures
-from bochner.landmark_features import LandmarkFeatures
-from bochner.linear_models import FourierLogisticRegression, FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner.linear_models import FourierRidge
 from bochner.linear_models.table_training import TableTraining
-from bochner.rows import Array
+from bochner.rows import Array, Floats
 from bochner.table_models.fitted_model import Estimator, FittedModel
 from bochner.table_models.intervals import studentized_residuals
+from bochner.table_models.search import Budget, search
+from bochner.table_models.settings import Settings, TrainingOptions
+from bochner.table_models.trials import MOST_ROWS
 from bochner.tables.description import column_messages
 from bochner.tables.file_table import FileTable
 from bochner.tables.parquet_folder import ParquetFolder
-from bochner.tables.survey import MAX_CLASSES, Standardization, Survey
+from bochner.tables.survey import MAX_CLASSES, Survey
 
 __all__ = ["FittedTable", "Settings", "StoredTraining", "TrainingOptions", "fit_table"]
 
-N_FOLDS = 5
 MOST_WHOLE_NUMBERS = 20  # a target with more distinct whole numbers is a quantity and not a class
 
-CLASSIFIERS: dict[str, Any] = {
-    "ridge": FourierRidgeClassifier,
-    "svm": FourierSVC,
-    "logistic": FourierLogisticRegression,
-}
-
 Report = Callable[[str], None]
-
-
-class TrainingOptions(Protocol):
-    """What `fit_table` needs to know: `Settings`, or a `TableModel`."""
-
-    @property
-    def task(self) -> str:
-        """One of "auto", "regression" and "classification"."""
-
-    @property
-    def standardize(self) -> Standardization:
-        """How numbers are standardized."""
-
-    @property
-    def seed(self) -> int:
-        """Seed of the sample of rows."""
-
-    def new_estimator(self, task: str) -> Any:
-        """Return the unfitted estimator for a task."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The options of `bochner fit` that determine the model.
-
-    Attributes
-    ----------
-    head : {"ridge", "svm", "logistic"}
-        Ridge regression, support vector machine or logistic regression.
-    task : {"auto", "regression", "classification"}
-        What the target is; "auto" decides by its values.
-    kernels : list of str
-        Names of the candidate kernels.
-    n_frequencies : int
-        Number of frequencies.
-    length_scales : list of float
-        Candidate length scales, as multiples of the median distance or of the learned length scales.
-    seed : int
-        Seed of the frequencies and of the sample of rows.
-    learn : {"learn", "learn-matrix"} or None
-        Whether to learn one length scale per column, or a metric; None means the median distance.
-    features : {"fourier", "landmarks"}
-        Cosines and sines of random frequencies, or kernel values at landmarks.
-    standardize : {"robust", "plain", "none"}
-        How numeric columns are standardized: by quartiles with soft clipping, by mean and standard deviation, or not.
-    """
-
-    head: Literal["ridge", "svm", "logistic"]
-    task: Literal["auto", "regression", "classification"]
-    kernels: list[str]
-    n_frequencies: int
-    length_scales: list[float]
-    seed: int
-    learn: Literal["learn", "learn-matrix"] | None = None
-    features: Literal["fourier", "landmarks"] = "fourier"
-    standardize: Standardization = "robust"
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        if isinstance(state["learn"], bool):  # a checkpoint from before metrics could be learned
-            state = state | {"learn": "learn" if state["learn"] else None}
-        self.__dict__.update(state)
-
-    def new_estimator(self, task: str) -> Estimator:
-        """Return the unfitted estimator for a task."""
-        if task == "regression" and self.head != "ridge":
-            name = "support vector machine" if self.head == "svm" else "logistic model"
-            raise ValueError(f"A {name} cannot do regression; use --head ridge.")
-        kind = FourierRidge if task == "regression" else CLASSIFIERS[self.head]
-        kernels = self.kernels if len(self.kernels) > 1 else None
-        return kind(
-            self._new_features(),
-            cv=N_FOLDS,
-            length_scales=self.length_scales,
-            kernels=kernels,
-            random_state=self.seed,
-        )
-
-    def _new_features(self) -> FourierFeatures | LandmarkFeatures:
-        kernel, length_scale = self.kernels[0], self.learn or "median"
-        if self.features == "landmarks":  # as many columns as Fourier features have
-            return LandmarkFeatures(kernel, length_scale=length_scale, n_landmarks=2 * self.n_frequencies)
-        return FourierFeatures(kernel, length_scale=length_scale, n_frequencies=self.n_frequencies)
 
 
 @dataclass
@@ -139,6 +51,7 @@ def fit_table(
     report: Report,
     training: TableTraining | None = None,
     checkpoint: Callable[[TableTraining], None] | None = None,
+    budget: Budget | None = None,
 ) -> FittedTable:
     """Fit a model on a table.
 
@@ -147,13 +60,16 @@ def fit_table(
     table : FileTable or ParquetFolder
         The table.
     settings : TrainingOptions
-        The options, such as `Settings`.
+        The options, such as `Settings`. Those of its settings that are free are chosen by cross-validation on a sample
+        of the rows.
     report : callable
         Called with messages about what was decided.
     training : TableTraining, default=None
         An interrupted training to continue; None starts from the beginning.
     checkpoint : callable, default=None
         Called with the training whenever it can be stored.
+    budget : Budget, default=None
+        The time for trials and the fit; None means no limit.
 
     Returns
     -------
@@ -161,21 +77,45 @@ def fit_table(
         The model.
     """
     training = training or TableTraining.begin(table, settings.seed, settings.standardize)
+    budget = budget or Budget()
 
     def choose_estimator(survey: Survey) -> Estimator:
-        estimator: Estimator = settings.new_estimator(_choose_task(table, survey, settings, report))
+        task = _choose_task(table, survey, settings, report)
+        best: TrainingOptions = settings
+        if isinstance(settings, Settings) and settings.free:
+            best = search(table, training, settings, task, budget, report, checkpoint)
+        estimator: Estimator = best.new_estimator(task)
         return estimator
 
     estimator: Any = training.run(table, choose_estimator, checkpoint).finalize()
     task = "classification" if is_classifier(estimator) else "regression"
     sample = estimator.encoding_.encode(training.survey.sample.cells)
-    residuals = None
-    if isinstance(estimator, FourierRidge):
-        targets = estimator.encoding_.targets(training.survey.sample.cells).astype(np.float64)
-        residuals = studentized_residuals(estimator, sample, targets)
-    center = sample.mean(axis=0, dtype=np.float64)
-    model = FittedModel(estimator, task, str(table.target), training.survey.n_rows, residuals, center=center)
+    model = FittedModel(
+        estimator,
+        task,
+        str(table.target),
+        training.survey.n_rows,
+        _residuals(estimator, sample, training),
+        center=sample.mean(axis=0, dtype=np.float64),
+        trials=tuple(replace(trial, residuals=None) for trial in training.trials),
+    )
     return FittedTable(model, sample, training.survey)
+
+
+def _residuals(estimator: Estimator, sample: Array, training: TableTraining) -> Floats | None:
+    """Return residuals for prediction intervals: those of the chosen trial, or leave-one-out residuals.
+
+    Length scales that were learned from few rows make the residuals of these rows too small; in a trial they were
+    learned without the validation rows. With many more rows than a trial has, the model is better than that of a trial.
+    """
+    if not isinstance(estimator, FourierRidge):
+        return None
+    chosen = [trial.residuals for trial in training.trials if trial.chosen]
+    if chosen and training.survey.n_rows <= 2 * MOST_ROWS:
+        residuals: Floats = chosen[0]
+        return residuals
+    targets = estimator.encoding_.targets(training.survey.sample.cells).astype(np.float64)
+    return studentized_residuals(estimator, sample, targets)
 
 
 def _choose_task(table: FileTable | ParquetFolder, survey: Survey, settings: TrainingOptions, report: Report) -> str:
