@@ -36,7 +36,15 @@ from bochner.rows import (
     validate_rows,
 )
 from bochner.samplers import Sampler
-from bochner.validation import HasMethods, Interval, StrOptions, fit_context, make_part, positive_values
+from bochner.validation import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_weight_range,
+    fit_context,
+    make_part,
+    positive_values,
+)
 
 __all__ = ["LEARNERS", "KernelFeatures", "Streams", "TrainingRows"]
 
@@ -424,6 +432,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
                 raise ValueError("All sampled rows have a `sample_weight` of zero; shuffle the rows.")
             rows, y = rows.drop_zero_weights(weights), None if y is None else y[weights > 0.0]
             weights = weights[weights > 0.0]
+        if weights is not None:
+            check_weight_range(weights)
         labeled = LabeledRows(rows.data, regression_targets(y), weights) if needs_targets else None
         checked = source if source.location == "memory" else rows  # remote rows are checked as they are read
         if rows.shape[0] > FEW_ROWS:
