@@ -5,9 +5,11 @@ The values of a parameter follow from its constraint (`values_of`), so that a ne
 here. `OWN_VALUES` has those that a constraint does not determine, and small sizes, which keep fits short.
 """
 
+from datetime import datetime
 from numbers import Integral
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import strategies as st
 
 from bochner import (
@@ -217,3 +219,37 @@ def models(kind):
     default = FourierFeatures(n_frequencies=8)
     drawn = instances(kind, features=features() | st.just(default), length_scales=OWN_VALUES["model", "length_scales"])
     return drawn.map(lambda model: model.set_params(features=default) if model.features is None else model)
+
+
+def cells(n_rows):
+    """Return columns of a table: numbers, integers, text, booleans and dates, some of them with missing cells."""
+    kinds = [
+        finite(),
+        tame(),
+        st.integers(-(2**63), 2**63 - 1),
+        st.sampled_from(["a", "b", "", "<b>", "1e999", "nan", "é", " 7"]),
+        st.booleans(),
+        st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)),
+        st.text(max_size=3),
+    ]
+    return st.sampled_from(kinds).flatmap(
+        lambda kind: st.lists(kind | st.none() if kind is not kinds[0] else kind, min_size=n_rows, max_size=n_rows)
+    )
+
+
+@st.composite
+def tables(draw, min_rows=6):
+    """Draw a table with one to four columns of any kind and a target `y`."""
+    n_rows = draw(st.integers(min_rows, 20))
+    columns = {f"c{i}": draw(cells(n_rows)) for i in range(draw(st.integers(1, 4)))}
+    target = st.lists(tame(), min_size=n_rows, max_size=n_rows) | labels(n_rows).map(np.ndarray.tolist)
+    return pa.table({**columns, "y": draw(target)})
+
+
+FEW = FourierFeatures(n_frequencies=8)
+TABLE_VALUES = {
+    "kinds": st.none() | st.fixed_dictionaries({"c0": st.sampled_from(["number", "category", "date", "text"])}),
+    "drop": st.just(()) | st.just(["c0"]),
+    "decimal": st.sampled_from([".", ","]),
+    "thousands": st.sampled_from(["", ",", " "]),
+}
