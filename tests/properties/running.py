@@ -26,7 +26,7 @@ def for_examples(n_examples, *strategies):
         derandomize=not FACTOR,
         database=None,
         deadline=None,  # a fit takes between 1 and 100 milliseconds
-        phases=[Phase.generate, Phase.shrink],
+        phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
 

@@ -118,8 +118,13 @@ class _CenteredMoments:
 
     @property
     def least_penalty(self) -> float:
-        """The rounding errors of the Gram matrix: with a smaller penalty, a singular one has no Cholesky factor."""
-        return len(self.mean) * float(np.finfo(float).eps) * float(np.diag(self.gram).max(initial=0.0))
+        """The rounding errors of the Gram matrix: with a smaller penalty, a singular one has no Cholesky factor.
+
+        They are those of the moments before their centers were subtracted: a row whose weight exceeds all others is
+        close to the mean, and its moments cancel.
+        """
+        largest = (np.diag(self.gram) + self.weight * np.square(self.mean)).max(initial=0.0)
+        return len(self.mean) * float(np.finfo(float).eps) * float(largest)
 
 
 @dataclass(frozen=True)
