@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Comparisons with 50-digit arithmetic: kernels and slopes, spectral distributions, weights, ridge regression."""
 
+import warnings
+
 import numpy as np
 import pytest
 from mpmath import mp, mpf
+from scipy.linalg import LinAlgWarning
 
 from bochner import FourierFeatures, FourierRidge
 from bochner.kernels import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
@@ -145,16 +148,34 @@ def test_ridge_on_dependent_features_and_with_a_weight_above_all_others(rng, alp
     np.testing.assert_allclose(model.predict(X), expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("largest_weight", [1e10, 1e12, 1e13])
-def test_weight_above_all_others_with_a_negligible_penalty(rng, largest_weight):
+@pytest.mark.parametrize("largest_weight", [1e12, 1e13, 1e14])
+@pytest.mark.parametrize(("length_scale", "cv"), [(2.0, 5), (2.0, None), (50.0, 5), (50.0, None)])
+def test_weight_above_all_others_with_a_negligible_penalty(rng, length_scale, cv, largest_weight):
     """The penalty is raised to the rounding errors of the moments, and the dominating row is still predicted."""
-    X = rng.normal(size=(60, 2))
-    y, weights = np.sin(X[:, 0]), np.ones(60)
+    X = rng.normal(size=(100, 3))
+    y, weights = np.sin(X[:, 0]), np.ones(100)
     weights[3] = largest_weight
-    model = FourierRidge(FourierFeatures(n_frequencies=16, random_state=0), alphas=[1e-14, 1e-10], cv=5)
-    model.fit(X, y, sample_weight=weights)
+    features = FourierFeatures(length_scale=length_scale, n_frequencies=64, random_state=0)
+    model = FourierRidge(features, alphas=[1e-20], cv=cv)
+    with warnings.catch_warnings():
+        # Only where digits are lost: with a long length scale.
+        warnings.simplefilter("ignore" if length_scale == 50.0 else "error", LinAlgWarning)
+        model.fit(X, y, sample_weight=weights)
     assert np.isfinite(model.coef_).all()
-    assert model.predict(X[3:4]) == pytest.approx(y[3], abs=1e-6)
+    assert model.predict(X[3:4]) == pytest.approx(y[3], abs=1e-5)
+
+
+def test_penalty_below_rounding_errors_gets_a_warning_that_names_the_remedy():
+    rows = np.ones((3, 4)) * [1.0, 1.0, 1.0, 2.0]  # two equal features, the one and a target
+    moments = rows.T @ rows
+    moments[0, 0] -= 1e-13  # rounding that makes the matrix indefinite
+    with pytest.warns(
+        LinAlgWarning, match=r"penalty was raised from 0 to \S+, and predictions lose digits; give `alphas`"
+    ):
+        solution = ridge_solution(moments, 1, 0.0)
+    assert np.isfinite(solution.coef).all()
+    with pytest.raises(ValueError, match=r"not finite, or not positive definite .* give larger `alphas`"):
+        ridge_solution(np.full((4, 4), np.nan), 1, 1.0)
 
 
 def test_ridge_solution_of_a_hilbert_matrix():

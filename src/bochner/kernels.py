@@ -681,7 +681,7 @@ def _matern(nu: float, r: Floats) -> Floats:
 
 
 def _matern_near_zero(nu: float, r: Floats) -> Floats:
-    r"""Return :math:`\sum_k (r^2 / 4)^k / (k! (1 - \nu) \cdots (k - \nu))` up to k = 5, exact for r < 0.1 and nu > 10."""
+    r"""Return :math:`\sum_k (r^2 / 4)^k / (k! (1 - \nu) \cdots (k - \nu))` up to k = 5, exact for small r."""
     quarter = np.square(r) / 4.0
     values = np.ones_like(r)
     for k in range(5, 0, -1):

@@ -181,7 +181,7 @@ OWN_VALUES = {
     "n_pairs": st.none() | st.integers(1, 20),
     "random_state": st.integers(0, 99),
     "sampler": st.just("auto") | parts(SAMPLERS),
-    "tolerance": st.floats(0.05, 0.95),
+    "tolerance": st.floats(0.3, 0.95),
     "weighting": parts(WEIGHTINGS),
     "widths": st.none() | some(st.integers(1, 8), 2).map(sorted),
     (LearnedLengthScales, "n_rows"): st.integers(FEWEST_ROWS, FEWEST_ROWS + 20),

@@ -17,7 +17,7 @@ from tests.properties import strategies
 from tests.properties.running import LANES, assert_finite, for_examples, one_message
 
 # Warnings of ours about constant targets, rounding and convergence; those of numpy stay errors.
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::scipy.linalg.LinAlgWarning")
 
 
 @LANES

@@ -26,7 +26,7 @@ from bochner import (
 from tests.properties import strategies
 from tests.properties.running import LANES, assert_near, for_examples, one_message
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::scipy.linalg.LinAlgWarning")
 MODELS = [FourierRidge, FourierRidgeClassifier, FourierSVC, FourierLogisticRegression]
 FEATURES = {"fourier": FourierFeatures, "landmark": LandmarkFeatures}
 all_features = pytest.mark.parametrize("kind", FEATURES.values(), ids=FEATURES)
