@@ -670,7 +670,7 @@ def _matern(nu: float, r: Floats) -> Floats:
         return np.asarray((1.0 + r + r**2 / 3.0) * np.exp(-r))
     # Near 0, K_nu overflows, and a few terms of the series are exact to rounding. Far from 0, K_nu is NaN, and the
     # kernel is zero to rounding. The terms of r^(2 nu), which the series leaves out, vanish slowly for a small nu.
-    values = _matern_near_zero(nu, r) if nu > 10.0 else np.ones_like(r)
+    values = _matern_near_zero(nu, np.minimum(r, 0.1)) if nu > 10.0 else np.ones_like(r)
     apart = r > (0.1 if nu > 10.0 else 1e-10 if nu > 1.0 else 1e-300)
     far = np.minimum(r[apart], 1e4)
     # kve is K_nu e^r, so that the logarithm neither overflows near 0 nor underflows early.
