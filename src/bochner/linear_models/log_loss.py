@@ -35,7 +35,7 @@ CURVATURE_BYTES = 1 << 29  # of the rows that Hessians are computed from, with t
 MAX_STEPS = 100
 MAX_SECANTS = 20
 MAX_PRODUCTS = 200  # conjugate gradient iterations per Newton step
-LARGEST_GROWTH = 1e6  # of squared residuals in conjugate gradients, beyond which they diverge
+LARGEST_GROWTH = 1e15  # of squared residuals in conjugate gradients, beyond which they soon overflow float32
 RESIDUAL = 0.1  # of a Newton system, relative to the gradient
 FIRST_C = 0.01  # up to which Newton's method starts from coefficients 0
 ROUGH_TOLERANCE = 1e-3
@@ -589,7 +589,8 @@ def _conjugate_gradients(
         residuals = residuals - lengths.astype(np.float32) * products
         preconditioned = precondition(residuals)
         before, sizes = sizes, np.where(open_problems, _inner(residuals, preconditioned), sizes)
-        ratios = np.divide(sizes, before, out=np.zeros_like(sizes), where=open_problems)[:, None]
+        is_bounded = open_problems & (sizes < bound)
+        ratios = np.divide(sizes, before, out=np.zeros_like(sizes), where=is_bounded)[:, None]
         steps = preconditioned + ratios.astype(np.float32) * steps
     return solution
 
