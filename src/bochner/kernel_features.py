@@ -36,12 +36,21 @@ from bochner.rows import (
     validate_rows,
 )
 from bochner.samplers import Sampler
-from bochner.validation import HasMethods, Interval, StrOptions, fit_context, make_part, positive_values
+from bochner.validation import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_weight_range,
+    fit_context,
+    make_part,
+    positive_values,
+)
 
 __all__ = ["LEARNERS", "KernelFeatures", "Streams", "TrainingRows"]
 
 POSITIVE = Interval(Real, 0, np.inf, closed="neither")
 FEW_ROWS = 2000  # as many as the weightings sample by default
+SMALLEST_SHARE = 1e-30  # of the largest sample weight
 MANY_ROWS = 1 << 20  # with more rows, the features are fitted on a sample
 LEARNERS: dict[str, type] = {"learn": LearnedLengthScales, "learn-matrix": LearnedMetric}
 Units = float | Floats | Metric  # what rows are divided by, or mapped by
@@ -270,6 +279,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
                 f"`kernel`={self.kernel!r} has no length scale, of which multiples {multiples} were asked for; leave "
                 f"them at [1.0]."
             )
+        _check_multiples(length_scale, multiples)
         if features._is_automatic:
             shortest = clone(features).set_params(length_scale=length_scale * min(multiples)).fit(source)
             features.set_params(**shortest._fitted_size())
@@ -424,6 +434,10 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
                 raise ValueError("All sampled rows have a `sample_weight` of zero; shuffle the rows.")
             rows, y = rows.drop_zero_weights(weights), None if y is None else y[weights > 0.0]
             weights = weights[weights > 0.0]
+        if weights is not None:
+            check_weight_range(weights)
+            # Smaller shares change no digit of a sum, but squares of sums over such rows alone would underflow.
+            weights = np.maximum(weights, SMALLEST_SHARE * weights.max())
         labeled = LabeledRows(rows.data, regression_targets(y), weights) if needs_targets else None
         checked = source if source.location == "memory" else rows  # remote rows are checked as they are read
         if rows.shape[0] > FEW_ROWS:
@@ -592,6 +606,18 @@ def _given_length_scale(given: Any, n_features: int) -> Units:
     if not np.isfinite(scales).all() or scales.min() <= 0.0:
         raise ValueError(f"`length_scale` must contain positive numbers only. Got {scales.tolist()} instead.")
     return scales
+
+
+def _check_multiples(length_scale: Units, multiples: list[float]) -> None:
+    """Refuse multiples of a length scale that overflow or underflow."""
+    lengths = length_scale.length_scales if isinstance(length_scale, Metric) else np.atleast_1d(length_scale)
+    with np.errstate(over="ignore", under="ignore"):
+        products = np.outer(multiples, lengths[np.isfinite(lengths)])
+    if not np.isfinite(products).all() or not products.all():
+        raise ValueError(
+            f"A multiple in {multiples} of the length scale {np.max(lengths):.3g} overflows or underflows float64; "
+            f"rescale the columns of X, or give multiples closer to 1."
+        )
 
 
 def _checked_metric(metric: Metric, n_features: int) -> Metric:

@@ -668,15 +668,24 @@ def _matern(nu: float, r: Floats) -> Floats:
         return np.asarray((1.0 + r) * np.exp(-r))
     if nu == 2.5:
         return np.asarray((1.0 + r + r**2 / 3.0) * np.exp(-r))
-    # Near 0, K_nu overflows, and two terms of the series are exact to rounding. Far from 0, K_nu is NaN, and the
-    # kernel is zero to rounding.
-    values = np.exp(-(r**2) / (4.0 * (nu - 1.0))) if nu > 10.0 else np.ones_like(r)
-    apart = r > (0.1 if nu > 10.0 else 1e-10)
+    # Near 0, K_nu overflows, and a few terms of the series are exact to rounding. Far from 0, K_nu is NaN, and the
+    # kernel is zero to rounding. The terms of r^(2 nu), which the series leaves out, vanish slowly for a small nu.
+    values = _matern_near_zero(nu, np.minimum(r, 0.1)) if nu > 10.0 else np.ones_like(r)
+    apart = r > (0.1 if nu > 10.0 else 1e-10 if nu > 1.0 else 1e-300)
     far = np.minimum(r[apart], 1e4)
     # kve is K_nu e^r, so that the logarithm neither overflows near 0 nor underflows early.
     logs = nu * np.log(far) + np.log(special.kve(nu, far)) - far
     logs += (1.0 - nu) * np.log(2.0) - special.gammaln(nu)
     values[apart] = np.exp(logs)
+    return values
+
+
+def _matern_near_zero(nu: float, r: Floats) -> Floats:
+    r"""Return :math:`\sum_k (r^2 / 4)^k / (k! (1 - \nu) \cdots (k - \nu))` up to k = 5, exact for small r."""
+    quarter = np.square(r) / 4.0
+    values = np.ones_like(r)
+    for k in range(5, 0, -1):
+        values = 1.0 + values * quarter / (k * (k - nu))
     return values
 
 

@@ -19,6 +19,7 @@ __all__ = ["RobustStandardizer", "SoftClipping", "robust_moments", "soft_clip", 
 QUARTILE = float(ndtri(0.75))  # of the normal distribution, whose standard deviation is the unit of the scales
 ROWS_PER_AXIS = 10  # with fewer rows per column, the principal axes fit the sampled rows and not new ones
 SMALLEST_WIDTH = 1e-6  # axes with a smaller share of the largest width are rounding errors
+SMALLEST_LIMIT = 1e-50  # of clipped values: squares of LARGEST / SMALLEST_LIMIT do not overflow
 LARGEST = 1e100  # standardized values beyond are as good as infinite; their squares do not overflow
 BLOCK_ROWS = 1 << 14
 
@@ -260,8 +261,8 @@ class RobustStandardizer(OneToOneFeatureMixin, TransformerMixin, Parametrized):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "limit": [Interval(Real, 0.0, None, closed="right")],
-        "joint_limit": [Interval(Real, 0.0, None, closed="right")],
+        "limit": [Interval(Real, SMALLEST_LIMIT, None, closed="both")],
+        "joint_limit": [Interval(Real, SMALLEST_LIMIT, None, closed="both")],
     }
 
     center_: Floats

@@ -15,9 +15,20 @@ from sklearn.utils import _param_validation
 from sklearn.utils._param_validation import HasMethods as HasMethods
 from sklearn.utils.validation import _check_sample_weight
 
-__all__ = ["HasMethods", "Interval", "StrOptions", "check_weights", "fit_context", "make_part", "positive_values"]
+__all__ = [
+    "HasMethods",
+    "Interval",
+    "StrOptions",
+    "check_weight_range",
+    "check_weights",
+    "fit_context",
+    "make_part",
+    "positive_values",
+]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+LARGEST_WEIGHT = 1e50  # squares of products of two weights stay far below the largest float64
+LARGEST_CANDIDATE = 1e100  # penalty or multiple of the length scale; its products with sums of weights are finite
 
 
 class StrOptions(_param_validation.StrOptions):
@@ -88,7 +99,27 @@ def check_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     """Return sample weights as an array of finite, non-negative numbers, at least one of them positive."""
     if sample_weight is None:
         return None
-    return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+    weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+    check_weight_range(weights)
+    return weights
+
+
+def check_weight_range(weights: NDArray[np.float64], *, all_rows: bool = True) -> None:
+    """Refuse sample weights for which sums of products overflow, or are zero; `all_rows` if no other rows have any.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.validation import check_weight_range
+    >>> check_weight_range(np.array([1e-200, 1.0, 1e13]))
+    """
+    largest = float(weights.max(initial=0.0))
+    if largest > LARGEST_WEIGHT or (all_rows and 0.0 < largest < 1.0 / LARGEST_WEIGHT):
+        raise ValueError(
+            f"The largest `sample_weight` is {largest:.3g}; weights of more than {LARGEST_WEIGHT:g} overflow float64 "
+            f"in sums of products, and a largest weight below {1.0 / LARGEST_WEIGHT:g} underflows. Divide all weights "
+            f"by their mean."
+        )
 
 
 def make_part(name_or_part: Any, table: Mapping[str, type]) -> Any:
@@ -122,4 +153,10 @@ def positive_values(
     if not is_valid or not (zero or array.all()):
         kind = "non-negative" if zero else "positive"
         raise ValueError(f"`{name}` must be a non-empty sequence of {kind} numbers. Got {values!r} instead.")
+    outside = array[(array > 0.0) & ((array < 1.0 / LARGEST_CANDIDATE) | (array > LARGEST_CANDIDATE))]
+    if len(outside):
+        raise ValueError(
+            f"`{name}` contains {outside[0]:g}, whose products overflow or underflow float64; give numbers between "
+            f"{1.0 / LARGEST_CANDIDATE:g} and {LARGEST_CANDIDATE:g}."
+        )
     return array

@@ -541,7 +541,7 @@ class Alignment(Weighting):
 
     needs_targets: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "rho": [Interval(Real, 0, None, closed="left")],
+        "rho": [Interval(Real, 0, 1e100, closed="both")],
         "n_points": [Interval(Integral, 1, None, closed="left")],
     }
 

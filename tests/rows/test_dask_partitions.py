@@ -2,6 +2,11 @@
 """Dask collections as partitions of rows: alignment, errors, passes over the chunks."""
 
 import operator
+import os
+import subprocess
+import sys
+import threading
+import time
 
 import numpy as np
 import pandas as pd
@@ -294,9 +299,34 @@ class TestClients:
             def fail(*_, error=error):
                 raise error
 
-            monkeypatch.setattr("dask.base.compute", fail)
+            monkeypatch.setattr(distributed.Client, "compute", fail)
             with pytest.raises(ClusterError, match=message):
                 self.count_rows()
+
+    def test_worker_with_another_version_is_named(self, client, monkeypatch):
+        def find_version():  # the worker runs it in its event loop
+            return f"bochner 0.{int(threading.current_thread() is threading.main_thread())}"
+
+        monkeypatch.setattr(bochner.rows.dask_partitions, "_version_finder", lambda: find_version)
+        message = r"worker at inproc://\S+ has bochner 0.0, and this process has bochner 0.1; install the same version"
+        with pytest.raises(ClusterError, match=message):
+            self.count_rows()
+
+    def test_pass_without_workers_ends(self, client, monkeypatch):
+        monkeypatch.setattr(bochner.rows.dask_partitions, "POLL_SECONDS", 0.05)
+        client.cluster.scale(0)
+        while client.nthreads():
+            time.sleep(0.01)
+        with dask.config.set({"distributed.scheduler.no-workers-timeout": "200 ms"}):
+            for is_shown in (lambda: False, lambda: True):
+                monkeypatch.setattr(bochner.rows.dask_partitions, "is_progress_shown", is_shown)
+                with pytest.raises(
+                    ClusterError, match="no workers for 0 seconds, and nothing was fitted; start workers"
+                ):
+                    self.count_rows("counting")
+
+    def test_pass_inside_a_task_yields_its_slot(self, client):
+        assert client.submit(self.count_rows, pure=False).result(timeout=60) == 40
 
     def test_asynchronous_clients_are_refused(self, monkeypatch):
         class Asynchronous:
@@ -313,3 +343,67 @@ class TestClients:
 def count(argument, block):
     del argument
     return len(block)
+
+
+HIDE_BOCHNER = """
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "bochner":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Hidden())
+"""
+
+
+def nap(argument, block):
+    time.sleep(60)
+    return len(block)
+
+
+@pytest.mark.slow
+class TestProcesses:
+    """Clusters of processes that cannot compute a pass: it ends with one message instead of waiting forever."""
+
+    OPTIONS = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}  # noqa: RUF012
+
+    @pytest.fixture(autouse=True)
+    def use_clients(self):
+        with dask.config.set(scheduler=None):
+            yield
+
+    def reduce(self, part):
+        partitions = DaskPartitions.from_collections(da.zeros((40, 2), chunks=(10, 2)))
+        return partitions.reduce(part, operator.add, ["X"], dict.fromkeys(range(4)))
+
+    def test_workers_without_bochner_are_named_within_seconds(self, tmp_path, monkeypatch):
+        (tmp_path / "sitecustomize.py").write_text(HIDE_BOCHNER)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        with distributed.Client(n_workers=2, **self.OPTIONS) as client:
+            client.wait_for_workers(2)
+            X, y = to_dask(*make_data(), chunks=CHUNKINGS["even"])
+            start = time.monotonic()
+            message = r"worker at tcp://\S+ has no bochner \(No module named 'bochner.*'\), and this process has"
+            with pytest.raises(ClusterError, match=message):
+                FourierRidge(SMALL, random_state=0).fit(X, y)
+            assert time.monotonic() - start < 20
+            assert len(client.nthreads()) == 2, "no task has reached a worker"
+
+    def test_pass_ends_when_all_workers_are_killed(self):
+        with distributed.LocalCluster(n_workers=0, **self.OPTIONS) as cluster, distributed.Client(cluster) as client:
+            command = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address, "--no-nanny"]
+            environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+            worker = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+            try:
+                client.wait_for_workers(1, timeout=60)
+                assert self.reduce(count) == 40
+                threading.Timer(2.0, worker.kill).start()
+                with dask.config.set({"distributed.scheduler.no-workers-timeout": "3 s"}):
+                    start = time.monotonic()
+                    with pytest.raises(ClusterError, match="no workers for 3 seconds, and nothing was fitted"):
+                        self.reduce(nap)
+                    assert time.monotonic() - start < 30
+            finally:
+                worker.kill()
+                worker.wait()

@@ -185,7 +185,7 @@ def test_interrupts_leave_blas_and_estimators_usable(n_interrupts):
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads and memory are read from /proc")
 def test_thousands_of_calls_in_eight_threads_leave_nothing_behind():
-    output = run_script("soak.py", 20, timeout=200)
+    output = run_script("soak.py", 2000, timeout=400)
     numbers = {name: int(value) for name, value in re.findall(r"(\w+)=(-?\d+)", output)}
     assert numbers["n_calls"] >= 2000
     assert numbers["n_errors"] == 0

@@ -102,7 +102,8 @@ def refine(
 
     options: Any = {"maxiter": n_iterations, "maxcor": 20, "ftol": 1e-6, "gtol": 0.0}
     callback: Any = keep_best
-    minimize(loss, parameters.zero(), jac=True, method="L-BFGS-B", callback=callback, options=options)
+    with np.errstate(over="ignore", invalid="ignore"):  # a step can go too far, and is never the best one
+        minimize(loss, parameters.zero(), jac=True, method="L-BFGS-B", callback=callback, options=options)
     return best
 
 

@@ -6,6 +6,7 @@ accumulated once per fold. The moments of the training rows are the total minus 
 squared error on a fold is a quadratic form in its moments.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +29,7 @@ __all__ = [
     "target_variances",
 ]
 
+JITTERS = (1.0, 1e2, 1e4, 1e6)  # multiples of the rounding errors that a penalty is raised to
 BAND_WIDTH = 1024  # columns from which matrix products reduce a Gram matrix faster than LAPACK
 FOLDS_PER_GROUP = 3  # folds that share matrix products; the groups are computed in threads
 MOST_PASSES = 200  # over the rows, where the moments of the folds are not stored
@@ -118,8 +120,13 @@ class _CenteredMoments:
 
     @property
     def least_penalty(self) -> float:
-        """The rounding errors of the Gram matrix: with a smaller penalty, a singular one has no Cholesky factor."""
-        return len(self.mean) * float(np.finfo(float).eps) * float(np.diag(self.gram).max(initial=0.0))
+        """The rounding errors of the Gram matrix: with a smaller penalty, a singular one has no Cholesky factor.
+
+        They are those of the moments before their centers were subtracted: a row whose weight exceeds all others is
+        close to the mean, and its moments cancel.
+        """
+        largest = (np.diag(self.gram) + self.weight * np.square(self.mean)).max(initial=0.0)
+        return len(self.mean) * float(np.finfo(float).eps) * float(largest)
 
 
 @dataclass(frozen=True)
@@ -179,9 +186,7 @@ def ridge_solution(moments: Floats, n_targets: int, penalty: float) -> RidgeSolu
     (array([[2.]]), array([5.]))
     """
     centered = _CenteredMoments.of(moments, n_targets)
-    penalized = centered.gram  # its own array
-    penalized.flat[:: len(penalized) + 1] += max(penalty, centered.least_penalty)
-    factor = linalg.cholesky(penalized, lower=True, overwrite_a=True, check_finite=False)
+    factor = _cholesky(centered, penalty)
     coef = linalg.cho_solve((factor, True), centered.cross, check_finite=False)
     explained = (coef * (centered.cross + penalty * coef)).sum(axis=0)
     return RidgeSolution(
@@ -192,6 +197,33 @@ def ridge_solution(moments: Floats, n_targets: int, penalty: float) -> RidgeSolu
         factor=factor,
         penalty=penalty,
         weight=centered.weight,
+    )
+
+
+def _cholesky(centered: _CenteredMoments, penalty: float) -> Floats:
+    """Return the lower Cholesky factor of the Gram matrix with a penalty, which is raised above its rounding errors."""
+    penalized, floor = centered.gram, max(penalty, centered.least_penalty)  # its own array
+    diagonal = np.diag(penalized).copy()
+    for raised in (floor * jitter for jitter in JITTERS):
+        np.fill_diagonal(penalized, diagonal + raised)
+        try:
+            factor = linalg.cholesky(penalized, lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            continue
+        if not np.isfinite(np.diag(factor)).all():  # LAPACK does not report NaN
+            continue
+        if raised > floor:
+            warnings.warn(
+                f"The Gram matrix of the features is singular to rounding. The penalty was raised from {penalty:.3g} "
+                f"to {raised:.3g}, and predictions lose digits; give `alphas` of at least "
+                f"{raised / centered.weight:.1g}, or weights that differ less.",
+                linalg.LinAlgWarning,
+                stacklevel=3,
+            )
+        return np.asarray(factor)
+    raise ValueError(
+        f"The Gram matrix of the features is not finite, or not positive definite with a penalty of {raised:.3g}; give "
+        f"larger `alphas`, or weights that differ less."
     )
 
 

@@ -35,6 +35,7 @@ CURVATURE_BYTES = 1 << 29  # of the rows that Hessians are computed from, with t
 MAX_STEPS = 100
 MAX_SECANTS = 20
 MAX_PRODUCTS = 200  # conjugate gradient iterations per Newton step
+LARGEST_GROWTH = 1e15  # of squared residuals in conjugate gradients, beyond which they soon overflow float32
 RESIDUAL = 0.1  # of a Newton system, relative to the gradient
 FIRST_C = 0.01  # up to which Newton's method starts from coefficients 0
 ROUGH_TOLERANCE = 1e-3
@@ -570,16 +571,17 @@ def _conjugate_gradients(
 ) -> Floats:
     """Solve one system per problem; arrays have the shape (width + 1, n_problems, n_columns).
 
-    Iterations end when the residuals, in the norm of the preconditioner, are below `tolerance` of those at the start.
+    Iterations end when the residuals, in the norm of the preconditioner, are below `tolerance` of those at the start,
+    or far above them: where rows of very different weights make a Hessian singular in float32, they grow.
     """
     solution = np.zeros(residuals.shape)
     steps = preconditioned = precondition(residuals)
     sizes = _inner(residuals, preconditioned)
-    goal = tolerance**2 * sizes
+    goal, bound = tolerance**2 * sizes, LARGEST_GROWTH * sizes
     for _ in range(MAX_PRODUCTS):
         products = product(steps)
         curvatures = _inner(steps, products)
-        open_problems = (sizes > goal) & (curvatures > 0.0)
+        open_problems = (sizes > goal) & (sizes < bound) & (curvatures > 0.0)
         if not open_problems.any():
             break
         lengths = np.divide(sizes, curvatures, out=np.zeros_like(sizes), where=open_problems)[:, None]
@@ -587,7 +589,8 @@ def _conjugate_gradients(
         residuals = residuals - lengths.astype(np.float32) * products
         preconditioned = precondition(residuals)
         before, sizes = sizes, np.where(open_problems, _inner(residuals, preconditioned), sizes)
-        ratios = np.divide(sizes, before, out=np.zeros_like(sizes), where=open_problems)[:, None]
+        is_bounded = open_problems & (sizes < bound)
+        ratios = np.divide(sizes, before, out=np.zeros_like(sizes), where=is_bounded)[:, None]
         steps = preconditioned + ratios.astype(np.float32) * steps
     return solution
 

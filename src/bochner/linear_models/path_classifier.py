@@ -20,6 +20,9 @@ from bochner.validation import StrOptions, positive_values
 
 __all__ = ["PathClassifier"]
 
+# Of C times the sum of the weights: Hessians in float32 overflow soon after, and float64 loses the penalty.
+LARGEST_C = 1e30
+LARGEST_DEFAULT_C = 1e15
 CS = tuple(float(C) for C in np.logspace(-3, 5, 9))
 
 
@@ -75,10 +78,10 @@ class PathClassifier(OneVsRestMixin, LinearModel):
         """Return the weights (width + 1, n_targets) for one C on all rows; `path` is None without folds."""
 
     def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
-        Cs = positive_values("Cs", self.Cs, default=CS)
         class_weights, n_folds = self._class_weights(training.rows), training.n_folds
+        weights: Floats = training.accumulate(partial(fold_weights, n_folds), with_rows=False)
+        Cs = self._solvable_Cs(float(weights.sum() * class_weights.max()))
         if n_folds:
-            weights: Floats = training.accumulate(partial(fold_weights, n_folds), with_rows=False)
             check_fold_weights(self.cv, weights[:-1], float(weights.sum()))
         elif len(candidates) * len(Cs) > 1:
             raise ValueError(
@@ -99,6 +102,17 @@ class PathClassifier(OneVsRestMixin, LinearModel):
             self.best_score_ = float(scores[best, position])
         self.features_, self.C_ = candidates[best], float(Cs[position])
         self._weights = self._solve_one(problems[best], self.C_, paths[best] if paths else None, position)
+
+    def _solvable_Cs(self, total_weight: float) -> Floats:
+        """Return the given values of C, or the default ones for which rounding leaves something of the penalty."""
+        Cs = positive_values("Cs", self.Cs, default=CS)
+        largest = (LARGEST_DEFAULT_C if self.Cs is None else LARGEST_C) / total_weight
+        if Cs.min() > largest or (self.Cs is not None and Cs.max() > largest):
+            raise ValueError(
+                f"C={Cs.max():g} times the sample weights, which sum to {total_weight:.3g}, is too large to solve for; "
+                f"give `Cs` of at most {largest:.3g}, or divide the weights by their mean."
+            )
+        return Cs[Cs <= largest]
 
     def _coefficients(self) -> tuple[Floats, Floats]:
         check_is_fitted(self)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FourierRidge", "FourierRidgeClassifier"]
 
-LARGEST = 1e150  # the squares of larger targets overflow float64, and the squares of 1 / LARGEST underflow
+LARGEST = 1e120  # squares of larger targets, times sample weights, overflow float64; those of 1 / LARGEST underflow
 STORED = ("A ridge regression", "second moments")
 ALPHAS = tuple(float(alpha) for alpha in np.logspace(-8, 4, 25))
 

@@ -3,12 +3,15 @@
 
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from numbers import Real
+from time import monotonic
 from typing import Any, NoReturn, TypeVar
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy import sparse
@@ -19,6 +22,9 @@ from bochner.rows.partitions import Partitions
 __all__ = ["ClusterError", "DaskPartitions", "is_collection", "map_blocks", "template"]
 
 Result = TypeVar("Result")
+NO_WORKERS_SECONDS = 300.0  # clusters that start workers on demand need minutes
+POLL_SECONDS = 1.0
+_CHECKED_WORKERS: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()  # addresses, for each client
 
 
 class ClusterError(RuntimeError):
@@ -177,9 +183,12 @@ def _compute(graph: dict[Any, Any], key: Any, parts: list[Any], description: str
     from distributed.comm.core import CommClosedError
 
     try:
+        _check_workers(client)
         if description and is_progress_shown():
-            return _compute_with_progress(client, graph, key, parts, description)
-        return compute(Delayed(key, graph))[0]  # unlike client.get, this yields its slot when it runs inside a task
+            with progress_bar(description, len(parts)) as advance:
+                *futures, result = client.get(graph, [*parts, key], sync=False)
+                return _wait(client, result, futures, advance)
+        return _wait(client, client.compute(Delayed(key, graph)), [], lambda n: None)
     except KilledWorker as error:
         raise ClusterError(
             "One partition ended several workers, most likely because it did not fit into their memory; give smaller "
@@ -189,17 +198,101 @@ def _compute(graph: dict[Any, Any], key: Any, parts: list[Any], description: str
         _explain_loss(client, error)
 
 
-def _compute_with_progress(client: Any, graph: dict[Any, Any], key: Any, parts: list[Any], description: str) -> Any:
-    """Compute a key on a cluster, with a progress bar that counts the partitions that are done."""
-    from distributed import as_completed
+def _wait(client: Any, result: Any, parts: list[Any], advance: Callable[[int], None]) -> Any:
+    """Return the result of a future, and end it when the cluster has no workers for too long, or unsuitable ones."""
+    from distributed import wait
 
-    with progress_bar(description, len(parts)) as advance:
-        *futures, result = client.get(graph, [*parts, key], sync=False)
-        done = as_completed(futures)
-        futures.clear()  # a part is released when its successor has it
-        for _ in done:
-            advance(1)
-        return result.result()
+    last_seen, longest = monotonic(), _longest_wait()
+    with _yielded_slot():
+        while True:
+            try:
+                wait(result, timeout=POLL_SECONDS)
+            except TimeoutError:
+                pass
+            else:
+                advance(len(parts))
+                return result.result()
+            # Done parts are dropped, so that each is released when its successor has it.
+            n_parts, parts = len(parts), [part for part in parts if not part.done()]
+            advance(n_parts - len(parts))
+            try:
+                last_seen = monotonic() if _check_workers(client) else last_seen
+                if monotonic() - last_seen > longest:
+                    raise ClusterError(
+                        f"The Dask cluster has had no workers for {longest:.0f} seconds, and nothing was fitted; start "
+                        f"workers, with more memory if they ran out of it, and fit again."
+                    )
+            except ClusterError:
+                result.cancel()
+                raise
+
+
+def _longest_wait() -> float:
+    """Return for how many seconds a pass waits without workers: Dask's own limit, if the user has set one."""
+    import dask
+    from dask.utils import parse_timedelta
+
+    limit = dask.config.get("distributed.scheduler.no-workers-timeout", None)
+    return NO_WORKERS_SECONDS if limit is None else float(parse_timedelta(limit))
+
+
+@contextmanager
+def _yielded_slot() -> Iterator[None]:
+    """Give up the worker's slot while a task waits for others, which may need it; do nothing outside of a task."""
+    from distributed import rejoin, secede
+
+    try:
+        secede()
+    except ValueError:  # no worker runs this
+        yield
+        return
+    try:
+        yield
+    finally:
+        rejoin()
+
+
+def _check_workers(client: Any) -> int:
+    """Return the number of workers; raise an error if a worker that was not checked before has no or another bochner.
+
+    A task that needs bochner would end a worker without it while unpickling, and then the next worker.
+    """
+    find_version = _version_finder()
+    try:
+        workers = set(client.nthreads())
+        checked = _CHECKED_WORKERS.setdefault(client, set())
+        unchecked = sorted(workers - checked)
+        found = client.run(find_version, workers=unchecked, on_error="return") if unchecked else {}
+    except OSError as error:
+        _explain_loss(client, error)
+    own = find_version()
+    for address, version in found.items():
+        if version == own:
+            checked.add(address)
+        elif isinstance(version, str):  # else the worker was lost before it could answer
+            raise ClusterError(
+                f"The Dask worker at {address} has {version}, and this process has {own}; install the same version of "
+                f"bochner[dask] on every worker, restart them, and fit again."
+            )
+    return len(workers)
+
+
+def _version_finder() -> Callable[[], str]:
+    """Return a function that is pickled by value, so that a worker without bochner can run it."""
+
+    def find_version() -> str:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            import bochner.rows  # noqa: F401 - and what it needs
+        except ImportError as error:
+            return f"no bochner ({error})"
+        try:
+            return f"bochner {version('bochner')}"
+        except PackageNotFoundError:  # the source is on the path
+            return "bochner of an unknown version"
+
+    return find_version
 
 
 def _client() -> Any:

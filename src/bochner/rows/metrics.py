@@ -68,7 +68,7 @@ class Metric:
         largest[largest == 0.0] = 1.0
         # Relative to the largest entry, squares neither overflow nor underflow.
         norms = largest * np.sqrt(np.square(rows / largest).sum(axis=0))
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             return np.asarray(1.0 / norms)
 
     @serial_blas  # no bit depends on the number of threads

@@ -22,7 +22,7 @@ from bochner.progress import track
 from bochner.rows.arrays import Array, Floats, Indices, is_sparse, stack_rows
 from bochner.rows.metrics import Metric
 from bochner.rows.threads import SMALL_VECTOR, row_spans, sum_over_spans
-from bochner.validation import check_weights
+from bochner.validation import check_weight_range, check_weights
 
 __all__ = [
     *("Batch", "MemoryRows", "RowSource", "Rows", "ScaledRows", "Statistic"),
@@ -467,4 +467,5 @@ def check_batch_weights(weights: Any, n_rows: int) -> Floats | None:
         raise ValueError(f"`sample_weight` has shape {checked.shape}; give one weight for each of the {n_rows} rows.")
     if n_rows:
         check_non_negative(checked, "`sample_weight`")
+        check_weight_range(checked, all_rows=False)
     return np.asarray(checked)

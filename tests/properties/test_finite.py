@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Any finite input gives finite output, or one message of validation: every estimator, all of its parameters."""
+
+import pytest
+from hypothesis import strategies as st
+
+from bochner import (
+    FourierLogisticRegression,
+    FourierRidge,
+    FourierRidgeClassifier,
+    FourierSVC,
+    RobustStandardizer,
+    TableEncoder,
+    TableModel,
+)
+from tests.properties import strategies
+from tests.properties.running import LANES, assert_finite, for_examples, one_message
+
+# Warnings of ours about constant targets, rounding and convergence; those of numpy stay errors.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::scipy.linalg.LinAlgWarning")
+
+
+@LANES
+@pytest.mark.parametrize(
+    "features", [strategies.fourier_features(), strategies.landmark_features()], ids=["fourier", "landmark"]
+)
+def test_kernel_features(features, n_examples):
+    @for_examples(5 * n_examples, features, strategies.any_rows(), st.data())
+    def check(features, X, data):
+        y = data.draw(strategies.targets(len(X)) | strategies.labels(len(X)))
+        weights = data.draw(strategies.weights(len(X)))
+        with one_message():
+            assert_finite(features.fit(X, y, sample_weight=weights).transform(X), features.length_scale_)
+
+
+@LANES
+def test_ridge(n_examples):
+    @for_examples(5 * n_examples, strategies.models(FourierRidge), strategies.any_rows(min_rows=3), st.data())
+    def check(model, X, data):
+        y, weights = data.draw(strategies.targets(len(X))), data.draw(strategies.weights(len(X)))
+        with one_message():
+            model.fit(X, y, sample_weight=weights)
+            assert_finite(*model.predict(X, return_std=True), model.coef_, model.intercept_, model.score(X, y))
+
+
+@LANES
+@pytest.mark.parametrize("kind", [FourierRidgeClassifier, FourierSVC, FourierLogisticRegression])
+def test_classifiers(kind, n_examples):
+    @for_examples(3 * n_examples, strategies.models(kind), strategies.any_rows(min_rows=6), st.data())
+    def check(model, X, data):
+        y, weights = data.draw(strategies.labels(len(X))), data.draw(strategies.weights(len(X)))
+        with one_message():
+            model.fit(X, y, sample_weight=weights)
+            assert set(model.predict(X)) <= set(y)
+            assert_finite(model.decision_function(X), model.coef_, model.intercept_, model.score(X, y))
+            if hasattr(model, "predict_proba"):
+                assert_finite(model.predict_proba(X))
+
+
+@LANES
+def test_robust_standardizer(n_examples):
+    @for_examples(5 * n_examples, strategies.instances(RobustStandardizer), strategies.any_rows())
+    def check(standardizer, X):
+        with one_message():
+            assert_finite(standardizer.fit(X).transform(X))
+
+
+@LANES
+def test_tables(n_examples):
+    @for_examples(2 * n_examples, strategies.tables(), strategies.instances(TableEncoder, **strategies.TABLE_VALUES))
+    def check(table, encoder):
+        with one_message():
+            assert_finite(encoder.fit(table).transform(table))
+
+
+@LANES
+def test_table_models(n_examples):
+    own = {"estimator": st.just(FourierRidge(strategies.FEW)) | st.just(FourierRidgeClassifier(strategies.FEW))}
+
+    @for_examples(
+        2 * n_examples, strategies.tables(), strategies.instances(TableModel, **strategies.TABLE_VALUES, **own)
+    )
+    def check(table, model):
+        with one_message():
+            assert_finite(model.fit(table, "y").predict(table), model.score(table))
