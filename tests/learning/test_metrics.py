@@ -166,7 +166,7 @@ def test_sample_weights_equal_repeated_rows(n_rows, rank, rng):
 def test_factor_of_all_weights_does_not_matter():
     X, y = ridge_function(100)
     expected = learned().fit(X, y).metric_
-    for factor in (1e-100, 1e100):
+    for factor in (1e-40, 1e40):
         np.testing.assert_allclose(learned().fit(X, y, np.full(100, factor)).metric_, expected, rtol=1e-5, atol=1e-6)
 
 

@@ -15,6 +15,7 @@ from bochner.linear_models import FourierLogisticRegression, FourierRidge
 from bochner.linear_models.ridge_moments import RidgeMoments
 from bochner.table_models.fitted_model import Estimator, FittedModel
 from bochner.table_models.training import StoredTraining
+from bochner.table_models.trials import Trial
 from bochner.tables.columns import KINDS, import_pyarrow
 from bochner.tables.encoding import Encoding
 
@@ -74,7 +75,7 @@ def check_fields(record: Any) -> None:
     ...
     TypeError: Column.fill
     """
-    hints = get_type_hints(type(record), localns={"pa": import_pyarrow()})
+    hints = get_type_hints(type(record), localns={"pa": import_pyarrow(), "Trial": Trial})
     for field in fields(record):
         if not _matches(getattr(record, field.name), hints[field.name]):
             raise TypeError(f"{type(record).__name__}.{field.name}")

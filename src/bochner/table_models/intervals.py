@@ -77,5 +77,6 @@ def prediction_intervals(
     n = len(residuals)
     tail = 0.5 * (1.0 - coverage) * (n + 1)
     # With too few residuals for the share, the outermost ones are all there is.
-    below, above = max(int(np.floor(tail)), 1), min(int(np.ceil(n + 1 - tail)), n)
+    below = max(int(np.floor(tail + 1e-9)), 1)  # 5 rows of 99, although 0.5 * (1.0 - 0.9) is below 0.05
+    above = min(n + 1 - below, n)
     return predictions + residuals[below - 1] * deviations, predictions + residuals[above - 1] * deviations
