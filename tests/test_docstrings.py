@@ -21,6 +21,7 @@ MODULES = [
     "bochner.sizes",
     "bochner.display",
     "bochner.robust_standardizer",
+    "bochner.onnx",
 ]
 
 # Not required: a summary on the line after the quotes, an extended summary, "See Also", and examples of methods.

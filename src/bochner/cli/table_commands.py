@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The commands `bochner describe`, `fit`, `predict` and `error`: models for tables, from a look at the columns on."""
+"""The commands `bochner describe`, `fit`, `predict`, `report`, `error` and `export`: models for tables."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +37,7 @@ from bochner.kernels import KERNEL_ALIASES, KERNELS
 from bochner.landmark_features import LandmarkFeatures
 from bochner.linear_models import FourierLogisticRegression, FourierRidgeClassifier, FourierSVC
 from bochner.linear_models.table_training import TableTraining
+from bochner.onnx.table_models import describe_inputs, save_onnx, table_model_to_onnx
 from bochner.table_models.diagnostics import diagnose_table, diagnose_training
 from bochner.table_models.fitted_model import Estimator, FittedModel
 from bochner.table_models.held_out import hold_out
@@ -353,6 +354,35 @@ def error(
     low, high = evaluation.kernel_error.low, evaluation.kernel_error.high
     result = {"rows": evaluation.n_rows, **evaluation.measures, "kernel_error": evaluation.kernel_error.error}
     _print_result(result | {"kernel_error_low": low, "kernel_error_high": high}, as_json)
+
+
+@app.command()
+def export(
+    model: Model,
+    output: Annotated[Path, typer.Argument(help="The .onnx file to write.")],
+    as_json: Json = False,
+) -> None:
+    """Write a model to an ONNX file, which predicts in other languages and without bochner.
+
+    The file has one input per column of the table, whose cells are encoded and standardized as by `bochner predict`.
+    Its first output is the prediction; the second output of a classification has one column per class.
+    """
+    with error_messages():
+        check_output(output, model, option="OUTPUT")
+        if output.suffix != ".onnx":
+            raise ValueError(f"OUTPUT {output} must end in .onnx.")
+        loaded = _load_model(model)
+        exported = table_model_to_onnx(loaded)
+        n_bytes = save_onnx(exported, output)
+    inputs, outputs = describe_inputs(loaded), [value.name for value in exported.graph.output]
+    result = {"task": loaded.task, "target": loaded.target, "bytes": n_bytes, "output": str(output)}
+    if as_json:
+        _print_result(result | {"inputs": inputs, "outputs": outputs}, as_json)
+        return
+    for name, meaning in inputs.items():
+        echo(f"input {name}: {meaning}")
+    echo(f"outputs: {', '.join(outputs)}")
+    _print_result(result, as_json)
 
 
 def _check_page(page: Path, *inputs: Path, option: str) -> None:
