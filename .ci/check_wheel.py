@@ -30,6 +30,10 @@ DASK = (
     "import dask.array as da; from bochner import FourierFeatures; "
     "FourierFeatures(random_state=0).fit(da.random.random((100, 3), chunks=(50, 3)))"
 )
+ONNX = (
+    "import numpy as np; from bochner import FourierFeatures; from bochner.onnx import to_onnx; X = np.eye(9); "
+    "to_onnx(FourierFeatures(random_state=0).fit(X), X[:1])"
+)
 COMMANDS = ["describe", "t.csv"], ["fit", "t.csv", "--target", "y"], ["predict", "model.skops", "t.csv"]
 
 
@@ -54,6 +58,7 @@ def check_extra(wheel: Path, extra: str, folder: Path) -> None:
         works(python, folder, "displays", {"plot", "all"}, extra, "-c", DISPLAY),
         works(python, folder, "tables", {"cli", "table", "all"}, extra, "-c", TABLE),
         works(python, folder, "Dask", {"dask", "all"}, extra, "-c", DASK),
+        works(python, folder, "exports", {"onnx", "all"}, extra, "-c", ONNX),
         *(works(python, folder, c[0], {"cli", "all"}, extra, "-m", "bochner", *c) for c in COMMANDS),
     ]
     title = f"bochner[{extra}]" if extra else "bochner"
