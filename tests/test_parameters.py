@@ -350,8 +350,8 @@ def test_laplacian_kernel_with_the_default_sampler(data):
     ("model", "parameter", "candidates"),
     [
         (FourierRidge(random_state=0), "alphas", np.logspace(-8, 4, 25)),
-        (FourierSVC(random_state=0), "Cs", np.logspace(-3, 5, 9)),
-        (FourierLogisticRegression(random_state=0), "Cs", np.logspace(-3, 5, 9)),
+        (FourierSVC(FourierFeatures(n_frequencies=8), random_state=0), "Cs", np.logspace(-3, 5, 9)),
+        (FourierLogisticRegression(FourierFeatures(n_frequencies=8), random_state=0), "Cs", np.logspace(-3, 5, 9)),
     ],
 )
 def test_default_candidates(data, model, parameter, candidates):

@@ -62,6 +62,7 @@ def test_svg_has_a_title_and_its_own_identifiers():
     assert not first & second
 
 
+@pytest.mark.slow
 def test_no_text_of_a_reproduction_is_cut_off(small_report):
     for study, drawn in small_report.panels.items():
         for panel in drawn:

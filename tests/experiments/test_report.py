@@ -71,6 +71,7 @@ class TestReproduction:
         assert "The kernel error is the relative Frobenius error on at most 2,000 test rows." in text
         assert "The tuned length scale is the smallest of the powers of four from 0.25 to 4 at which" in text
 
+    @pytest.mark.slow  # draws all figures again
     def test_same_rows_make_the_same_files(self, folder, small_report, tmp_path):
         small_report.write(tmp_path, paper.TITLE, paper.LEAD, paper.NOTES)
         for path in folder.iterdir():

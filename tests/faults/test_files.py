@@ -123,7 +123,7 @@ def test_damaged_file_of_a_folder_is_named(tmp_path):
         FileTable(tmp_path, "y")
 
 
-@pytest.mark.parametrize("step", [250, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [600, pytest.param(8, marks=pytest.mark.slow)])
 def test_damaged_files_are_read_or_refused_by_one_message(tmp_path, step):
     n_tried = 0
     for case in fuzz.cases(tmp_path):

@@ -176,7 +176,7 @@ def test_children_forked_during_transform_work():
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers")
-@pytest.mark.parametrize("n_interrupts", [100, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_interrupts", [40, pytest.param(1000, marks=pytest.mark.slow)])
 def test_interrupts_leave_blas_and_estimators_usable(n_interrupts):
     output = run_script("interrupts.py", n_interrupts, timeout=600)
     assert output.strip() == f"KeyboardInterrupt {n_interrupts}, threads of BLAS [2], same bits True"

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 import skops.io
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeRegressor
 
 from bochner import FourierRidge, RobustStandardizer, TableEncoder
 from bochner.table_models.model_files import TRUSTED
@@ -95,8 +95,8 @@ def test_copies_encode_identically(frame):
 def test_encoder_is_a_step_of_a_pipeline(frame, target):
     pipeline = make_pipeline(TableEncoder(), FourierRidge(random_state=0))
     assert cross_val_score(pipeline, frame, target, cv=3).mean() > 0.8
-    boosting = make_pipeline(TableEncoder(), HistGradientBoostingRegressor(max_iter=30))
-    search = GridSearchCV(boosting, {"tableencoder__standardize": ["robust", "none"]}, cv=3).fit(frame, target)
+    tree = make_pipeline(TableEncoder(), DecisionTreeRegressor(max_depth=6, random_state=0))
+    search = GridSearchCV(tree, {"tableencoder__standardize": ["robust", "none"]}, cv=3).fit(frame, target)
     assert search.best_score_ > 0.7
 
 
