@@ -5,7 +5,7 @@ BIN := .venv/bin
 FLOOR_BIN := .venv-floor/bin
 RELEASE_BIN := .venv-release/bin
 INSTALL := pip install --quiet --disable-pip-version-check
-COMPILE := $(BIN)/uv pip compile pyproject.toml --all-extras --generate-hashes --no-annotate --no-header
+COMPILE := $(BIN)/uv pip compile pyproject.toml --extra all --generate-hashes --no-annotate --no-header
 TABLES := $(BIN)/uv pip compile --group tables --no-deps --universal --generate-hashes --no-annotate --no-header
 
 .PHONY: demo test test-slow test-all coverage lint dist floor bench bench-dask bench-mnist bench-tabular bench-tables

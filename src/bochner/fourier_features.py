@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FourierMap, ProductMap
+from bochner.feature_maps.formulas import Formula, FourierFormula
 from bochner.kernel_features import KernelFeatures, Streams, TrainingRows, Units
 from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel
 from bochner.learning.length_scales import LearnedLengthScales
@@ -323,6 +324,10 @@ class FourierFeatures(KernelFeatures):
         plain = FourierMap(self._frequencies, self.weights_, self.length_scale_)
         self.feature_map_ = plain if self.matrix_ is None else ProductMap(plain, self.matrix_)
         self._n_features_out = self.feature_map_.width
+
+    def _formulas(self) -> list[Formula]:
+        length_scale = self.length_scale_ if self._metric is None else None
+        return [FourierFormula(self.frequencies_, self.weights_, length_scale, self.matrix_)]
 
     def _similarity(self) -> Callable[[Floats, Floats], Floats]:
         frequencies = self.frequencies_.astype(np.float64) * (self.length_scale_ if self._metric is None else 1.0)

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, apply_to_features
 from bochner.feature_maps.feature_map import accepts_nan
+from bochner.feature_maps.formulas import Formula, LinearFormula, evaluate, formulas_of
 from bochner.fourier_features import FourierFeatures
 from bochner.kernels import Kernel
 from bochner.linear_models.candidates import feature_map_of, features_of_kernels, fit_candidates, seed_of
@@ -34,9 +35,12 @@ from bochner.rows import (
     add_pair,
     apply_to_rows,
     for_each_span,
+    namespace_of,
     open_rows,
     row_spans,
     serial_blas,
+    to_numpy,
+    validate_foreign_rows,
     validate_rows,
 )
 from bochner.tables.sources import is_frame
@@ -81,6 +85,7 @@ class LinearModel(Parametrized):
     )
     is_resumable: ClassVar[bool] = False  # whether one pass over the rows is enough, so that it can be interrupted
     _target_options: ClassVar[dict[str, bool]] = {}  # of scikit-learn's validate_data
+    _formula: ClassVar[type[LinearFormula]] = LinearFormula
 
     features: Any
     length_scales: Sequence[float]
@@ -183,6 +188,40 @@ class LinearModel(Parametrized):
         feature_map, row = self._feature_map, np.asarray(start, dtype=np.float64)
         return self._gradients(X, lambda block, coef: feature_map.mean_gradients(block, row, coef))
 
+    def to_torch(self, trainable: Sequence[str] = ()) -> Any:
+        """Return a torch module that computes the predictions, from encoded rows if the model was fitted on a table.
+
+        Parameters
+        ----------
+        trainable : sequence of str, default=()
+            Names of the arrays that become parameters; see `bochner.torch_modules.to_torch`.
+
+        Returns
+        -------
+        torch.nn.Module
+            Its `forward` is `predict` of a regression and `decision_function` of a classifier; the module of its
+            features is `features`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import FourierRidge
+        >>> X = np.random.default_rng(0).normal(size=(200, 3))
+        >>> model = FourierRidge(random_state=0).fit(X, np.sin(X[:, 0]))
+        >>> model.to_torch(trainable=("coef",))  # doctest: +SKIP
+        LinearModule(
+          coef=(512, 1), intercept=(1,)
+          (features): FormulaModule(frequencies=(256, 3), amplitudes=(256,), length_scales=())
+        )
+        """
+        from bochner.torch_modules import to_torch  # imports torch
+
+        return to_torch(self, trainable)
+
+    def _formulas(self) -> list[Formula]:
+        """Return the scores for arrays of other libraries than numpy."""
+        return [*formulas_of(self.features_), self._formula(*self._coefficients(), self._scores_are_flat)]
+
     def _gradients(self, X: Any, function: Callable[[Any, Floats], Floats]) -> Floats:
         """Compute gradients of the scores of validated rows, blocks of rows in threads."""
         X = self._validate_rows(self._encoded(X) if self._is_table(X) else X, lambda: LAZY_GRADIENTS)
@@ -215,6 +254,11 @@ class LinearModel(Parametrized):
     @abstractmethod
     def _coefficients(self) -> tuple[Floats, Floats]:
         """Return the coefficients (width, n_columns) and intercepts (n_columns,)."""
+
+    @property
+    @abstractmethod
+    def _scores_are_flat(self) -> bool:
+        """Whether predictions of a regression, or scores of a classifier, have one axis."""
 
     @property
     def _feature_map(self) -> FeatureMap:
@@ -329,8 +373,11 @@ class LinearModel(Parametrized):
     def _validate_rows(self, X: Any, refuse_lazy: Callable[[], str | None] = lambda: None) -> Any:
         """Return new rows, validated for the features; a Dask collection as it is, unless it is refused."""
         check_is_fitted(self)
-        options: Any = {"accept_sparse": "csr", "dtype": self._dtype, "ensure_all_finite": False}
-        return validate_rows(self, X, self._feature_map.check, refuse_lazy, **options)
+        return validate_rows(self, X, self._feature_map.check, refuse_lazy, **self._new_row_options())
+
+    def _new_row_options(self) -> dict[str, Any]:
+        """Return options of scikit-learn's `validate_data` for rows of a fitted model."""
+        return {"accept_sparse": "csr", "dtype": self._dtype, "ensure_all_finite": False}
 
     def _apply(self, function: Callable[[Any], Array], X: Any) -> Any:
         """Apply a function to new rows, lazily to those of a Dask collection."""
@@ -349,6 +396,12 @@ class LinearModel(Parametrized):
                 raise ValueError(f"{source.table.path} has no rows to predict.")
             source.unseen.warn()
             return np.concatenate(scores)
+        xp = namespace_of(X)
+        if xp is not None:
+            formulas = self._formulas()
+            X = validate_foreign_rows(self, X, xp, self._feature_map.check, **self._new_row_options())
+            scores = evaluate(formulas, X, xp)
+            return scores if finish is None else finish(scores)
         return self._apply(self._scorer(finish), X)
 
     def _scorer(self, finish: Callable[[Floats], Any] | None = None) -> "_Scorer":
@@ -449,13 +502,14 @@ class OneVsRestMixin(ClassifierMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
+        X : {array-like, sparse matrix, Dask collection, torch tensor} of shape (n_samples, n_features), or path
             Rows, or a file or data frame when the model was fitted on a table.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            The class with the largest score; for a Dask collection a Dask array.
+            The class with the largest score; for a Dask collection a Dask array, for a torch tensor a tensor, if the
+            classes are numbers.
         """
         check_is_fitted(self)
         return self._map_scores(X, partial(_best_classes, self.classes_))
@@ -465,13 +519,14 @@ class OneVsRestMixin(ClassifierMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
+        X : {array-like, sparse matrix, Dask collection, torch tensor} of shape (n_samples, n_features), or path
             Rows, or a file or data frame when the model was fitted on a table.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            For two classes the score of the second one, else one column per class; for a Dask collection a Dask array.
+            For two classes the score of the second one, else one column per class; for a Dask collection a Dask array,
+            for a torch tensor a tensor.
         """
         return self._map_scores(X, _squeeze_single)
 
@@ -505,6 +560,10 @@ class OneVsRestMixin(ClassifierMixin):
     def intercept_(self) -> Floats:
         """One intercept per row of `coef_`."""
         return np.asarray(self._coefficients()[1])
+
+    @property
+    def _scores_are_flat(self) -> bool:
+        return len(self.classes_) == 2
 
     @property
     def _n_targets(self) -> int:
@@ -558,7 +617,12 @@ def _squeeze_single(scores: Floats) -> Floats:
     return scores[:, 0] if scores.shape[1] == 1 else scores
 
 
-def _best_classes(classes: Array, scores: Floats) -> Array:
+def _best_classes(classes: Array, scores: Any) -> Any:
+    xp = namespace_of(scores)
+    if xp is not None:
+        positions = xp.asarray(scores[:, 0] > 0.0, dtype=xp.int64) if len(classes) == 2 else xp.argmax(scores, axis=1)
+        is_numeric = classes.dtype.kind in "biuf"  # other libraries have no text
+        return xp.asarray(classes, device=scores.device)[positions] if is_numeric else classes[to_numpy(positions)]
     positions = (scores[:, 0] > 0.0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
     return np.asarray(classes[positions])
 

@@ -5,7 +5,8 @@ A `RowSource` (`sources`) is rows with targets and sample weights: in memory, in
 cluster (`partitions`, and `dask_partitions` for Dask collections) or in a file (`bochner.tables`). `open_rows`
 (`opening`) turns user input into one; no other package distinguishes arrays from collections. `sampling` draws rows and
 pairs of rows, `metrics` has the maps in which distances between rows are measured, `threads` runs work on blocks of
-rows in threads, `workers` are these threads, `arrays` names the array types.
+rows in threads, `workers` are these threads, `arrays` names the array types, `namespaces` recognizes arrays of other
+libraries.
 """
 
 from bochner.rows.arrays import Array as Array
@@ -19,8 +20,11 @@ from bochner.rows.arrays import to_dense as to_dense
 from bochner.rows.dask_partitions import ClusterError as ClusterError
 from bochner.rows.dask_partitions import DaskPartitions as DaskPartitions
 from bochner.rows.metrics import Metric as Metric
+from bochner.rows.namespaces import namespace_of as namespace_of
+from bochner.rows.namespaces import to_numpy as to_numpy
 from bochner.rows.opening import apply_to_rows as apply_to_rows
 from bochner.rows.opening import open_rows as open_rows
+from bochner.rows.opening import validate_foreign_rows as validate_foreign_rows
 from bochner.rows.opening import validate_rows as validate_rows
 from bochner.rows.partitions import PartitionedRows as PartitionedRows
 from bochner.rows.partitions import Partitions as Partitions

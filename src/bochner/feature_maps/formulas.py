@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Fitted maps as formulas: named arrays, and operations that torch and every array API library have.
+
+The maps of the other modules are compiled for numpy arrays. A formula computes the same numbers by matrix products and
+elementary functions of a namespace `xp`, so that rows stay in their library, on their device, and gradients flow
+through them. Estimators return a list of formulas, which are applied one after the other.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from bochner.kernels import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic
+from bochner.rows import Array, Floats, Metric
+from bochner.rows.namespaces import convert_like
+
+__all__ = [
+    "Formula",
+    "FourierFormula",
+    "LandmarkFormula",
+    "LinearFormula",
+    "LogisticFormula",
+    "ScalerFormula",
+    "evaluate",
+    "formulas_of",
+    "log_probabilities",
+    "probabilities",
+]
+
+MATERN_COEFFICIENTS = {0.5: (1.0,), 1.5: (1.0, 1.0), 2.5: (1.0, 1.0, 1.0 / 3.0)}  # of the powers of r before exp(-r)
+
+
+class Formula(ABC):
+    """A fitted map: named numpy arrays, and a function of rows and of these arrays in any library.
+
+    Attributes
+    ----------
+    arrays : dict of str to ndarray
+        The fitted arrays.
+    """
+
+    arrays: dict[str, Array]
+
+    @abstractmethod
+    def __call__(self, X: Any, arrays: dict[str, Any], xp: Any) -> Any:
+        """Return the map of rows.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+            Rows.
+        arrays : dict of str to array
+            Values for the names of `arrays`, of the library, dtype and device of X.
+        xp : module
+            The library.
+        """
+
+
+def formulas_of(estimator: Any) -> list[Formula]:
+    """Return the formulas of a fitted estimator, to be applied one after the other.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Features or a linear model of bochner, a `StandardScaler`, or a pipeline of these.
+
+    Returns
+    -------
+    list of Formula
+        The formulas.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner import FourierFeatures
+    >>> from bochner.feature_maps.formulas import formulas_of
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
+    >>> (formula,) = formulas_of(FourierFeatures(random_state=0).fit(X))
+    >>> sorted(formula.arrays)
+    ['amplitudes', 'frequencies', 'length_scales']
+    """
+    check_is_fitted(estimator)
+    if isinstance(estimator, Pipeline):
+        steps = [step for _, step in estimator.steps if step not in (None, "passthrough")]
+        return [formula for step in steps for formula in formulas_of(step)]
+    if isinstance(estimator, StandardScaler):
+        return [ScalerFormula(estimator.mean_ if estimator.with_mean else None, estimator.scale_)]
+    if not hasattr(estimator, "_formulas"):
+        raise ValueError(
+            f"{type(estimator).__name__} has no formula for arrays of other libraries than numpy; use FourierFeatures, "
+            f"LandmarkFeatures, a linear model of bochner on them, or a pipeline of StandardScaler and these."
+        )
+    formulas: list[Formula] = estimator._formulas()
+    return formulas
+
+
+def evaluate(formulas: Sequence[Formula], X: Any, xp: Any) -> Any:
+    """Apply formulas to rows of another library than numpy.
+
+    Parameters
+    ----------
+    formulas : sequence of Formula
+        What to apply, one after the other.
+    X : array of shape (n_rows, n_features)
+        Rows of floating-point numbers.
+    xp : module
+        Their library.
+
+    Returns
+    -------
+    array
+        The result, in the library, of the dtype and on the device of X.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.feature_maps.formulas import ScalerFormula, evaluate
+    >>> evaluate([ScalerFormula(np.ones(2), np.array([1.0, 2.0]))], np.array([[1.0, 5.0]]), np)
+    array([[0., 2.]])
+    """
+    for formula in formulas:
+        arrays = {name: convert_like(values, X, xp) for name, values in formula.arrays.items()}
+        X = formula(X, arrays, xp)
+    return X
+
+
+class FourierFormula(Formula):
+    r"""The columns :math:`a_m \cos(w_m \cdot x / \ell)`, then :math:`a_m \sin(w_m \cdot x / \ell)`, times a matrix.
+
+    Parameters
+    ----------
+    frequencies : ndarray of shape (n_frequencies, n_features)
+        The fitted frequencies, which contain the length scale.
+    weights : ndarray of shape (n_frequencies,)
+        The fitted weights, whose square roots are the array `amplitudes`: trained weights remain non-negative.
+    length_scale : float or ndarray of shape (n_features,), default=None
+        The length scale. The array `frequencies` has unit length scale then. None means that the frequencies have
+        absorbed a metric, and there are no length scales.
+    matrix : ndarray of shape (2 * n_frequencies, n_columns), default=None
+        The compression; None means that there is none.
+    """
+
+    def __init__(
+        self,
+        frequencies: Array,
+        weights: Array,
+        length_scale: float | Floats | None = None,
+        matrix: Array | None = None,
+    ) -> None:
+        self.arrays = {"frequencies": frequencies, "amplitudes": np.sqrt(weights)}
+        if length_scale is not None:
+            scales = np.asarray(length_scale, dtype=frequencies.dtype)
+            self.arrays |= {"frequencies": frequencies * scales, "length_scales": scales}
+        if matrix is not None:
+            self.arrays["matrix"] = matrix
+
+    def __call__(self, X: Any, arrays: dict[str, Any], xp: Any) -> Any:
+        rows = X / arrays["length_scales"] if "length_scales" in arrays else X
+        phases = rows @ arrays["frequencies"].T
+        columns = xp.concat((arrays["amplitudes"] * xp.cos(phases), arrays["amplitudes"] * xp.sin(phases)), axis=1)
+        return columns @ arrays["matrix"] if "matrix" in arrays else columns
+
+
+class LandmarkFormula(Formula):
+    """Kernel values at landmarks, times the whitening matrix.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A kernel at unit length scale.
+    landmarks : ndarray of shape (n_landmarks, n_features)
+        The landmarks.
+    units : float, ndarray of shape (n_features,) or Metric
+        The length scale, or a map of the columns; None for a function of two sets of rows, which is refused.
+    whitening : ndarray of shape (n_landmarks, n_columns)
+        The matrix.
+    """
+
+    def __init__(self, kernel: Any, landmarks: Array, units: float | Floats | Metric | None, whitening: Array) -> None:
+        _check_kernel(kernel)
+        self.kernel = kernel
+        self.arrays = {"landmarks": landmarks, "whitening": whitening}
+        if not isinstance(units, Metric):
+            self.arrays["length_scales"] = np.asarray(units, dtype=landmarks.dtype)
+            return
+        self.arrays["directions"] = units.directions.astype(landmarks.dtype)
+        if units.diagonal is not None:
+            self.arrays["diagonal"] = units.diagonal.astype(landmarks.dtype)
+
+    def __call__(self, X: Any, arrays: dict[str, Any], xp: Any) -> Any:
+        # Relative to the mean of the landmarks, squared distances lose no digits to a common offset.
+        center = xp.mean(arrays["landmarks"], axis=0)
+        rows, landmarks = (_coordinates(points - center, arrays, xp) for points in (X, arrays["landmarks"]))
+        return _kernel_values(self.kernel, rows, landmarks, xp) @ arrays["whitening"]
+
+
+class LinearFormula(Formula):
+    """Scores of a linear model: features times coefficients, plus intercepts.
+
+    Parameters
+    ----------
+    coef : ndarray of shape (width, n_columns)
+        Coefficients.
+    intercept : ndarray of shape (n_columns,)
+        Intercepts.
+    is_flat : bool
+        Whether predictions have one axis, as those of a single target or of two classes.
+    """
+
+    def __init__(self, coef: Floats, intercept: Floats, is_flat: bool) -> None:
+        self.arrays = {"coef": coef, "intercept": intercept}
+        self.is_flat = is_flat
+
+    def __call__(self, X: Any, arrays: dict[str, Any], xp: Any) -> Any:
+        return X @ arrays["coef"] + arrays["intercept"]
+
+
+class LogisticFormula(LinearFormula):
+    """Scores of a logistic regression, which has probabilities too."""
+
+
+class ScalerFormula(Formula):
+    """The columns minus their means, divided by their scales, as scikit-learn's `StandardScaler` computes them.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n_features,) or None
+        The means; None means 0.
+    scale : ndarray of shape (n_features,) or None
+        The scales; None means 1.
+    """
+
+    def __init__(self, mean: Floats | None, scale: Floats | None) -> None:
+        self.arrays = {name: values for name, values in (("mean", mean), ("scale", scale)) if values is not None}
+
+    def __call__(self, X: Any, arrays: dict[str, Any], xp: Any) -> Any:
+        X = X - arrays["mean"] if "mean" in arrays else X
+        return X / arrays["scale"] if "scale" in arrays else X
+
+
+def probabilities(scores: Any, xp: Any) -> Any:
+    """Return the probabilities (n_rows, n_classes) of the classes from scores (n_rows, n_columns).
+
+    Parameters
+    ----------
+    scores : array of shape (n_rows, 1) or (n_rows, n_classes)
+        Scores; a single column are those of the second of two classes.
+    xp : module
+        The library.
+
+    Returns
+    -------
+    array of shape (n_rows, n_classes)
+        Probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.feature_maps.formulas import probabilities
+    >>> probabilities(np.log([[3.0]]), np).round(2)
+    array([[0.25, 0.75]])
+    """
+    return xp.exp(log_probabilities(scores, xp))
+
+
+def log_probabilities(scores: Any, xp: Any) -> Any:
+    """Return logarithms of the probabilities (n_rows, n_classes) from scores (n_rows, n_columns).
+
+    Parameters
+    ----------
+    scores : array of shape (n_rows, 1) or (n_rows, n_classes)
+        Scores; a single column are those of the second of two classes.
+    xp : module
+        The library.
+
+    Returns
+    -------
+    array of shape (n_rows, n_classes)
+        Logarithms of probabilities.
+    """
+    if scores.shape[1] == 1:
+        scores = xp.concat((xp.zeros_like(scores), scores), axis=1)
+    # The maximum of torch along an axis is a pair, and that of the standard is `amax` there.
+    shifted = scores - getattr(xp, "amax", xp.max)(scores, axis=1, keepdims=True)
+    return shifted - xp.log(xp.sum(xp.exp(shifted), axis=1, keepdims=True))
+
+
+def _check_kernel(kernel: Any) -> None:
+    """Refuse kernels without a formula."""
+    if type(kernel) in (Gaussian, RationalQuadratic, Laplacian, Cauchy):
+        return
+    if not isinstance(kernel, Matern):
+        raise ValueError(
+            f"The kernel {kernel!r} is a function of numpy arrays, which cannot be computed in another library; give "
+            f"numpy arrays, or use a kernel of bochner."
+        )
+    if kernel.nu not in MATERN_COEFFICIENTS:
+        raise ValueError(
+            f"Matern(nu={kernel.nu}) needs Bessel functions, which other libraries than scipy do not have; use nu=0.5, "
+            f"1.5 or 2.5, FourierFeatures, or numpy arrays."
+        )
+
+
+def _coordinates(rows: Any, arrays: dict[str, Any], xp: Any) -> Any:
+    """Return rows in the units of the kernel."""
+    if "length_scales" in arrays:
+        return rows / arrays["length_scales"]
+    along = rows @ arrays["directions"].T
+    return xp.concat((rows * arrays["diagonal"], along), axis=1) if "diagonal" in arrays else along
+
+
+def _kernel_values(kernel: Any, X: Any, Y: Any, xp: Any) -> Any:
+    # One column at a time needs as much memory as the kernel values.
+    differences = (X[:, j][:, None] - Y[:, j][None, :] for j in range(X.shape[1]))
+    if isinstance(kernel, Laplacian):
+        return xp.exp(-sum(xp.abs(difference) for difference in differences))
+    if isinstance(kernel, Cauchy):
+        return 1.0 / math.prod(1.0 + difference * difference for difference in differences)
+    if isinstance(kernel, Matern) and kernel.nu == 0.5:
+        # A kink at zero would turn the rounding error of a matrix product into the root of it.
+        return _profile(kernel, sum(difference * difference for difference in differences), xp)
+    squares = xp.sum(X * X, axis=1)[:, None] + xp.sum(Y * Y, axis=1)[None, :]
+    return _profile(kernel, xp.clip(squares - 2.0 * (X @ Y.T), min=0.0), xp)
+
+
+def _profile(kernel: Any, squared_distances: Any, xp: Any) -> Any:
+    """Return a kernel as a function of the squared distance; see the classes in `bochner.kernels`."""
+    if isinstance(kernel, Gaussian):
+        return xp.exp(-0.5 * squared_distances)
+    if isinstance(kernel, RationalQuadratic):
+        return xp.exp(-kernel.alpha * xp.log1p(squared_distances / (2.0 * kernel.alpha)))
+    # The root has no derivative at 0, where gradients shall be 0, as those of `Kernel.gradient_at`.
+    apart = squared_distances > 0.0
+    positive = xp.where(apart, 2.0 * kernel.nu * squared_distances, xp.ones_like(squared_distances))
+    r = xp.where(apart, xp.sqrt(positive), xp.zeros_like(squared_distances))
+    polynomial = sum(factor * r**power for power, factor in enumerate(MATERN_COEFFICIENTS[kernel.nu]))
+    return polynomial * xp.exp(-r)
