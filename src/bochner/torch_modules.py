@@ -2,6 +2,7 @@
 """Fitted estimators as torch modules, whose arrays can be trained; the only module that imports torch."""
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 from bochner.feature_maps.formulas import (
@@ -92,7 +93,9 @@ class FormulaModule(Module):
 
     def __init__(self, formula: Formula, trainable: Any, dtype: Any) -> None:
         super().__init__()
-        self.formula = formula
+        self.names = tuple(formula.arrays)
+        self.formula = copy(formula)
+        self.formula.arrays = {}  # the module has them
         for name, values in formula.arrays.items():
             tensor = torch.tensor(values.astype(dtype))
             if name in trainable:
@@ -113,7 +116,7 @@ class FormulaModule(Module):
         tensor of shape (n_rows, n_columns)
             Features.
         """
-        return self.formula(X, {name: getattr(self, name) for name in self.formula.arrays}, torch)
+        return self.formula(X, {name: getattr(self, name) for name in self.names}, torch)
 
     def extra_repr(self) -> str:
         """Return the shapes of the arrays, for the representation of the module.
@@ -123,7 +126,7 @@ class FormulaModule(Module):
         str
             The names and shapes.
         """
-        return ", ".join(f"{name}={tuple(getattr(self, name).shape)}" for name in self.formula.arrays)
+        return ", ".join(f"{name}={tuple(getattr(self, name).shape)}" for name in self.names)
 
 
 class LinearModule(FormulaModule):

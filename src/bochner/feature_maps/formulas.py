@@ -33,7 +33,7 @@ __all__ = [
     "probabilities",
 ]
 
-MATERN_COEFFICIENTS = {0.5: (1.0,), 1.5: (1.0, 1.0), 2.5: (1.0, 1.0, 1.0 / 3.0)}  # of the powers of r before exp(-r)
+LARGEST_NU = 19.5  # of a Matern kernel; the powers of larger ones leave the range of float32
 
 
 class Formula(ABC):
@@ -93,8 +93,9 @@ def formulas_of(estimator: Any) -> list[Formula]:
         return [ScalerFormula(estimator.mean_ if estimator.with_mean else None, estimator.scale_)]
     if not hasattr(estimator, "_formulas"):
         raise ValueError(
-            f"{type(estimator).__name__} has no formula for arrays of other libraries than numpy; use FourierFeatures, "
-            f"LandmarkFeatures, a linear model of bochner on them, or a pipeline of StandardScaler and these."
+            f"{type(estimator).__name__} has no formula for torch or another library than numpy; use numpy arrays, or "
+            f"FourierFeatures, LandmarkFeatures, a linear model of bochner on them, or a pipeline of StandardScaler and "
+            f"these."
         )
     formulas: list[Formula] = estimator._formulas()
     return formulas
@@ -300,10 +301,10 @@ def _check_kernel(kernel: Any) -> None:
             f"The kernel {kernel!r} is a function of numpy arrays, which cannot be computed in another library; give "
             f"numpy arrays, or use a kernel of bochner."
         )
-    if kernel.nu not in MATERN_COEFFICIENTS:
+    if (kernel.nu - 0.5) % 1.0 or kernel.nu > LARGEST_NU:
         raise ValueError(
             f"Matern(nu={kernel.nu}) needs Bessel functions, which other libraries than scipy do not have; use nu=0.5, "
-            f"1.5 or 2.5, FourierFeatures, or numpy arrays."
+            f"1.5, 2.5, ... up to {LARGEST_NU}, FourierFeatures, or numpy arrays."
         )
 
 
@@ -326,7 +327,7 @@ def _kernel_values(kernel: Any, X: Any, Y: Any, xp: Any) -> Any:
         # A kink at zero would turn the rounding error of a matrix product into the root of it.
         return _profile(kernel, sum(difference * difference for difference in differences), xp)
     squares = xp.sum(X * X, axis=1)[:, None] + xp.sum(Y * Y, axis=1)[None, :]
-    return _profile(kernel, xp.clip(squares - 2.0 * (X @ Y.T), min=0.0), xp)
+    return _profile(kernel, xp.maximum(squares - 2.0 * (X @ Y.T), xp.zeros_like(squares)), xp)
 
 
 def _profile(kernel: Any, squared_distances: Any, xp: Any) -> Any:
@@ -339,5 +340,17 @@ def _profile(kernel: Any, squared_distances: Any, xp: Any) -> Any:
     apart = squared_distances > 0.0
     positive = xp.where(apart, 2.0 * kernel.nu * squared_distances, xp.ones_like(squared_distances))
     r = xp.where(apart, xp.sqrt(positive), xp.zeros_like(squared_distances))
-    polynomial = sum(factor * r**power for power, factor in enumerate(MATERN_COEFFICIENTS[kernel.nu]))
-    return polynomial * xp.exp(-r)
+    return _matern_polynomial(kernel.nu, r) * xp.exp(-r)
+
+
+def _matern_polynomial(nu: float, r: Any) -> Any:
+    r"""Return the factor of :math:`e^{-r}` in a Matern kernel with half-integer nu, by Horner's rule.
+
+    With p = nu - 1/2 it is :math:`\sum_j \frac{p! (2p - j)!}{(2p)! (p - j)! j!} (2r)^j`.
+    """
+    p = round(nu - 0.5)
+    factors = [math.comb(p, j) / math.perm(2 * p, j) * 2.0**j for j in range(p + 1)]
+    total = factors[-1]
+    for factor in reversed(factors[:-1]):
+        total = total * r + factor
+    return total

@@ -49,6 +49,8 @@ def is_floating(X: Any) -> bool:
 
 def convert_like(values: Array, X: Any, xp: Any) -> Any:
     """Return a copy of a numpy array in another library, of the dtype and on the device of X."""
+    if "float32" in str(X.dtype):
+        values = values.astype(np.float32)  # here and not on the device, which may have no float64
     return xp.asarray(values, dtype=X.dtype, device=X.device, copy=True)
 
 
