@@ -85,18 +85,19 @@ def formulas_of(estimator: Any) -> list[Formula]:
     >>> sorted(formula.arrays)
     ['amplitudes', 'frequencies', 'length_scales']
     """
-    check_is_fitted(estimator)
     if isinstance(estimator, Pipeline):
         steps = [step for _, step in estimator.steps if step not in (None, "passthrough")]
         return [formula for step in steps for formula in formulas_of(step)]
     if isinstance(estimator, StandardScaler):
+        check_is_fitted(estimator)
         return [ScalerFormula(estimator.mean_ if estimator.with_mean else None, estimator.scale_)]
     if not hasattr(estimator, "_formulas"):
         raise ValueError(
             f"{type(estimator).__name__} has no formula for torch or another library than numpy; use numpy arrays, or "
-            f"FourierFeatures, LandmarkFeatures, a linear model of bochner on them, or a pipeline of StandardScaler and "
-            f"these."
+            f"FourierFeatures, LandmarkFeatures, a linear model of bochner on them, or a pipeline of StandardScaler "
+            f"and these."
         )
+    check_is_fitted(estimator)
     formulas: list[Formula] = estimator._formulas()
     return formulas
 

@@ -39,7 +39,7 @@ def to_numpy(X: Any) -> Any:
     xp = namespace_of(X)
     if xp is None:
         return X
-    return X.detach().cpu().numpy() if xp.__name__ == "torch" else np.asarray(X)
+    return X.detach().cpu().numpy() if xp.__name__ == "torch" else np.from_dlpack(X)
 
 
 def is_floating(X: Any) -> bool:
