@@ -22,6 +22,7 @@ MODULES = [
     "bochner.display",
     "bochner.robust_standardizer",
     "bochner.onnx",
+    "bochner.torch_modules",
 ]
 
 # Not required: a summary on the line after the quotes, an extended summary, "See Also", and examples of methods.
