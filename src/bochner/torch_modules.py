@@ -171,9 +171,18 @@ class LinearModule(FormulaModule):
 
 
 class LogisticModule(LinearModule):
-    """A fitted logistic regression as a torch module.
+    """A fitted logistic regression as a torch module, on the module of its features.
 
-    See `LinearModule` for the parameters.
+    Parameters
+    ----------
+    features : torch.nn.Module
+        The module of the features.
+    formula : LogisticFormula
+        The formula of the scores.
+    trainable : collection of str
+        Names of the arrays that become parameters; the others become buffers.
+    dtype : numpy dtype
+        The dtype of the arrays.
     """
 
     def predict_proba(self, X: Any) -> Any:
