@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from bochner import FourierFeatures, FourierLogisticRegression, FourierRidge, LandmarkFeatures
-from bochner.rows.namespaces import namespace_of
+from bochner.rows.namespaces import namespace_of, to_numpy
 
 X = np.random.default_rng(0).normal(size=(150, 3))
 Y = np.random.default_rng(1).normal(size=(50, 3))
@@ -60,7 +60,7 @@ def test_classifiers(xp, n_classes, names):
         np.testing.assert_allclose(np.from_dlpack(result), expected, rtol=1e-12, atol=1e-12)
     predicted = model.predict(rows)
     assert isinstance(predicted, type(rows)) == (names is None)  # other libraries have no text
-    np.testing.assert_array_equal(np.asarray(predicted), model.predict(Y))
+    np.testing.assert_array_equal(to_numpy(predicted), model.predict(Y))
 
 
 def test_dtypes(xp, features):
