@@ -402,7 +402,7 @@ class Matern(IsotropicKernel):
     """
 
     mixing_dim: ClassVar[int] = 1
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"nu": [Interval(Real, 0, 100, closed="right")]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"nu": [Interval(Real, 1e-6, 100, closed="both")]}
 
     def __init__(self, nu: float = 1.5) -> None:
         self.nu = nu
@@ -464,7 +464,7 @@ class RationalQuadratic(IsotropicKernel):
     """
 
     mixing_dim: ClassVar[int] = 1
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"alpha": [Interval(Real, 0, None, closed="neither")]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"alpha": [Interval(Real, 1e-6, None, closed="left")]}
 
     def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = alpha

@@ -141,8 +141,12 @@ def _wait(child: int, deadline: float) -> int | None:
 
 def _send(child: int, number: int) -> None:
     """Send a signal to a command unless it has ended, with its worker processes if it is killed."""
-    if child not in _ended:
+    if child in _ended:
+        return
+    try:
         (os.killpg if number == signal.SIGKILL else os.kill)(child, number)
+    except ProcessLookupError:  # the child has no group of its own yet
+        os.kill(child, number)
 
 
 def _content(file) -> str:
@@ -167,6 +171,8 @@ def _become(arguments, folder, output, errors, fault, moment) -> None:
         os.chdir(folder)
         os.dup2(output, 1)
         os.dup2(errors, 2)
+        # pytest has replaced both
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
         sys.argv = ["bochner", *arguments]
         signal.signal(signal.SIGINT, signal.default_int_handler)
         _arrange(fault, moment)
@@ -232,8 +238,8 @@ def make_commands(folder: Path) -> dict[str, Command]:
     data = str(write_table(folder / "rows.parquet", columns, row_group_size=1000))
     few = str(write_table(folder / "few.parquet", {name: values[:3000] for name, values in columns.items()}))
     np.savez(folder / "few.npz", X=rng.normal(size=(80, 3)))
-    fit = ("fit", data, "--target", "y", "--n-frequencies", "32", "--output", "m.skops")
-    run(("fit", few, "--target", "y", "--n-frequencies", "16", "--output", "used.skops"), folder)
+    fit = ("fit", data, "--target", "y", "--fast", "--n-frequencies", "32", "--output", "m.skops")
+    run(("fit", few, "--target", "y", "--fast", "--n-frequencies", "16", "--output", "used.skops"), folder)
     predict = ("predict", str(folder / "used.skops"), data, "--std", "--output", "p.csv")
     compare = ("compare", str(folder / "few.npz"), "--widths", "8", "--seeds", "1", "--output", "page.html")
     reproduce = ("reproduce", "figure4", "--quick", "--seeds", "1", "--output", "out")
@@ -241,7 +247,7 @@ def make_commands(folder: Path) -> dict[str, Command]:
     parts.mkdir()
     for number in range(3):
         write_table(parts / f"{number}.parquet", {name: values[:3000] for name, values in columns.items()})
-    dask = ("fit", str(parts), "--target", "y", "--n-frequencies", "8", "--dask", "--output", "m.skops")
+    dask = ("fit", str(parts), "--target", "y", "--fast", "--n-frequencies", "8", "--dask", "--output", "m.skops")
     whole = Command(fit, "m.skops", model_arrays, ("m.skops.partial",), resume=("--resume",))
     return {
         "fit": whole,

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["FourierRidge", "FourierRidgeClassifier"]
 
 LARGEST = 1e120  # squares of larger targets, times sample weights, overflow float64; those of 1 / LARGEST underflow
+LARGEST_SINGLE = 1e36  # predictions for float32 rows are float32
 STORED = ("A ridge regression", "second moments")
 ALPHAS = tuple(float(alpha) for alpha in np.logspace(-8, 4, 25))
 
@@ -469,7 +470,8 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
         n_targets = target_columns(rows.target_template).shape[1]
         if hasattr(self, "_choice") and n_targets != len(self._coefficients()[1]):
             raise ValueError(f"y has {n_targets} targets, and the model has {len(self._coefficients()[1])}.")
-        return rows.with_targets(target_columns)
+        largest = LARGEST if rows.dtype == np.float64 else LARGEST_SINGLE
+        return rows.with_targets(partial(target_columns, largest=largest))
 
     def _training_set(self, rows: RowSource) -> TrainingSet:
         self._is_flat = rows.target_template.ndim == 1
@@ -651,16 +653,16 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
         return label_indicators(np.unique(labels), labels)
 
 
-def target_columns(y: Any) -> Floats:
+def target_columns(y: Any, largest: float = LARGEST) -> Floats:
     """Return the targets of a regression as columns of finite numbers."""
     try:
         targets = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"y must contain numbers for a regression. Got {reprlib.repr(y)} instead.") from None
     assert_all_finite(targets, input_name="y")
-    largest = float(np.abs(targets).max(initial=0.0))
-    if largest > LARGEST or 0.0 < largest < 1.0 / LARGEST:
-        raise ValueError(f"y contains values up to {largest:.3g}, whose squares overflow or underflow; rescale it.")
+    found = float(np.abs(targets).max(initial=0.0))
+    if found > largest or 0.0 < found < 1.0 / LARGEST:
+        raise ValueError(f"y contains values up to {found:.3g}, whose squares overflow or underflow; rescale it.")
     return targets if targets.ndim == 2 else targets[:, None]
 
 

@@ -329,8 +329,10 @@ class Survey:
 
 def _deviation(x: Floats) -> float:
     """Return the standard deviation; 1 for a constant column, whose deviation may be a rounding error."""
-    deviation = float((x - x[0]).std())  # keeps the digits of numbers that are far from 0
-    return deviation if deviation > 10.0 * np.finfo(np.float64).eps * np.abs(x).max() else 1.0
+    largest = float(np.abs(x).max())
+    unit = max(largest, 1e100) / 1e100  # of huge numbers, whose squares would overflow
+    deviation = unit * float(((x - x[0]) / unit).std())  # keeps the digits of numbers that are far from 0
+    return deviation if deviation > 10.0 * np.finfo(np.float64).eps * largest else 1.0
 
 
 def _smallest(keys: Floats, size: int) -> Array:
