@@ -49,7 +49,8 @@ def served(module, fitted, tmp_path_factory):
 
 
 def test_predictions_are_those_of_the_model(frame, fitted, served):
-    rows = json.loads(frame.drop(columns="price")[:20].to_json(orient="records", double_precision=15))  # missing values are null
+    some = frame.drop(columns="price")[:20]
+    rows = json.loads(some.to_json(orient="records", double_precision=15))  # missing values are null
     found = served.predict(json.dumps(rows).encode())["price"]
     np.testing.assert_allclose(found, fitted.predict(frame[:20]), rtol=1e-9)
     assert served.predict(json.dumps(rows[0]).encode())["price"] == pytest.approx(found[:1])
