@@ -106,12 +106,12 @@ def _residuals(estimator: Estimator, sample: Array, training: TableTraining) -> 
     """Return residuals for prediction intervals: those of the chosen trial, or leave-one-out residuals.
 
     Length scales that were learned from few rows make the residuals of these rows too small; in a trial they were
-    learned without the validation rows. With many more rows than a trial has, the model is better than that of a trial.
+    learned without the validation rows. With more rows than a trial has, the model is better than that of a trial.
     """
     if not isinstance(estimator, FourierRidge):
         return None
     chosen = [trial.residuals for trial in training.trials if trial.chosen]
-    if chosen and training.survey.n_rows <= 2 * MOST_ROWS:
+    if chosen and training.survey.n_rows <= 1.25 * MOST_ROWS:
         residuals: Floats = chosen[0]
         return residuals
     targets = estimator.encoding_.targets(training.survey.sample.cells).astype(np.float64)
