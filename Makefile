@@ -8,6 +8,9 @@ INSTALL := pip install --quiet --disable-pip-version-check
 COMPILE := $(BIN)/uv pip compile pyproject.toml --extra all --generate-hashes --no-annotate --no-header
 TABLES := $(BIN)/uv pip compile --group tables --no-deps --universal --generate-hashes --no-annotate --no-header
 
+SPHINX := $(BIN)/sphinx-build --quiet --nitpicky --fail-on-warning --keep-going docs
+
+.PHONY: docs linkcheck figures
 .PHONY: demo test test-slow test-all coverage lint dist floor bench bench-dask bench-mnist bench-tabular bench-tables
 .PHONY: lock clean
 
@@ -33,6 +36,18 @@ lint: .venv/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The site, in docs/_build/html: a few minutes, because the examples of the gallery run.
+docs: .venv/.ready
+	$(SPHINX) docs/_build/html
+
+# Every link and every anchor inside the site; `make docs` first.
+linkcheck: docs
+	$(BIN)/python docs/check_links.py docs/_build/html
+
+# Write the measured figures of README.md and docs from benchmarks/results, and draw the pictures from them.
+figures: .venv/.ready
+	$(BIN)/python benchmarks/figures.py
 
 # A source archive and a wheel in dist, with hashes and a bill of materials; then the wheel is installed into an empty
 # environment without and with each extra, and tried there.

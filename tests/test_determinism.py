@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One test per line of the tables in docs/determinism.md: what is equal to the bit, and what only to rounding."""
+"""One test per line of the tables in docs/guide/determinism.md: what is equal to the bit, and what only to rounding."""
 
 import re
 from functools import cache

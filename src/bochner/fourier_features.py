@@ -104,7 +104,7 @@ class FourierFeatures(KernelFeatures):
         or a part of `bochner.learning`.
     n_features_in_ : int
         Number of columns seen during `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns seen during `fit`, if they were all strings.
 
     See Also

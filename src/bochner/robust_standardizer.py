@@ -239,7 +239,7 @@ class RobustStandardizer(OneToOneFeatureMixin, TransformerMixin, Parametrized):
         The limits and the principal axes. Columns with equal quartiles have no part in the axes.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns, if X has names that are all strings.
 
     See Also

@@ -75,7 +75,7 @@ class FourierLogisticRegression(PathClassifier):
         The best score of each kernel.
     n_features_in_ : int
         Number of columns seen during `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns seen during `fit`, if they were all strings.
 
     See Also

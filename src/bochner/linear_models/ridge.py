@@ -330,7 +330,7 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
         R2, each width with its best penalty.
     n_features_in_ : int
         Number of columns seen during `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns seen during `fit`, if they were all strings.
 
     Examples
@@ -550,7 +550,7 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
         R2, each width with its best penalty.
     n_features_in_ : int
         Number of columns seen during `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns seen during `fit`, if they were all strings.
 
     Examples

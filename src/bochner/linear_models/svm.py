@@ -72,7 +72,7 @@ class FourierSVC(PathClassifier):
         The best mean accuracy of each kernel; a single one if `kernels` is None.
     n_features_in_ : int
         Number of columns seen during `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns seen during `fit`, if they were all strings.
 
     See Also

@@ -81,7 +81,7 @@ class TableModel(Parametrized):
         What is predicted.
     classes_ : ndarray of shape (n_classes,)
         The classes of a classification.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         The columns that the model needs.
     n_features_in_ : int
         Number of these columns.

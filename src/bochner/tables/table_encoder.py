@@ -59,7 +59,7 @@ class TableEncoder(TransformerMixin, Parametrized):
         The columns with their kinds and categories, and the standardization.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns, if X is a table.
 
     See Also

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Configuration of the documentation site: `make docs` builds it in docs/_build/html."""
+
+import sys
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+
+project = "bochner"
+author = "The bochner developers"
+copyright = author
+version = release = installed_version("bochner")
+
+extensions = [
+    "mathml",
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "**/GALLERY_HEADER.rst"]
+templates_path = ["_templates"]
+nitpicky = True
+default_role = "autolink"  # a link where the name is public, and italics where it is not
+
+# Pages in Markdown
+myst_enable_extensions = ["amsmath", "attrs_block", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 4
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+# Reference, from the docstrings
+autosummary_generate = True
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+# Pages of other projects are not linked, to build without a network; nor are the internal packages that docstrings name.
+nitpick_ignore_regex = [(r"py:.*", r"(?!bochner).*|bochner\.(rows|feature_maps|learning)\..*")]
+
+# Gallery
+sphinx_gallery_conf = {
+    "examples_dirs": ["../examples"],
+    "gallery_dirs": ["gallery"],
+    "filename_pattern": r"/plot_",
+    "ignore_pattern": r"/serve/|__init__\.py",
+    "subsection_order": [f"../examples/{name}" for name in ("approximation", "learning", "models", "scale", "beyond")],
+    "within_subsection_order": "FileNameSortKey",
+    "reset_modules": ("gallery_style.apply",),
+    "backreferences_dir": "api/generated/backreferences",
+    "doc_module": ("bochner",),
+    "reference_url": {"bochner": None},
+    "remove_config_comments": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "min_reported_time": 60,
+    "abort_on_example_error": True,
+}
+
+# Look
+html_theme = "pydata_sphinx_theme"
+html_title = "bochner"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_extra_path = ["llms.txt"]
+html_show_sourcelink = False
+html_math_renderer = "mathml"
+html_theme_options = {
+    "logo": {"text": "bochner"},
+    "navbar_align": "left",
+    "header_links_before_dropdown": 7,
+    "navbar_end": ["theme-switcher"],
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "show_prev_next": False,
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+html_sidebars = {"index": [], "choosing": [], "faq": [], "performance": [], "changelog": []}
+
+# Links: `make linkcheck`
+linkcheck_ignore = [r"https?://"]  # the network is not always there; only files of the site are checked
