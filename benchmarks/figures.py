@@ -12,35 +12,52 @@ The text between the two comments is replaced by the value of the expression, wh
 import json
 import re
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from jinja2 import StrictUndefined
 from jinja2.nativetypes import NativeEnvironment
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from PIL import Image
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks/results"
+IMAGES = ROOT / "docs/images"
 FIGURE = re.compile(r"<!--= (?P<expression>.*?) -->(?P<text>.*?)<!---->", re.DOTALL)
 
 Row = dict[str, Any]
 
 
 def rows(file: str, **where: Any) -> list[Row]:
-    """Return the rows of a result file that have the given values."""
-    stored = json.loads((RESULTS / f"{file}.json").read_text(encoding="utf-8"))
-    found = [row for row in stored["rows"] if all(row.get(name) == value for name, value in where.items())]
+    """Return the rows of a result file that have the given values; "bench/memory" is a section of a file.
+
+    Files are JSON objects with lists of rows, or lines of JSON as the resumable benchmarks write them.
+    """
+    name, _, section = file.partition("/")
+    if (RESULTS / f"{name}.jsonl").exists():
+        stored = [json.loads(line) for line in (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+    else:
+        stored = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))[section or "rows"]
+    found = [row for row in stored if all(row.get(column) == value for column, value in where.items())]
     if not found:
-        raise ValueError(f"{file}.json has no row with {where}.")
+        raise ValueError(f"{file} has no row with {where}.")
     return found
 
 
+def number(quantity: Any, form: str = "") -> str:
+    """Return a number in a format such as ".2f" or ".1%", with a space in front of the percent sign."""
+    return re.sub(r"(?<=\d)%$", " %", format(quantity, form))
+
+
 def value(file: str, column: str, form: str = "", **where: Any) -> str:
-    """Return one number of a result file, in a format such as ".2f"."""
+    """Return one number of a result file."""
     found = rows(file, **where)
     if len(found) > 1:
-        raise ValueError(f"{file}.json has {len(found)} rows with {where}; name one.")
-    return format(found[0][column], form)
+        raise ValueError(f"{file} has {len(found)} rows with {where}; name one.")
+    return number(found[0][column], form)
 
 
 def table(
@@ -62,7 +79,7 @@ def table(
     return "\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {"rows": rows, "value": value, "table": table}
+FUNCTIONS: dict[str, Callable[..., Any]] = {"number": number, "rows": rows, "value": value, "table": table}
 
 
 def rendered(page: str) -> str:
@@ -76,22 +93,69 @@ def rendered(page: str) -> str:
     return FIGURE.sub(render, page)
 
 
+def front(axes: Axes) -> None:
+    """Draw the test error on mnist against seconds: the picture of the first page."""
+    series = {
+        "exact kernel, SVC(C=10)": ('SVC(kernel="rbf")', {"color": "#1b1b1b", "marker": "*", "markersize": 14}),
+        "Nystroem, LinearSVC(C=10)": ("Nystroem, LinearSVC", {"color": "#8a8a8a", "marker": "s", "linestyle": "--"}),
+        "landmarks, SVC(C=10)": ("LandmarkFeatures, FourierSVC", {"color": "#d9601a", "marker": "o"}),
+    }
+    for name, (label, style) in series.items():
+        found = sorted(rows("mnist", series=name), key=lambda row: int(row["width"]))
+        seconds, errors = [row["fit"] + row["predict"] for row in found], [100 * row["error"] for row in found]
+        axes.plot(seconds, errors, label=label, **style)
+        for row, x, y in zip(found, seconds, errors, strict=True):
+            if row["width"]:
+                axes.annotate(f"{row['width']:,}", (x, y), xytext=(6, 5), textcoords="offset points", fontsize=8)
+    axes.set(xscale="log", xlabel="seconds of fit and prediction, two cores", ylabel="test error, %", ylim=(1.4, 2.9))
+    axes.set_xticks([10, 30, 100, 300], ["10", "30", "100", "300"])
+    axes.minorticks_off()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color="#dddddd", linewidth=0.6)
+    axes.legend(frameon=False, title="mnist, 60,000 rows; numbers are columns", alignment="left")
+
+
+# The pictures of docs/images, the result files they are drawn from, and the functions that draw them.
+PICTURES: dict[str, tuple[str, Callable[[Axes], None]]] = {"front.png": ("mnist", front)}
+
+
+def digest(file: str) -> str:
+    """Return a text that changes with a result file; pictures have it among their metadata."""
+    return sha256(json.dumps(rows(file)).encode()).hexdigest()
+
+
+def draw(name: str) -> None:
+    """Draw a picture."""
+    file, function = PICTURES[name]
+    figure = Figure(figsize=(7, 3.8), layout="constrained")
+    function(figure.subplots())
+    figure.savefig(IMAGES / name, dpi=160, metadata={"Source": digest(file)})
+
+
+def is_current(name: str) -> bool:
+    """Tell whether a picture was drawn from the result file as it is."""
+    path = IMAGES / name
+    return path.exists() and Image.open(path).info.get("Source") == digest(PICTURES[name][0])
+
+
 def pages() -> list[Path]:
     """Return the pages that can have figures."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs").glob("*/*.md"))]
 
 
 def main(
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail if a page is out of date.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail if a figure is out of date.")] = False,
 ) -> None:
-    """Write the figures of all pages."""
-    for page in pages():
-        before = page.read_text(encoding="utf-8")
-        after = rendered(before)
-        if check and after != before:
-            raise SystemExit(f"{page.relative_to(ROOT)} has figures that are out of date; run `make figures`.")
-        if after != before:
-            page.write_text(after, encoding="utf-8")
+    """Write the figures of all pages, and draw the pictures."""
+    outdated = [path for path in pages() if rendered(text := path.read_text(encoding="utf-8")) != text]
+    pictures = [name for name in PICTURES if not is_current(name)]
+    if check and outdated + pictures:
+        names = [*(str(path.relative_to(ROOT)) for path in outdated), *pictures]
+        raise SystemExit(f"Out of date: {', '.join(names)}; run `make figures`.")
+    for path in outdated:
+        path.write_text(rendered(path.read_text(encoding="utf-8")), encoding="utf-8")
+    for name in pictures:
+        draw(name)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
-# Pages of other projects are not linked, to build without a network; nor are the internal packages that docstrings name.
+# Pages of other projects are not linked, to build without a network; nor are internal packages that docstrings name.
 nitpick_ignore_regex = [(r"py:.*", r"(?!bochner).*|bochner\.(rows|feature_maps|learning)\..*")]
 
 # Gallery

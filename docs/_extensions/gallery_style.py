@@ -14,7 +14,7 @@ COLORS = (
     "#b5446e",
     "#c9a227",
     "#5f5f5f",
-)  # these differ in lightness, for gray prints
+)  # these differ in lightness, for prints in gray
 
 
 def apply(gallery_conf: dict[str, Any], fname: Path | str) -> None:

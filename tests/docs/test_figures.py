@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Measured figures of the pages come from stored results."""
+
+import json
+import re
+
+import pytest
+
+import figures
+
+NOT_MEASURED = re.compile(
+    r"```.*?```|<!--= .*? -->.*?<!---->|`[^`]*`|\]\([^)]*\)|Python \d\.\d+|IJCAI 2017|BSD-3-Clause", re.DOTALL
+)
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """A folder with one small result file."""
+    rows = [{"method": "SVC", "error": 1.634, "seconds": 230}, {"method": "ours", "error": 1.57}]
+    (tmp_path / "digits.json").write_text(json.dumps({"about": {}, "rows": rows, "memory": [{"MB": 3}]}))
+    monkeypatch.setattr(figures, "RESULTS", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", figures.pages(), ids=lambda page: str(page.relative_to(figures.ROOT)))
+def test_pages_are_up_to_date(page):
+    text = page.read_text(encoding="utf-8")
+    assert figures.rendered(text) == text, "run `make figures`"
+
+
+@pytest.mark.parametrize("name", figures.PICTURES)
+def test_pictures_are_up_to_date(name):
+    assert figures.is_current(name), "run `make figures`"
+
+
+def test_readme_has_no_typed_figure():
+    text = (figures.ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"\d+", NOT_MEASURED.sub("", text)) == []
+
+
+def test_readme_is_short():
+    assert len((figures.ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_value_and_section(results):
+    page = 'SVC: <!--= value("digits", "error", ".2f", method="SVC") -->?<!----> %'
+    page += ', <!--= value("digits/memory", "MB") --><!----> MB'
+    expected = page.replace("?", "1.63").replace("--><!----> MB", "-->3<!----> MB")
+    assert figures.rendered(page) == expected
+    assert figures.rendered(expected) == expected
+
+
+def test_table_has_empty_cells_and_bold_minima(results):
+    columns = {"method": "", "error": "error, %", "seconds": "s"}
+    lines = figures.table("digits", columns, {"error": ".2f"}, best=["error"]).strip().splitlines()
+    assert lines == ["|  | error, % | s |", "| --- | --- | --- |", "| SVC | **1.63** | 230 |", "| ours | **1.57** |  |"]
+
+
+@pytest.mark.parametrize("expression", ['value("digits", "error")', 'value("digits", "error", method="none")', "wrong"])
+def test_an_expression_without_one_value_fails(results, expression):
+    with pytest.raises(Exception, match=r"rows with|no row|undefined"):
+        figures.rendered(f"<!--= {expression} --><!---->")
