@@ -135,7 +135,10 @@ def draw(name: str) -> None:
 def is_current(name: str) -> bool:
     """Tell whether a picture was drawn from the result file as it is."""
     path = IMAGES / name
-    return path.exists() and Image.open(path).info.get("Source") == digest(PICTURES[name][0])
+    if not path.exists():
+        return False
+    with Image.open(path) as image:
+        return image.info.get("Source") == digest(PICTURES[name][0])
 
 
 def pages() -> list[Path]:

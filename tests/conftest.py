@@ -54,7 +54,8 @@ COMBINATIONS = [
 def pytest_collection_modifyitems(items):
     """Put tests on the paper's data and the examples of the documentation into the slow lane, before it is selected."""
     for item in items:
-        if "paper_data" in getattr(item, "fixturenames", ()) or item.path.parent.name == "docs":
+        is_page = item.path.suffix == ".md" and item.path.name != "README.md"
+        if is_page or "paper_data" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
 
 
