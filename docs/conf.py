@@ -5,6 +5,8 @@ import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
+from sphinx.application import Sphinx
+
 sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "bochner"
@@ -36,10 +38,30 @@ copybutton_prompt_is_regexp = True
 # Reference, from the docstrings
 autosummary_generate = True
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 # Pages of other projects are not linked, to build without a network; nor are internal packages that docstrings name.
 nitpick_ignore_regex = [(r"py:.*", r"(?!bochner).*|bochner\.(rows|feature_maps|learning)\..*")]
+
+# Members that estimators have for each other or from scikit-learn's machinery are not for users; nor are fitted
+# attributes repeated, which the docstring of the class lists.
+INTERNAL = {
+    *("check_parts", "fit_length_scales", "with_fitted_length_scale", "first_columns", "size_parameters"),
+    *("finalize", "fit_table", "fit_table_features", "gradients", "mean_gradients", "is_resumable"),
+    *("get_metadata_routing", "set_output"),
+}
+
+
+def skip_member(app: Sphinx, what: str, name: str, *rest: object) -> bool | None:
+    """Tell autodoc to leave out a member; None keeps the default."""
+    return True if name in INTERNAL or name.endswith(("_", "_request")) else None
+
+
+def setup(app: Sphinx) -> None:
+    """Connect the events of the build."""
+    app.connect("autodoc-skip-member", skip_member)
+
 
 # Gallery
 sphinx_gallery_conf = {
