@@ -389,12 +389,16 @@ class Curvature:
     is_sample : bool
         Whether these are a sample of all rows, which stands for the training rows of every problem.
     preconditioner : Preconditioner or None
-        That of the last problem on all rows.
+        That of the last problem on all rows. Problems without a fold use it too.
+    preconditioned : float or None
+        The value of C that it was computed at: one for all steps costs few further conjugate gradient iterations, and
+        computing it takes longer than a step for wide features.
     """
 
     batch: FeatureBatch
     is_sample: bool
     preconditioner: "Preconditioner | None" = None
+    preconditioned: float | None = None
 
     def directions(
         self, C: float, held_out: Indices, weights: Floats, gradients: Floats, *, row_weights: Floats
@@ -413,8 +417,8 @@ class Curvature:
             Total weights of the training rows.
         """
         hessian = self._hessian(held_out, weights, row_weights)
-        if self.preconditioner is None or NO_FOLD in held_out:  # problems without a fold use that of all rows
-            self.preconditioner = Preconditioner.of(hessian)
+        if self.preconditioner is None or (NO_FOLD in held_out and C != self.preconditioned):
+            self.preconditioner, self.preconditioned = Preconditioner.of(hessian), C
         scale = np.abs(gradients).max(axis=(0, 2), keepdims=True)  # float32 has few exponents
         scale[scale == 0.0] = 1.0
         residuals = (-gradients / scale).astype(np.float32)
