@@ -49,8 +49,10 @@ from bochner.weightings import Matrix, Stein
 
 Row = dict[str, Any]
 OUTPUT_BYTES = 2**27  # outputs are several times larger than any cache
+FIGURE_SIZE = (10, 4.6)
 ERRORS = (0.05, 0.02, 0.01)
-BAR_COLORS = ("#1f3a5f", "#5b84b1", "#a9c4e0", "#c9a227", "#ffffff")  # these differ in lightness, for print in gray
+# These differ in lightness from their neighbors, for print in gray.
+BAR_COLORS = ("#1f3a5f", "#a9c4e0", "#5b84b1", "#d9601a", "#f7c9a3", "#7a4a21", "#ffffff")
 console = Console() if Console().is_terminal else Console(width=120)
 
 
@@ -610,9 +612,8 @@ def start_up() -> list[Row]:
     ]
 
 
-def plot(results: dict[str, list[Row]], path: Path) -> None:
-    """Plot the ratios of `transform` and of the time to 2 % error."""
-    figure = Figure(figsize=(10, 4.6), layout="constrained")
+def draw(figure: Figure, results: dict[str, list[Row]]) -> None:
+    """Draw the ratios of `transform` and of the time to 2 % error."""
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.2))
     cases = results["transform"]
     names = [f"{row['sampler']}\nd={row['d']}, M={row['M']}" for row in cases if row["dtype"] == "float64"]
@@ -629,15 +630,14 @@ def plot(results: dict[str, list[Row]], path: Path) -> None:
     sets, methods = list(dict.fromkeys(row["data"] for row in rows)), list(dict.fromkeys(row["method"] for row in rows))
     for i, method in enumerate(methods):
         ratios = {row["data"]: row["x RBFSampler"] for row in rows if row["method"] == method}
-        places = [sets.index(name) + 0.16 * (i - 2) for name in ratios]
+        places = [sets.index(name) + 0.14 * (i - (len(methods) - 1) / 2) for name in ratios]
         style: Any = {"color": BAR_COLORS[i], "edgecolor": "#1b1b1b", "linewidth": 0.5}
-        right.bar(places, list(ratios.values()), 0.15, label=method, **style)
+        right.bar(places, list(ratios.values()), 0.13, label=method, **style)
     right.axhline(1.0, color="#1b1b1b", linewidth=0.8)
     right.set(yscale="log", title="fit and transform at 2 % kernel error", ylabel="speed relative to RBFSampler")
     right.set_xticks(range(len(sets)), sets)
     right.legend(frameon=False, fontsize=8, loc="upper left", ncols=2)
     right.set_ylim(top=3 * right.get_ylim()[1])
-    figure.savefig(path, dpi=120)
 
 
 def main(
@@ -646,7 +646,9 @@ def main(
     ] = None,
     output: Annotated[Path, typer.Option(help="Folder for bench.json and bench.png.")] = Path(),
     repeats: Annotated[int, typer.Option(min=1, help="Number of repetitions of each measurement.")] = 7,
-    only: Annotated[str | None, typer.Option(help="Run one section only, by its name in bench.json.")] = None,
+    only: Annotated[
+        str | None, typer.Option(help="Measure one section, by its name in bench.json, and keep the others.")
+    ] = None,
 ) -> None:
     """Measure and print all sections."""
     sections: dict[str, tuple[str, Callable[[], list[Row]]]] = {
@@ -670,23 +672,26 @@ def main(
             lambda: time_to_error(data, min(repeats, 3)),
         ),
     }
-    results: dict[str, list[Row]] = {}
-    if only is not None:
-        if only not in sections:
-            raise typer.BadParameter(
-                f"{only!r} is not a section; use one of {', '.join(sections)}.", param_hint="--only"
-            )
-        show(sections[only][0], sections[only][1]())
-        return
-    for name in track(sections, "measuring", console=console, transient=True, disable=not console.is_terminal):
+    if only is not None and only not in sections:
+        raise typer.BadParameter(f"{only!r} is not a section; use one of {', '.join(sections)}.", param_hint="--only")
+    stored = output / "bench.json"
+    results: dict[str, Any] = {}
+    if only is not None and stored.exists():
+        results = json.loads(stored.read_text(encoding="utf-8"))
+    names = list(sections) if only is None else [only]
+    for name in track(names, "measuring", console=console, transient=True, disable=not console.is_terminal):
         title, measure = sections[name]
         results[name] = measure()
         show(title, results[name])
     packages = {name: version(name) for name in ("bochner", "numpy", "scipy", "scikit-learn", "numba")}
     about = {"packages": packages, "python": platform.python_version(), "cores": os.cpu_count(), "repeats": repeats}
-    (output / "bench.json").write_text(json.dumps({"about": about, **results}, indent=2) + "\n", encoding="utf-8")
-    plot(results, output / "bench.png")
-    console.print(f"Wrote {output / 'bench.json'} and {output / 'bench.png'}", soft_wrap=True)
+    stored.write_text(json.dumps(results | {"about": about}, indent=2) + "\n", encoding="utf-8")
+    console.print(f"Wrote {stored}", soft_wrap=True)
+    if {"transform", "time to error"} <= results.keys():
+        figure = Figure(figsize=FIGURE_SIZE, layout="constrained")
+        draw(figure, results)
+        figure.savefig(output / "bench.png", dpi=120)
+        console.print(f"Wrote {output / 'bench.png'}", soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 import typer
+from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 from sklearn.kernel_approximation import Nystroem
@@ -35,26 +32,40 @@ from bochner import (
 )
 from bochner.progress import progress_bar, show_progress
 
+FIGURE_SIZE = (10, 4.8)
 WIDTHS = (512, 1024, 2048, 4096)
 HEADS = {"ridge": FourierRidgeClassifier, "SVC": FourierSVC, "logistic": FourierLogisticRegression}
 # Features, model, widths: frequencies of Fourier features, which have two columns each, and landmarks.
 SERIES = {
     "Fourier, ridge": (*WIDTHS, 8192),
     "Fourier, learned length scales, ridge": (512, 1024, 2048),
-    "Fourier, logistic": (512, 1024),
+    "Fourier, logistic": (512, 1024, 2048),
     "Fourier, SVC": WIDTHS,
     "Fourier, learned length scales, SVC": (512, 1024, 2048),
+    "landmarks, logistic": (512, 1024, 2048),
     "landmarks, ridge": WIDTHS,
     "landmarks, SVC": WIDTHS,
     "landmarks, SVC(C=10)": WIDTHS,
     "Nystroem, LinearSVC(C=10)": (1000, 2000),
     "exact kernel, SVC(C=10)": (0,),
 }
-MARKERS = dict(zip(SERIES, "osv^D<>PX*", strict=True))
+MARKERS = dict(zip(SERIES, "osv^Dp<>PX*", strict=True))
 COLORS = dict(
     zip(
         SERIES,
-        ("#9ecae1", "#6baed6", "#74c476", "#3182bd", "#08519c", "#fdae6b", "#e6550d", "#a63603", "#969696", "#1b1b1b"),
+        (
+            "#9ecae1",
+            "#6baed6",
+            "#74c476",
+            "#3182bd",
+            "#08519c",
+            "#31a354",
+            "#fdae6b",
+            "#e6550d",
+            "#a63603",
+            "#969696",
+            "#1b1b1b",
+        ),
         strict=True,
     )
 )
@@ -109,9 +120,9 @@ def show(results: list[dict[str, Any]]) -> None:
     console.print(table)
 
 
-def plot(results: list[dict[str, Any]], path: Path) -> None:
-    """Plot errors against seconds of fit and prediction."""
-    figure, axes = plt.subplots(figsize=(10, 4.8), layout="constrained")
+def draw(figure: Figure, results: list[dict[str, Any]]) -> None:
+    """Draw errors against seconds of fit and prediction."""
+    axes = figure.subplots()
     for series in SERIES:
         rows = sorted((row for row in results if row["series"] == series), key=lambda row: int(row["width"]))
         seconds, errors = [row["fit"] + row["predict"] for row in rows], [100 * row["error"] for row in rows]
@@ -124,7 +135,6 @@ def plot(results: list[dict[str, Any]], path: Path) -> None:
     axes.minorticks_off()
     axes.grid(color="#dddddd", linewidth=0.6)
     figure.legend(loc="outside right center", frameon=False, fontsize=9)
-    figure.savefig(path, dpi=120)
 
 
 def main(
@@ -158,7 +168,9 @@ def main(
     results = [row for row in results if (row["series"], row["width"]) in order]
     results.sort(key=lambda row: order[row["series"], row["width"]])
     show(results)
-    plot(results, output / "bench-mnist.png")
+    figure = Figure(figsize=FIGURE_SIZE, layout="constrained")
+    draw(figure, results)
+    figure.savefig(output / "bench-mnist.png", dpi=120)
 
 
 if __name__ == "__main__":
