@@ -27,7 +27,7 @@ from PIL import Image
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks/results"
 IMAGES = ROOT / "docs/images"
-FIGURE = re.compile(r"<!--= (?P<expression>.*?) -->(?P<text>.*?)<!---->", re.DOTALL)
+FIGURE = re.compile(r"(?P<comment><!--=\s(?P<expression>.*?)-->)(?P<text>.*?)<!---->", re.DOTALL)
 
 Row = dict[str, Any]
 
@@ -109,7 +109,7 @@ def rendered(page: str) -> str:
 
     def render(match: re.Match[str]) -> str:
         figure = environment.compile_expression(match["expression"], undefined_to_none=False)(**FUNCTIONS)
-        return f"<!--= {match['expression']} -->{figure}<!---->"
+        return f"{match['comment']}{figure}<!---->"
 
     return FIGURE.sub(render, page)
 
