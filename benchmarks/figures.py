@@ -78,19 +78,26 @@ def cell(row: Row, name: str, form: str = "") -> str:
     if row.get(name) is None:
         return ""
     error = row.get(f"{name}_se")
-    return format(row[name], form) if error is None else f"{row[name]:{form}} ± {error:{form}}"
+    return number(row[name], form) if error is None else f"{row[name]:{form}} ± {error:{form}}"
 
 
 def table(
-    file: str, columns: dict[str, str], formats: dict[str, str] | None = None, best: Sequence[str] = (), **where: Any
+    file: str,
+    columns: dict[str, str],
+    formats: dict[str, str] | None = None,
+    best: Sequence[str] = (),
+    order: str | None = None,
+    **where: Any,
 ) -> str:
     """Return rows of a result file as a table.
 
     `columns` maps names in the file to headings, `formats` maps them to formats such as ".2f". In each row, the
-    smallest number of the columns `best` is bold. Numbers are followed by their standard errors, see `cell`.
+    smallest number of the columns `best` is bold. Numbers are followed by their standard errors, see `cell`. The rows
+    are sorted by the column `order`, if it is given.
     """
     lines = [list(columns.values()), ["---"] * len(columns)]
-    for row in rows(file, **where):
+    found = rows(file, **where)
+    for row in sorted(found, key=lambda row: row[order]) if order else found:
         smallest = min((row[name] for name in best if row.get(name) is not None), default=None)
         cells = {name: cell(row, name, (formats or {}).get(name, "")) for name in columns}
         bold = {name for name in best if smallest is not None and row.get(name) == smallest}
