@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
+from statistics import fmean, median
 from typing import Annotated, Any
 
 import typer
@@ -34,14 +35,16 @@ Row = dict[str, Any]
 def rows(file: str, **where: Any) -> list[Row]:
     """Return the rows of a result file that have the given values; "bench/memory" is a section of a file.
 
-    Files are JSON objects with lists of rows, or lines of JSON as the resumable benchmarks write them.
+    A list means any of its values. Files are JSON objects with lists of rows, or lines of JSON as the resumable
+    benchmarks write them.
     """
     name, _, section = file.partition("/")
     if (RESULTS / f"{name}.jsonl").exists():
         stored = [json.loads(line) for line in (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
     else:
         stored = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))[section or "rows"]
-    found = [row for row in stored if all(row.get(column) == value for column, value in where.items())]
+    allowed = {column: value if isinstance(value, list) else [value] for column, value in where.items()}
+    found = [row for row in stored if all(row.get(column) in values for column, values in allowed.items())]
     if not found:
         raise ValueError(f"{file} has no row with {where}.")
     return found
@@ -60,26 +63,46 @@ def value(file: str, column: str, form: str = "", **where: Any) -> str:
     return number(found[0][column], form)
 
 
+def summary(file: str, column: str, statistic: str, form: str = "", over: str | None = None, **where: Any) -> str:
+    """Return the mean, median, min or max of a column of a result file, divided by the column `over` if it is given."""
+    numbers = [row[column] / (row[over] if over else 1) for row in rows(file, **where)]
+    return format({"mean": fmean, "median": median, "min": min, "max": max}[statistic](numbers), form)
+
+
+def count(file: str, smallest: str | None = None, among: Sequence[str] = (), **where: Any) -> int:
+    """Return the number of rows, or of those in which the column `smallest` has the smallest number of `among`."""
+    found = rows(file, **where)
+    return sum(smallest is None or row[smallest] == min(row[name] for name in (smallest, *among)) for row in found)
+
+
+def cell(row: Row, name: str, form: str = "") -> str:
+    """Return one number of a row, with the standard error in the column NAME_se if there is one."""
+    if row.get(name) is None:
+        return ""
+    error = row.get(f"{name}_se")
+    return number(row[name], form) if error is None else f"{row[name]:{form}} ± {error:{form}}"
+
+
 def table(
     file: str, columns: dict[str, str], formats: dict[str, str] | None = None, best: Sequence[str] = (), **where: Any
 ) -> str:
     """Return rows of a result file as a table.
 
     `columns` maps names in the file to headings, `formats` maps them to formats such as ".2f". In each row, the
-    smallest number of the columns `best` is bold.
+    smallest number of the columns `best` is bold. Numbers are followed by their standard errors, see `cell`.
     """
     lines = [list(columns.values()), ["---"] * len(columns)]
     for row in rows(file, **where):
         smallest = min((row[name] for name in best if row.get(name) is not None), default=None)
-        cells = {
-            name: "" if row.get(name) is None else format(row[name], (formats or {}).get(name, "")) for name in columns
-        }
+        cells = {name: cell(row, name, (formats or {}).get(name, "")) for name in columns}
         bold = {name for name in best if smallest is not None and row.get(name) == smallest}
         lines.append([f"**{cell}**" if name in bold else cell for name, cell in cells.items()])
     return "\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {"number": number, "rows": rows, "value": value, "table": table}
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    function.__name__: function for function in (number, rows, value, summary, count, cell, table)
+}
 
 
 def rendered(page: str) -> str:
