@@ -84,15 +84,20 @@ def cell(row: Row, name: str, form: str = "") -> str:
 
 
 def table(
-    file: str, columns: dict[str, str], formats: dict[str, str] | None = None, best: Sequence[str] = (), **where: Any
+    file: str,
+    columns: dict[str, str],
+    formats: dict[str, str] | None = None,
+    best: Sequence[str] = (),
+    order: Sequence[str] = (),
+    **where: Any,
 ) -> str:
-    """Return rows of a result file as a table.
+    """Return rows of a result file as a table, sorted by the columns `order`.
 
     `columns` maps names in the file to headings, `formats` maps them to formats such as ".2f". In each row, the
     smallest number of the columns `best` is bold. Numbers are followed by their standard errors, see `cell`.
     """
     lines = [list(columns.values()), ["---"] * len(columns)]
-    for row in rows(file, **where):
+    for row in sorted(rows(file, **where), key=lambda row: [row[name] for name in order]):
         smallest = min((row[name] for name in best if row.get(name) is not None), default=None)
         cells = {name: cell(row, name, (formats or {}).get(name, "")) for name in columns}
         bold = {name for name in best if smallest is not None and row.get(name) == smallest}
