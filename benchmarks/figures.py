@@ -15,36 +15,42 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from statistics import fmean, median
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from jinja2 import StrictUndefined
 from jinja2.nativetypes import NativeEnvironment
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
+
+import bench
+import bench_mnist
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks/results"
 IMAGES = ROOT / "docs/images"
-FIGURE = re.compile(r"<!--= (?P<expression>.*?) -->(?P<text>.*?)<!---->", re.DOTALL)
+FIGURE = re.compile(r"(?P<comment><!--=\s(?P<expression>.*?)-->)(?P<text>.*?)<!---->", re.DOTALL)
 
 Row = dict[str, Any]
 
 
-def rows(file: str, **where: Any) -> list[Row]:
-    """Return the rows of a result file that have the given values; "bench/memory" is a section of a file.
+def stored(name: str) -> Any:
+    """Return the content of a result file: a JSON object, or lines of JSON as the resumable benchmarks write them."""
+    lines = RESULTS / f"{name}.jsonl"
+    if lines.exists():
+        return {"rows": [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()]}
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
 
-    A list means any of its values. Files are JSON objects with lists of rows, or lines of JSON as the resumable
-    benchmarks write them.
+
+def rows(file: str, **where: Any) -> list[Row]:
+    """Return the rows of a result file that have the given values; a list means any of its values.
+
+    "bench/memory" is a section of a file; a file without sections has its rows in the list "rows".
     """
     name, _, section = file.partition("/")
-    if (RESULTS / f"{name}.jsonl").exists():
-        stored = [json.loads(line) for line in (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
-    else:
-        stored = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))[section or "rows"]
     allowed = {column: value if isinstance(value, list) else [value] for column, value in where.items()}
-    found = [row for row in stored if all(row.get(column) in values for column, values in allowed.items())]
+    candidates = stored(name)[section or "rows"]
+    found = [row for row in candidates if all(row.get(column) in values for column, values in allowed.items())]
     if not found:
         raise ValueError(f"{file} has no row with {where}.")
     return found
@@ -116,13 +122,14 @@ def rendered(page: str) -> str:
 
     def render(match: re.Match[str]) -> str:
         figure = environment.compile_expression(match["expression"], undefined_to_none=False)(**FUNCTIONS)
-        return f"<!--= {match['expression']} -->{figure}<!---->"
+        return f"{match['comment']}{figure}<!---->"
 
     return FIGURE.sub(render, page)
 
 
-def front(axes: Axes) -> None:
+def front(figure: Figure) -> None:
     """Draw the test error on mnist against seconds: the picture of the first page."""
+    axes = figure.subplots()
     series = {
         "exact kernel, SVC(C=10)": ('SVC(kernel="rbf")', {"color": "#1b1b1b", "marker": "*", "markersize": 14}),
         "Nystroem, LinearSVC(C=10)": ("Nystroem, LinearSVC", {"color": "#8a8a8a", "marker": "s", "linestyle": "--"}),
@@ -143,21 +150,32 @@ def front(axes: Axes) -> None:
     axes.legend(frameon=False, title="mnist, 60,000 rows; numbers are columns", alignment="left")
 
 
-# The pictures of docs/images, the result files they are drawn from, and the functions that draw them.
-PICTURES: dict[str, tuple[str, Callable[[Axes], None]]] = {"front.png": ("mnist", front)}
+class Picture(NamedTuple):
+    """A picture of docs/images: the result file it is drawn from, its size, and the function that draws it."""
+
+    file: str
+    size: tuple[float, float]
+    draw: Callable[[Figure], None]
+
+
+PICTURES = {
+    "front.png": Picture("mnist", (7.0, 3.8), front),
+    "mnist.png": Picture("mnist", bench_mnist.FIGURE_SIZE, lambda figure: bench_mnist.draw(figure, rows("mnist"))),
+    "bench.png": Picture("bench", bench.FIGURE_SIZE, lambda figure: bench.draw(figure, stored("bench"))),
+}
 
 
 def digest(file: str) -> str:
     """Return a text that changes with a result file; pictures have it among their metadata."""
-    return sha256(json.dumps(rows(file)).encode()).hexdigest()
+    return sha256(json.dumps(stored(file)).encode()).hexdigest()
 
 
 def draw(name: str) -> None:
     """Draw a picture."""
-    file, function = PICTURES[name]
-    figure = Figure(figsize=(7, 3.8), layout="constrained")
-    function(figure.subplots())
-    figure.savefig(IMAGES / name, dpi=160, metadata={"Source": digest(file)})
+    picture = PICTURES[name]
+    figure = Figure(figsize=picture.size, layout="constrained")
+    picture.draw(figure)
+    figure.savefig(IMAGES / name, dpi=160, metadata={"Source": digest(picture.file)})
 
 
 def is_current(name: str) -> bool:
@@ -166,7 +184,7 @@ def is_current(name: str) -> bool:
     if not path.exists():
         return False
     with Image.open(path) as image:
-        return image.info.get("Source") == digest(PICTURES[name][0])
+        return image.info.get("Source") == digest(PICTURES[name].file)
 
 
 def pages() -> list[Path]:

@@ -9,7 +9,7 @@ import pytest
 import figures
 
 NOT_MEASURED = re.compile(
-    r"```.*?```|<!--= .*? -->.*?<!---->|`[^`]*`|\]\([^)]*\)|Python \d\.\d+|IJCAI 2017|BSD-3-Clause", re.DOTALL
+    r"```.*?```|<!--= .*? -->.*?<!---->|`[^`]*`|\]\([^)]*\)|Python \d\.\d+|IJCAI\s2017|BSD-3-Clause", re.DOTALL
 )
 
 
