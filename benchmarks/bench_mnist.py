@@ -39,7 +39,7 @@ HEADS = {"ridge": FourierRidgeClassifier, "SVC": FourierSVC, "logistic": Fourier
 SERIES = {
     "Fourier, ridge": (*WIDTHS, 8192),
     "Fourier, learned length scales, ridge": (512, 1024, 2048),
-    "Fourier, logistic": (512, 1024, 2048),
+    "Fourier, logistic": (512, 1024),
     "Fourier, SVC": WIDTHS,
     "Fourier, learned length scales, SVC": (512, 1024, 2048),
     "landmarks, logistic": (512, 1024, 2048),
