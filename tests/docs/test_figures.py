@@ -73,7 +73,9 @@ def test_summary_and_count(results):
 def test_cells_have_standard_errors_and_rows_an_order(results):
     stored = {"rows": [{"width": 8, "error": 0.5, "error_se": 0.01}, {"width": 4, "error": 0.7}]}
     (results / "widths.json").write_text(json.dumps(stored))
-    lines = figures.table("widths", {"width": "width", "error": "error"}, {"error": ".2f"}, order="width").splitlines()
+    lines = figures.table(
+        "widths", {"width": "width", "error": "error"}, {"error": ".2f"}, order=["width"]
+    ).splitlines()
     assert lines[3:] == ["| 4 | 0.70 |", "| 8 | 0.50 ± 0.01 |"]
 
 
