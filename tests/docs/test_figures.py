@@ -60,3 +60,25 @@ def test_table_has_empty_cells_and_bold_minima(results):
 def test_an_expression_without_one_value_fails(results, expression):
     with pytest.raises(Exception, match=r"rows with|no row|undefined"):
         figures.rendered(f"<!--= {expression} --><!---->")
+
+
+def test_summary_and_count(results):
+    assert figures.summary("digits", "error", "max", ".2f") == "1.63"
+    assert figures.summary("digits", "seconds", "mean", ".1f", over="error", method="SVC") == "140.8"
+    assert figures.count("digits") == 2
+    assert figures.count("digits", "error", ["seconds"], method="SVC") == 1
+    assert figures.count("digits", "seconds", ["error"], method="SVC") == 0
+
+
+def test_cells_have_standard_errors_and_rows_an_order(results):
+    stored = {"rows": [{"width": 8, "error": 0.5, "error_se": 0.01}, {"width": 4, "error": 0.7}]}
+    (results / "widths.json").write_text(json.dumps(stored))
+    lines = figures.table(
+        "widths", {"width": "width", "error": "error"}, {"error": ".2f"}, order=["width"]
+    ).splitlines()
+    assert lines[3:] == ["| 4 | 0.70 |", "| 8 | 0.50 ± 0.01 |"]
+
+
+def test_an_expression_may_span_lines(results):
+    page = 'SVC: <!--=\nvalue("digits", "error", ".2f",\nmethod="SVC") -->1.63<!----> %'
+    assert figures.rendered(page) == page
