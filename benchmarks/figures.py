@@ -35,14 +35,16 @@ Row = dict[str, Any]
 def rows(file: str, **where: Any) -> list[Row]:
     """Return the rows of a result file that have the given values; "bench/memory" is a section of a file.
 
-    Files are JSON objects with lists of rows, or lines of JSON as the resumable benchmarks write them.
+    A list means any of its values. Files are JSON objects with lists of rows, or lines of JSON as the resumable
+    benchmarks write them.
     """
     name, _, section = file.partition("/")
     if (RESULTS / f"{name}.jsonl").exists():
         stored = [json.loads(line) for line in (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
     else:
         stored = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))[section or "rows"]
-    found = [row for row in stored if all(row.get(column) == value for column, value in where.items())]
+    allowed = {column: value if isinstance(value, list) else [value] for column, value in where.items()}
+    found = [row for row in stored if all(row.get(column) in values for column, values in allowed.items())]
     if not found:
         raise ValueError(f"{file} has no row with {where}.")
     return found
@@ -86,18 +88,18 @@ def table(
     columns: dict[str, str],
     formats: dict[str, str] | None = None,
     best: Sequence[str] = (),
-    order: str | None = None,
+    order: str | Sequence[str] = (),
     **where: Any,
 ) -> str:
     """Return rows of a result file as a table.
 
     `columns` maps names in the file to headings, `formats` maps them to formats such as ".2f". In each row, the
     smallest number of the columns `best` is bold. Numbers are followed by their standard errors, see `cell`. The rows
-    are sorted by the column `order`, if it is given.
+    are sorted by the columns `order`.
     """
     lines = [list(columns.values()), ["---"] * len(columns)]
-    found = rows(file, **where)
-    for row in sorted(found, key=lambda row: row[order]) if order else found:
+    keys = [order] if isinstance(order, str) else order
+    for row in sorted(rows(file, **where), key=lambda row: [row[name] for name in keys]):
         smallest = min((row[name] for name in best if row.get(name) is not None), default=None)
         cells = {name: cell(row, name, (formats or {}).get(name, "")) for name in columns}
         bold = {name for name in best if smallest is not None and row.get(name) == smallest}

@@ -24,7 +24,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "**/GALLERY_HEADER.rst"]
+exclude_patterns = ["_build", "**/GALLERY_HEADER.rst", "guide/reproduction-report.md"]
 templates_path = ["_templates"]
 nitpicky = True
 default_role = "autolink"  # a link where the name is public, and italics where it is not
