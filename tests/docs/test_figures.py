@@ -60,3 +60,8 @@ def test_table_has_empty_cells_and_bold_minima(results):
 def test_an_expression_without_one_value_fails(results, expression):
     with pytest.raises(Exception, match=r"rows with|no row|undefined"):
         figures.rendered(f"<!--= {expression} --><!---->")
+
+
+def test_a_list_selects_any_of_its_values_and_order_sorts(results):
+    lines = figures.table("digits", {"method": ""}, order=["error"], method=["SVC", "ours", "none"]).strip().splitlines()
+    assert lines[2:] == ["| ours |", "| SVC |"]
