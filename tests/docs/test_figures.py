@@ -82,3 +82,10 @@ def test_cells_have_standard_errors_and_rows_an_order(results):
 def test_an_expression_may_span_lines(results):
     page = 'SVC: <!--=\nvalue("digits", "error", ".2f",\nmethod="SVC") -->1.63<!----> %'
     assert figures.rendered(page) == page
+
+
+def test_a_list_selects_any_of_its_values(results):
+    lines = (
+        figures.table("digits", {"method": ""}, order=["error"], method=["SVC", "ours", "none"]).strip().splitlines()
+    )
+    assert lines[2:] == ["| ours |", "| SVC |"]

@@ -417,7 +417,7 @@ class Curvature:
             Total weights of the training rows.
         """
         hessian = self._hessian(held_out, weights, row_weights)
-        if self.preconditioner is None or (NO_FOLD in held_out and C != self.preconditioned):
+        if self.preconditioner is None or (NO_FOLD in held_out and self.preconditioned != C):
             self.preconditioner, self.preconditioned = Preconditioner.of(hessian), C
         scale = np.abs(gradients).max(axis=(0, 2), keepdims=True)  # float32 has few exponents
         scale[scale == 0.0] = 1.0
