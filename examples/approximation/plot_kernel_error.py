@@ -11,7 +11,7 @@ to the Gaussian kernel of the digits: first as pictures of the matrix, then as e
 # %%
 # The data
 # --------
-# The digits of scikit-learn are images of 8 × 8 pixels. All methods are fitted on two thirds of the rows. They
+# The digits of scikit-learn are images of 64 pixels. All methods are fitted on two thirds of the rows. They
 # approximate the same kernel, whose length scale is the median distance of two rows. Errors are measured on the other
 # rows.
 

@@ -4,9 +4,9 @@ The paper's Figure 1, in miniature
 ==================================
 
 Figure 1 of *Data-driven Random Fourier Features using Stein Effect* (Chang, Li, Yang and Póczos, IJCAI 2017) compares
-kernel errors of four methods. This example draws it for three tables of scikit-learn, with two more methods: the default
-of bochner, and Nystroem. :doc:`/guide/paper` explains the methods, and :doc:`/guide/reproduction` has the figure for the
-data sets of the paper.
+kernel errors of four methods. This example draws it for three tables of scikit-learn, with two more methods: the
+default of bochner, and Nystroem. :doc:`/guide/paper` explains the methods, and :doc:`/guide/reproduction` has the
+figure for the data sets of the paper.
 """
 
 # %%

@@ -37,8 +37,8 @@ exact_draws = process.sample_y(grid[:, None], n_samples=5, random_state=0).T
 # ----------------------------
 # With features Z and standard normal weights w, a function is :math:`f(x) = z(x) \cdot w`. Its prior covariance is the
 # approximate kernel. The posterior of w is normal with the precision :math:`A = I + Z^T Z / \sigma^2` and the mean
-# :math:`A^{-1} Z^T y / \sigma^2`. A draw of w is a whole function, which can be evaluated anywhere. A draw from the exact
-# process is a vector of values at the points that were asked for.
+# :math:`A^{-1} Z^T y / \sigma^2`. A draw of w is a whole function, which can be evaluated anywhere. A draw from the
+# exact process is a vector of values at the points that were asked for.
 
 
 def posterior(n_frequencies):
@@ -98,5 +98,5 @@ plt.show()
 # %%
 # Conclusion
 # ----------
-# The posterior of the weights takes a time proportional to the number of rows, and its draws are functions. On large data,
-# :class:`~bochner.FourierRidge` computes the same mean and standard deviation, and estimates the noise.
+# The posterior of the weights takes a time proportional to the number of rows, and its draws are functions. On large
+# data, :class:`~bochner.FourierRidge` computes the same mean and standard deviation, and estimates the noise.

@@ -34,7 +34,8 @@ def samples(n, correlation, rng):
 # --------
 # With features z, the squared MMD is :math:`|\bar z(X) - \bar z(Y)|^2`, the distance of two mean vectors. A permutation
 # test assigns the rows of both samples to two groups at random many times. The p-value is the share of permutations
-# with at least the MMD of the samples. All permutations together are one product of a matrix of signs with the features.
+# with at least the MMD of the samples. All permutations together are one product of a matrix of signs with the
+# features.
 
 
 def signs(n, n_permutations, rng):

@@ -3,8 +3,8 @@
 Learned length scales
 =====================
 
-A kernel with one length scale gives all columns the same influence. ``length_scale="learn"`` learns one length scale per
-column from the targets. This example adds ten uninformative columns to a real table. The model with learned length
+A kernel with one length scale gives all columns the same influence. ``length_scale="learn"`` learns one length scale
+per column from the targets. This example adds ten uninformative columns to a real table. The model with learned length
 scales finds out which columns these are, and its predictions hardly suffer from them. :doc:`/guide/learned-kernels`
 explains how.
 """

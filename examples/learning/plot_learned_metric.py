@@ -37,7 +37,7 @@ y = target(X) + 0.1 * rng.normal(size=len(X))
 figure, ax = plt.subplots(figsize=(5.6, 4.6))
 ticks = np.linspace(-2, 2, 81)
 plane = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
-levels = ax.contourf(ticks, ticks, target(plane).reshape(81, 81), levels=12, cmap="Greys", alpha=0.5)
+levels = ax.contourf(ticks, ticks, target(plane).reshape(81, 81), levels=12, cmap="Greys", vmin=-2, vmax=5)
 figure.colorbar(levels, ax=ax, label="target")
 
 angles = np.linspace(0, 2 * np.pi, 200)
@@ -47,7 +47,7 @@ for length_scale, color, linestyle in (("learn", "C0", "--"), ("learn-matrix", "
     fitted = model.features_
     matrix = fitted.metric_ if length_scale == "learn-matrix" else np.diag(1 / fitted.length_scale_)
     ellipse = np.linalg.solve(matrix, circle)
-    label = f'"{length_scale}": R² = {model.score(X_new, target(X_new)):.2f}'
+    label = f'"{length_scale}": R² = {model.score(X_new, target(X_new)):.3f}'
     ax.plot(*ellipse, color=color, linestyle=linestyle, linewidth=2.5, label=label)
 ax.set(xlim=(-2, 2), ylim=(-2, 2), aspect="equal", xlabel="column 0", ylabel="column 1")
 ax.set_title("rows at distance 1 from the origin", fontsize=10)
@@ -59,8 +59,8 @@ plt.show()
 # --------------------
 # The columns are the pixels of the digits. :class:`~bochner.MetricDisplay` shows the eigenvalues of the metric on the
 # left: a few of the 64 directions have most of the influence. The images show the directions with the largest
-# eigenvalues. Two images are far apart if they differ along such a direction, as by a stroke where it is bright in place
-# of a stroke where it is dark. The sign of a direction has no meaning.
+# eigenvalues. Two images are far apart if they differ along such a direction, as by a stroke where it is bright in
+# place of a stroke where it is dark. The sign of a direction has no meaning.
 
 X_train, X_test, y_train, y_test = train_test_split(*load_digits(return_X_y=True), random_state=0)
 
@@ -71,7 +71,9 @@ def classifier(length_scale):
 
 
 model = classifier("learn-matrix")
-MetricDisplay.from_estimator(model, image_shape=(8, 8), n_directions=4)
+display = MetricDisplay.from_estimator(model, image_shape=(8, 8), n_directions=4)
+for ax in display.axes_[1:]:
+    ax.spines[:].set_visible(True)
 plt.show()
 
 # %%

@@ -12,20 +12,24 @@ comparison on a census table.
 # %%
 # The models
 # ----------
-# A support vector machine has no probabilities. ``CalibratedClassifierCV`` fits it once per fold and learns how its
-# decision function relates to the classes. C is the one that was chosen on all rows.
+# The rows are generated: the probability of class 1 is a smooth function of four of eight columns, and the best
+# possible predictions are known. A support vector machine has no probabilities. ``CalibratedClassifierCV`` fits it once
+# per fold and learns how its decision function relates to the classes. C is the one that was chosen on all rows.
 
 import matplotlib.pyplot as plt
 import numpy as np
+from scipy.special import expit
 from sklearn.calibration import CalibratedClassifierCV, calibration_curve
-from sklearn.datasets import make_classification
 from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.model_selection import train_test_split
 
 from bochner import FourierFeatures, FourierLogisticRegression, FourierSVC
 
-X, y = make_classification(12_000, 20, n_informative=8, flip_y=0.1, class_sep=0.5, random_state=0)
-X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+rng = np.random.default_rng(0)
+X = rng.normal(size=(12_000, 8))
+truth = expit(2 * np.sin(X[:, 0] + X[:, 1]) + X[:, 2] * X[:, 3] - 1)  # the probability of class 1
+y = (rng.uniform(size=len(X)) < truth).astype(int)
+X_train, X_test, y_train, y_test, _, truth = train_test_split(X, y, truth, random_state=0)
 
 features = FourierFeatures(n_frequencies=128)
 logistic = FourierLogisticRegression(features, random_state=0).fit(X_train, y_train)
@@ -42,14 +46,14 @@ calibrated.fit(X_train, y_train)
 probabilities = {
     "FourierLogisticRegression": logistic.predict_proba(X_test)[:, 1],
     "FourierSVC, calibrated": calibrated.predict_proba(X_test)[:, 1],
-    "FourierSVC, not calibrated": 1 / (1 + np.exp(-svc.decision_function(X_test))),
+    "FourierSVC, not calibrated": expit(svc.decision_function(X_test)),
 }
 styles = (
     {"color": "C0", "marker": "D"},
     {"color": "C1", "marker": "s", "linestyle": "--"},
     {"color": "C4", "marker": "^", "linestyle": "-."},
 )
-figure, (ax, below) = plt.subplots(2, 1, figsize=(5.6, 6.4), sharex=True, height_ratios=(3, 1))
+figure, (ax, below) = plt.subplots(2, 1, figsize=(5.6, 6.6), sharex=True, height_ratios=(3, 1))
 ax.plot([0, 1], [0, 1], color="C5", linestyle=":", linewidth=1)
 for (name, predicted), style in zip(probabilities.items(), styles, strict=True):
     shares, means = calibration_curve(y_test, predicted, n_bins=12, strategy="quantile")
@@ -57,7 +61,7 @@ for (name, predicted), style in zip(probabilities.items(), styles, strict=True):
     ax.plot(means, shares, markersize=5, label=f"{name}: Brier score {score:.4f}", **style)
     line = {"color": style["color"], "linestyle": style.get("linestyle", "-")}
     below.hist(predicted, bins=np.linspace(0, 1, 31), histtype="step", linewidth=1.5, **line)
-ax.set(ylabel="share of class 1", aspect="equal", xlim=(0, 1), ylim=(0, 1))
+ax.set(ylabel="share of class 1", xlim=(0, 1), ylim=(0, 1))
 below.set(xlabel="predicted probability of class 1", ylabel="test rows")
 figure.legend(loc="outside lower center")
 plt.show()
@@ -67,5 +71,7 @@ plt.show()
 # ----------
 # ``FourierLogisticRegression`` selects C by the log loss, so that its probabilities need no further step.
 
-for name, predicted in probabilities.items():
-    print(f"{name:27s} log loss {log_loss(y_test, predicted):.4f}")
+for name, predicted in (probabilities | {"true probabilities": truth}).items():
+    print(
+        f"{name:27s} log loss {log_loss(y_test, predicted):.4f}, Brier score {brier_score_loss(y_test, predicted):.4f}"
+    )

@@ -4,8 +4,8 @@ Decision regions at growing M
 =============================
 
 A support vector machine on a few Fourier features has coarse decision regions. With more frequencies, they approach
-those of the exact kernel. This example shows the regions for two spirals, with 4 to 128 frequencies and for scikit-learn's
-exact ``SVC``. :doc:`/guide/linear-models` describes :class:`~bochner.FourierSVC`.
+those of the exact kernel. This example shows the regions for two spirals, with 4 to 128 frequencies and for
+scikit-learn's exact ``SVC``. :doc:`/guide/linear-models` describes :class:`~bochner.FourierSVC`.
 """
 
 # %%
@@ -34,9 +34,9 @@ X_test, y_test = spirals(2000, rng)
 # %%
 # The regions
 # -----------
-# All models have the same Gaussian kernel with a length scale of 0.25; ``gamma`` is its value for scikit-learn. C is 100
-# for all of them. The shades are the values of the decision function, cut off at the margins -1 and 1, and the black
-# line is the boundary between the classes.
+# All models have the same Gaussian kernel with a length scale of 0.25; ``gamma`` is its value for scikit-learn. C is
+# 100 for all of them. The shades are the values of the decision function, cut off at the margins -1 and 1, and the
+# black line is the boundary between the classes.
 
 length_scale, C = 0.25, 100.0
 models = {

@@ -4,8 +4,8 @@ Replace SVC
 ===========
 
 The time to fit ``SVC(kernel="rbf")`` grows with more than the square of the number of rows. That of
-:class:`~bochner.FourierSVC` grows with the number of rows. This example replaces the one by the other, and shows accuracy
-and seconds side by side. :doc:`/get-started/replace-svc` goes through the replacement line by line.
+:class:`~bochner.FourierSVC` grows with the number of rows. This example replaces the one by the other, and shows
+accuracy and seconds side by side. :doc:`/get-started/replace-svc` goes through the replacement line by line.
 """
 
 # %%

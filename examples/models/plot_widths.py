@@ -13,8 +13,8 @@ cross-validated error against the width, which width is chosen, and that the tes
 # One fit for all widths
 # ----------------------
 # Friedman's function has five informative columns, to which noise is added. The features have 512 frequencies; the
-# candidates are their first 8, 16, and so on. ``width_rule="smallest"`` chooses the smallest width whose error is within
-# one standard error of the best.
+# candidates are their first 8, 16, and so on. ``width_rule="smallest"`` chooses the smallest width whose error is
+# within one standard error of the best.
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import make_friedman1
@@ -53,8 +53,8 @@ plt.show()
 # %%
 # Conclusion
 # ----------
-# The error falls quickly at first and hardly at all in the end. The smallest width within one standard error of the best
-# makes predictions cheaper, with nearly the same error.
+# The error falls quickly at first and hardly at all in the end. The smallest width within one standard error of the
+# best makes predictions cheaper, with nearly the same error.
 
 print(f"chosen: {model.width_} of {widths[-1]} frequencies, test R2 {model.score(X_test, y_test):.3f}")
 best = FourierRidge(features, widths=widths, random_state=0).fit(X_train, y_train)

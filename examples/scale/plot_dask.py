@@ -54,8 +54,8 @@ client.close()
 # %%
 # The coefficients
 # ----------------
-# Left: the coefficients of the two models are on the diagonal. Right: their differences, on a logarithmic scale, relative
-# to the largest coefficient. They come from rounding alone, because sums are accumulated in another order.
+# Left: the coefficients of the two models are on the diagonal. Right: their differences, on a logarithmic scale,
+# relative to the largest coefficient. They come from rounding alone, because sums are accumulated in another order.
 
 scale = np.abs(in_memory.coef_).max()
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2))

@@ -5,7 +5,8 @@ Fit on a memory map
 
 Rows that do not fit into memory can stay in a file. This example writes a table of 240 MB, fits
 :class:`~bochner.FourierRidge` on a memory map of it, and shows the memory that the fit allocates beside that of a
-scikit-learn pipeline, which computes all features at once. :doc:`/guide/large-data` describes what happens during the fit.
+scikit-learn pipeline, which computes all features at once. :doc:`/guide/large-data` describes what happens during the
+fit.
 """
 
 # %%
@@ -29,7 +30,7 @@ from sklearn.pipeline import make_pipeline
 from bochner import FourierFeatures, FourierRidge
 
 n_rows, n_columns, block = 3_000_000, 20, 200_000
-folder = tempfile.TemporaryDirectory()
+folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
 path = Path(folder.name) / "rows.npy"
 X = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(n_rows, n_columns))
 y = np.empty(n_rows, dtype=np.float32)
@@ -107,5 +108,4 @@ plt.show()
 for label, (_, megabytes) in measured.items():
     print(f"{label}: {megabytes.max():.0f} MB at most")
 
-del X
 folder.cleanup()
