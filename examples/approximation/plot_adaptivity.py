@@ -84,9 +84,9 @@ plt.show()
 # %%
 # Conclusion
 # ----------
-# Weights and refined frequencies leave the cost of `transform` as it is. A matrix needs the cosines of the whole pool,
-# and has the lowest error for the number of columns that it returns. It is worth its price if what follows is more
-# expensive than the features, as a model with many columns is.
+# Weights and refined frequencies leave the cost of ``transform`` as it is. A matrix needs the cosines of the whole
+# pool, and has the lowest error for the number of columns that it returns. It is worth its price if what follows is
+# more expensive than the features, as a model with many columns is.
 
 for name, values in errors.items():
     print(f"{name:25s} {np.mean(values[-1]) / limit[-1]:4.1f} times the SVD limit with {widths[-1]} columns")

@@ -123,7 +123,7 @@ plt.show()
 # %%
 # Conclusion
 # ----------
-# Weights lower the error of Fourier features without any cost in `transform`. On smooth kernels like this one,
+# Weights lower the error of Fourier features without any cost in ``transform``. On smooth kernels like this one,
 # landmarks have a far lower error per column, because they lie where the rows are.
 
 for name, values in errors.items():

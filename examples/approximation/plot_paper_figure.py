@@ -17,8 +17,8 @@ figure for the data sets of the paper.
 # - **BQ**: the same frequencies with weights from Bayesian quadrature.
 # - **SES**: the same frequencies with weights from a ridge regression on the kernel matrix, the method of the paper.
 #
-# The default of `FourierFeatures` has the weights of SES on orthogonal frequencies. Nystroem has 2M landmarks, because
-# Fourier features have two columns per frequency.
+# The default of :class:`~bochner.FourierFeatures` has the weights of SES on orthogonal frequencies. Nystroem has 2M
+# landmarks, because Fourier features have two columns per frequency.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -92,7 +92,7 @@ plt.show()
 # %%
 # Conclusion
 # ----------
-# The weighted features have the same columns, multiplied by other constants, so `transform` takes the same time.
+# The weighted features have the same columns, multiplied by other constants, so ``transform`` takes the same time.
 
 uniform, stein = (np.mean(errors[f'"{weighting}"'], axis=1) for weighting in ("uniform", "stein"))
 for size, ratio in zip(sizes, stein / uniform, strict=True):

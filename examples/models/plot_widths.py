@@ -12,9 +12,10 @@ cross-validated error against the width, which width is chosen, and that the tes
 # %%
 # One fit for all widths
 # ----------------------
-# Friedman's function has five informative columns, to which noise is added. The features have 512 frequencies; the
-# candidates are their first 8, 16, and so on. ``width_rule="smallest"`` chooses the smallest width whose error is
-# within one standard error of the best.
+# Friedman's function has five informative columns, to which noise is added. The features have 256 frequencies; the
+# candidates are their first 4, 8, 16, and so on. Their weights are uniform: weights that are fitted for all 256
+# frequencies together drop some of the first ones, which a small width cannot spare. ``width_rule="smallest"`` chooses
+# the smallest width whose error is within one standard error of the best.
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import make_friedman1
@@ -25,29 +26,31 @@ from bochner import FourierFeatures, FourierRidge, WidthDisplay
 X, y = make_friedman1(4000, n_features=5, noise=1.0, random_state=0)
 X_train, y_train, X_test, y_test = X[:2000], y[:2000], X[2000:], y[2000:]
 
-widths = (8, 16, 32, 64, 128, 256, 512)
-features = FourierFeatures(n_frequencies=widths[-1])
+widths = (4, 8, 16, 32, 64, 128, 256)
+features = FourierFeatures(n_frequencies=widths[-1], weighting="uniform")
 model = FourierRidge(features, widths=widths, width_rule="smallest", random_state=0).fit(X_train, y_train)
 
 # %%
 # The errors
 # ----------
 # The band is one standard error above the lowest error. The crosses are the errors on test rows of one model per width,
-# each fitted on its own: the cross-validation has found them in one pass.
+# each fitted on its own with frequencies of its own. One pass over the rows has found nearly the same errors.
 
 test_errors = []
 for width in widths:
-    single = FourierRidge(FourierFeatures(n_frequencies=width), random_state=0).fit(X_train, y_train)
+    own_features = FourierFeatures(n_frequencies=width, weighting="uniform")
+    single = FourierRidge(own_features, random_state=1).fit(X_train, y_train)
     test_errors.append(mean_squared_error(y_test, single.predict(X_test)))
 
-figure, ax = plt.subplots(figsize=(6.4, 4.4))
+figure, ax = plt.subplots(figsize=(6.4, 4.8))
 WidthDisplay.from_estimator(model, ax=ax)
 ax.plot(widths, test_errors, linestyle="none", marker="x", markersize=8, color="C1", label="test rows, separate fits")
 ax.axhline(1.0, color="C5", linestyle=":", label="variance of the noise")
 ax.set(yscale="log", xlabel="width: number of frequencies", ylabel="mean squared error")
 ax.set_yticks([1, 2, 5, 10], labels=["1", "2", "5", "10"])
 ax.minorticks_off()
-ax.legend(loc="upper right")
+ax.get_legend().remove()
+figure.legend(loc="outside lower center", ncols=2)
 plt.show()
 
 # %%

@@ -34,8 +34,8 @@ layouts = {
 # %%
 # Fit and compare
 # ---------------
-# `FourierRidge` recognizes the collections. Each worker accumulates the second moments of its chunks; only these small
-# matrices are collected, so that neither the rows nor their features ever have to fit into one memory.
+# :class:`~bochner.FourierRidge` recognizes the collections. Each worker accumulates the second moments of its chunks;
+# only these small matrices are collected, so that neither the rows nor their features ever have to fit into one memory.
 
 features = FourierFeatures(n_frequencies=64)
 in_memory = FourierRidge(features, random_state=0).fit(X, y)
