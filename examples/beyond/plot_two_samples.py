@@ -44,49 +44,51 @@ def signs(n, n_permutations, rng):
     return np.vstack([first, rng.permuted(np.tile(first, (n_permutations, 1)), axis=1)])
 
 
-def feature_mmd(X, Y, groups):
-    Z = FourierFeatures(n_frequencies=32, random_state=0).fit_transform(np.vstack([X, Y]))
-    return np.square(groups @ Z).sum(axis=1)
+def feature_mmd(rows, groups):
+    return np.square(groups @ features.transform(rows)).sum(axis=1)
 
 
-def exact_mmd(X, Y, groups):
-    rows = np.vstack([X, Y])
-    K = FourierFeatures(n_frequencies=1, random_state=0).fit(rows).exact_kernel(rows)
-    return np.einsum("pi,pi->p", groups @ K, groups)
+def exact_mmd(rows, groups):
+    return np.sum(groups @ features.exact_kernel(rows) * groups, axis=1)
 
 
-X, Y = samples(200, 0.5, rng)
-mmd = feature_mmd(X, Y, signs(len(X), 999, rng))
-p_value = (mmd[1:] >= mmd[0]).mean()
+def p_value(mmd):
+    return (1 + np.sum(mmd[1:] >= mmd[0])) / len(mmd)
+
+
+X, Y = samples(200, 0.7, rng)
+features = FourierFeatures(length_scale=0.7, n_frequencies=32, random_state=0).fit(X)
+mmd = feature_mmd(np.vstack([X, Y]), signs(len(X), 999, rng))
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.0))
 left.scatter(*X.T, s=14, color="C0", marker="o", label="X")
 left.scatter(*Y.T, s=18, color="C1", marker="^", label="Y, correlated")
 left.set(xlabel="column 0", ylabel="column 1", aspect="equal", xlim=(-4, 4), ylim=(-4, 4))
-left.legend(loc="upper left")
+left.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
 right.hist(mmd[1:], bins=40, color="C2", edgecolor="white", linewidth=0.5, label="999 permutations")
 right.axvline(mmd[0], color="C3", linestyle="--", linewidth=2, label="the two samples")
 right.set(xlabel="squared MMD", ylabel="permutations")
-right.set_title(f"p-value: {p_value:.3f}", fontsize=10)
+right.set_title(f"p-value {p_value(mmd):.3f}", fontsize=10)
 right.legend(loc="upper right")
 plt.show()
 
 # %%
 # The power of the test
 # ---------------------
-# The power is the share of 60 repetitions in which the test rejects equality at the level 5 %. The features lose little
-# compared with the exact kernel. Kolmogorov-Smirnov tests of the columns, with Bonferroni's correction, see nothing. At
-# the correlation 0 the samples have the same distribution, and all tests should reject in 5 % of the repetitions.
+# The power is the share of 100 repetitions in which the test rejects equality at the level 5 %. The test with 32
+# frequencies has nearly the power of the test with the exact kernel. Kolmogorov-Smirnov tests of the columns, with
+# Bonferroni's correction, see nothing. At the correlation 0 the samples have the same distribution, and all tests
+# should reject in 5 % of the repetitions.
 
-n_repeats, sizes, correlations = 60, (25, 50, 100, 200), (0.0, 0.5)
+n_repeats, sizes, correlations = 100, (20, 40, 80, 160), (0.0, 0.7)
 
 
 def rejects(n, correlation, rng):
     X, Y = samples(n, correlation, rng)
     groups = signs(n, 199, rng)
-    found = [(1 + (mmd[1:] >= mmd[0]).sum()) / 200 for mmd in (feature_mmd(X, Y, groups), exact_mmd(X, Y, groups))]
+    rows = np.vstack([X, Y])
     columns = 2 * min(ks_2samp(X[:, j], Y[:, j]).pvalue for j in range(2))
-    return np.array([*found, columns]) <= 0.05
+    return np.array([p_value(feature_mmd(rows, groups)), p_value(exact_mmd(rows, groups)), columns]) <= 0.05
 
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.9), sharey=True)
