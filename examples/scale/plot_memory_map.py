@@ -102,8 +102,8 @@ plt.show()
 # %%
 # Conclusion
 # ----------
-# The memory of the fit does not depend on the number of rows: ten times as many rows take ten times as long, and no
-# more memory.
+# The peak at the start is the fit of the features on a sample of the rows. The pass over all rows after it needs a
+# constant amount of memory: ten times as many rows would take ten times as long, and no more memory.
 
 for label, (_, megabytes) in measured.items():
     print(f"{label}: {megabytes.max():.0f} MB at most")
