@@ -51,7 +51,7 @@ styles = {
 # The columns are standardized, and the length scale is the median distance of two rows. Errors are
 # measured on two fifths of the rows, which no method was fitted on.
 
-sizes = (8, 16, 32, 64, 128)
+sizes = (8, 16, 32, 64)
 tables = {"diabetes": load_diabetes, "breast cancer": load_breast_cancer, "digits": load_digits}
 
 
