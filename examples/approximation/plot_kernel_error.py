@@ -80,7 +80,7 @@ order = np.argsort(y_test, kind="stable")
 rows = X_test[order]
 exact = fourier(2, 0).fit(X_train).exact_kernel(rows)
 
-figure, axes = plt.subplots(1, 4, figsize=(10.5, 3.6), sharex=True, sharey=True)
+figure, axes = plt.subplots(1, 4, figsize=(10.5, 3.8), sharex=True, sharey=True, layout="compressed")
 kernel_image = axes[0].imshow(exact)
 axes[0].set_title("exact kernel", fontsize=10)
 for ax, name in zip(axes[1:], ("plain random Fourier features", "FourierFeatures", "LandmarkFeatures"), strict=True):
@@ -89,6 +89,7 @@ for ax, name in zip(axes[1:], ("plain random Fourier features", "FourierFeatures
     ax.set_title(name, fontsize=10)
 for ax in axes:
     ax.set(xlabel="test row")
+    ax.spines[:].set_visible(True)
 axes[0].set_ylabel("test row, sorted by digit")
 figure.colorbar(kernel_image, ax=axes[0], label="kernel", location="bottom")
 figure.colorbar(error_image, ax=axes[1:], label="absolute error", location="bottom", shrink=0.4)
