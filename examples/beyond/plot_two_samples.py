@@ -66,10 +66,9 @@ left.scatter(*Y.T, s=18, color="C1", marker="^", label="Y, correlated")
 left.set(xlabel="column 0", ylabel="column 1", aspect="equal", xlim=(-4, 4), ylim=(-4, 4))
 left.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
 right.hist(mmd[1:], bins=40, color="C2", edgecolor="white", linewidth=0.5, label="999 permutations")
-right.axvline(mmd[0], color="C3", linestyle="--", linewidth=2, label="the two samples")
+right.axvline(mmd[0], color="C3", linestyle="--", linewidth=2, label=f"samples (p-value {p_value(mmd):.3f})")
 right.set(xlabel="squared MMD", ylabel="permutations")
-right.set_title(f"p-value {p_value(mmd):.3f}", fontsize=10)
-right.legend(loc="upper right")
+right.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
 plt.show()
 
 # %%
