@@ -74,8 +74,8 @@ plt.show()
 # %%
 # Conclusion
 # ----------
-# Below a few thousand rows, keep ``SVC``: it is exact, and fast enough. From ten thousand rows on, ``FourierSVC`` is as
-# accurate and faster, and its predictions take a fixed time per row whatever the number of training rows.
+# Below a few thousand rows, keep ``SVC``: it is exact, and fast enough. From ten thousand rows on, ``FourierSVC`` is
+# nearly as accurate and faster, and its predictions take a fixed time per row whatever the number of training rows.
 
 for name, found in results.items():
     fit, predict, accuracy = (found[key][-1] for key in ("fit", "predict", "accuracy"))
