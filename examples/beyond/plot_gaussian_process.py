@@ -52,7 +52,7 @@ def posterior(n_frequencies):
     return Z_grid @ mean, std, (Z_grid @ weights).T
 
 
-panels = {f"{n} frequencies": posterior(n) for n in (5, 40)}
+panels = {f"{n} frequencies": posterior(n) for n in (5, 80)}
 panels["exact process"] = exact_mean, exact_std, exact_draws
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 4.0), sharex=True, sharey=True)
