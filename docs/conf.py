@@ -74,7 +74,6 @@ sphinx_gallery_conf = {
     "reset_modules": ("gallery_style.apply",),
     "backreferences_dir": "api/generated/backreferences",
     "doc_module": ("bochner",),
-    "reference_url": {"bochner": None},
     "remove_config_comments": True,
     "download_all_examples": False,
     "show_signature": False,

@@ -3,70 +3,89 @@
 Learned length scales
 =====================
 
-Friedman's function has ten columns, of which five are informative. The left panel shows the learned relevances. The
-right panel shows the error on held-out rows against the number of Fourier columns, for one length scale, for Nystroem
-and for one length scale per column. Running this example writes ``docs/images/learned-length-scales.png``; it takes
-about a minute.
+A kernel with one length scale gives all columns the same influence. ``length_scale="learn"`` learns one length scale
+per column from the targets. This example does so for a table of 64 columns, the pixels of digits. It shows which
+columns become relevant, and that the test error with a given number of features falls. :doc:`/guide/learned-kernels`
+explains how length scales are learned.
 """
 
-from pathlib import Path
+# %%
+# Which columns are relevant
+# --------------------------
+# The relevance of a column is one over its length scale, divided by the sum over all columns. Left: the most relevant
+# columns; the dashed line is the relevance that all columns have with one length scale. Right: the relevances in the
+# places of the pixels. Pixels at the left and right edges, which are blank in most images, have lost their influence.
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import make_friedman1
-from sklearn.kernel_approximation import Nystroem
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
 
-from bochner import FourierFeatures, FourierRidge, RelevanceDisplay
+from bochner import FourierFeatures, FourierRidgeClassifier, RelevanceDisplay
 
-SIZES = (16, 32, 64, 128, 256)
-SEEDS = range(3)
-FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
-STYLES = {
-    "one length scale": {"color": "#c9a227", "marker": "o"},
-    "Nystroem, one length scale": {"color": "#7d7d7d", "marker": "x", "linestyle": "--"},
-    'one per column (length_scale="learn")': {"color": "#17304f", "marker": "D"},
-}
+digits = load_digits()
+X_train, X_test, y_train, y_test = train_test_split(digits.data, digits.target, test_size=1 / 3, random_state=0)
+scaler = StandardScaler().fit(X_train)
+X_train, X_test = scaler.transform(X_train), scaler.transform(X_test)
 
+features = FourierFeatures(length_scale="learn", n_frequencies=64)
+model = FourierRidgeClassifier(features, random_state=0).fit(X_train, y_train)
+relevance = model.features_.relevance_
 
-def fit(method: str, size: int, seed: int, X: np.ndarray, y: np.ndarray) -> FourierRidge:
-    """Fit the model with 2 * size columns; it selects its length scale and penalty by cross-validation."""
-    if method == "one length scale":
-        return FourierRidge(FourierFeatures(n_frequencies=size), length_scales=FACTORS, random_state=seed).fit(X, y)
-    if method.startswith("one per column"):
-        return FourierRidge(FourierFeatures(length_scale="learn", n_frequencies=size), random_state=seed).fit(X, y)
-    median = FourierFeatures(n_frequencies=1, weighting="uniform", random_state=seed).fit(X).length_scale_
-    gammas = [0.5 / (factor * median) ** 2 for factor in FACTORS]
-    models = [FourierRidge(Nystroem(gamma=gamma, n_components=2 * size), random_state=seed) for gamma in gammas]
-    return max((model.fit(X, y) for model in models), key=lambda model: model.best_score_)
+figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4))
+names = [f"row {i}, column {j}" for i in range(8) for j in range(8)]
+RelevanceDisplay.from_estimator(model, names=names, n_columns=15, ax=left)
+image = right.imshow(100 * relevance.reshape(8, 8))
+right.set(xlabel="column of the image", ylabel="row of the image")
+right.spines[:].set_visible(True)
+figure.colorbar(image, ax=right, label="relevance (%)", shrink=0.8)
+plt.show()
 
+# %%
+# Predictions
+# -----------
+# Both models have the same number of frequencies. The model with one length scale selects it from four candidates by
+# cross-validation. Each point is the mean of two seeds, with bars of one standard error.
 
-def main() -> None:
-    X, y = make_friedman1(4000, n_features=10, noise=1.0, random_state=0)
-    X_train, y_train, X_test, y_test = X[:2000], y[:2000], X[2000:], y[2000:]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
-    for method, style in STYLES.items():
-        errors = np.array(
-            [
-                [1.0 - fit(method, size, seed, X_train, y_train).score(X_test, y_test) for seed in SEEDS]
-                for size in SIZES
-            ]
-        )
-        bars = errors.std(axis=1, ddof=1) / np.sqrt(len(SEEDS))
-        right.errorbar([2 * size for size in SIZES], errors.mean(axis=1), bars, label=method, markersize=5, **style)
-    noise = 1.0 / y_test.var()
-    right.axhline(noise, color="#1b1b1b", linestyle=":", label="noise variance")
-    right.set(xscale="log", yscale="log", xlabel="columns", ylabel="1 \N{MINUS SIGN} R² on held-out rows")
-    right.set_xticks([2 * size for size in SIZES], labels=[str(2 * size) for size in SIZES])
-    right.set_yticks([0.05, 0.1, 0.2, 0.5], labels=["0.05", "0.1", "0.2", "0.5"])
-    right.minorticks_off()
-    right.grid(alpha=0.3)
-    right.legend(frameon=False, fontsize=9)
-    learned = fit('one per column (length_scale="learn")', 256, 0, X_train, y_train)
-    terms = ["sin(π x₀ x₁)", "sin(π x₀ x₁)", "(x₂ \N{MINUS SIGN} ½)²", "10 x₃", "5 x₄", *["uninformative"] * 5]
-    names = [f"x{j}:  {term}" for j, term in enumerate(terms)]
-    RelevanceDisplay.from_estimator(learned, names=names, ax=left)
-    figure.savefig(Path(__file__).parents[1] / "docs" / "images" / "learned-length-scales.png", dpi=120)
+sizes = (16, 32, 64)
 
 
-if __name__ == "__main__":
-    main()
+def one_length_scale(size, seed):
+    features = FourierFeatures(n_frequencies=size)
+    return FourierRidgeClassifier(features, length_scales=(0.5, 1, 2, 4), random_state=seed)
+
+
+def learned(size, seed):
+    return FourierRidgeClassifier(FourierFeatures(length_scale="learn", n_frequencies=size), random_state=seed)
+
+
+def error(model):
+    return 100 - 100 * model.fit(X_train, y_train).score(X_test, y_test)
+
+
+figure, ax = plt.subplots(figsize=(5.8, 4.0))
+errors = {}
+for name, make, style in (
+    ("one length scale", one_length_scale, {"color": "C4", "marker": "o", "linestyle": "-."}),
+    ("one per column, learned", learned, {"color": "C0", "marker": "D"}),
+):
+    errors[name] = np.array([[error(make(size, seed)) for seed in range(2)] for size in sizes])
+    bars = errors[name].std(axis=1, ddof=1) / np.sqrt(2)
+    ax.errorbar(sizes, errors[name].mean(axis=1), bars, label=name, markersize=5, **style)
+ax.set(xscale="log", yscale="log", xlabel="frequencies", ylabel="test error (%)")
+ax.set_xticks(sizes, labels=[str(size) for size in sizes])
+ax.set_yticks([2, 5, 10, 20], labels=["2", "5", "10", "20"])
+ax.minorticks_off()
+ax.grid(alpha=0.3)
+ax.legend(loc="upper right")
+plt.show()
+
+# %%
+# Conclusion
+# ----------
+# Weights improve the approximation of a kernel; learned length scales improve the kernel. They help most where some
+# columns are more informative than others. Learning takes a few seconds, whatever the number of rows.
+
+for name, values in errors.items():
+    print(f"{name:24s} {values[-1].mean():.1f} % test errors with {sizes[-1]} frequencies")
