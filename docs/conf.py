@@ -77,6 +77,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "download_all_examples": False,
     "show_signature": False,
+    "write_computation_times": False,
     "min_reported_time": 60,
     "abort_on_example_error": True,
 }
