@@ -4,15 +4,18 @@
 After each fault the files are checked: the output is the old one or the new one, each complete, and nothing is left
 besides a checkpoint. Then the command runs again and has to give the result of a run without faults.
 
-``python -m tests.faults.inject`` prints a table of commands and faults. A child is forked for each command, so that an
-injection takes about as long as the command itself.
+``python -m tests.faults.inject`` prints a table of commands and faults; ``--output benchmarks/results/faults.json``
+stores it for the page about stopped commands. A child is forked for each command, so that an injection takes about as
+long as the command itself.
 """
 
 import argparse
+import json
 import os
 import random
 import resource
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -44,7 +47,7 @@ CODES = {
     "pipe": {141},
     "clock": set(),
 }
-SECONDS = 120  # that a command may take on a busy machine
+SECONDS = 300  # that a command may take on a busy machine
 
 
 @dataclass(frozen=True)
@@ -212,6 +215,12 @@ def model_arrays(folder: Path) -> object:
     return {name: np.asarray(array).tobytes() for name, array in fitted_arrays(load(folder / "m.skops")).items()}
 
 
+def search_results(folder: Path) -> object:
+    """Return the arrays of a model and the errors of all settings that were compared."""
+    trials = load(folder / "m.skops").trials
+    return model_arrays(folder), [(trial.settings, trial.errors, trial.chosen) for trial in trials]
+
+
 def file_content(name: str, folder: Path) -> object:
     """Return the content of a file."""
     return (folder / name).read_bytes()
@@ -238,9 +247,13 @@ def make_commands(folder: Path) -> dict[str, Command]:
     data = str(write_table(folder / "rows.parquet", columns, row_group_size=1000))
     few = str(write_table(folder / "few.parquet", {name: values[:3000] for name, values in columns.items()}))
     np.savez(folder / "few.npz", X=rng.normal(size=(80, 3)))
+    fewest = str(write_table(folder / "fewest.parquet", {name: values[:150] for name, values in columns.items()}))
     fit = ("fit", data, "--target", "y", "--fast", "--n-frequencies", "32", "--output", "m.skops")
+    search = ("fit", fewest, "--target", "y", "--features", "fourier", "--n-frequencies", "8", "--output", "m.skops")
     run(("fit", few, "--target", "y", "--fast", "--n-frequencies", "16", "--output", "used.skops"), folder)
-    predict = ("predict", str(folder / "used.skops"), data, "--std", "--output", "p.csv")
+    used = str(folder / "used.skops")
+    predict = ("predict", used, data, "--std", "--output", "p.csv")
+    report = ("report", used, fewest, "--output", "page.html")
     compare = ("compare", str(folder / "few.npz"), "--widths", "8", "--seeds", "1", "--output", "page.html")
     reproduce = ("reproduce", "figure4", "--quick", "--seeds", "1", "--output", "out")
     parts = folder / "parts"
@@ -250,11 +263,14 @@ def make_commands(folder: Path) -> dict[str, Command]:
     dask = ("fit", str(parts), "--target", "y", "--fast", "--n-frequencies", "8", "--dask", "--output", "m.skops")
     whole = Command(fit, "m.skops", model_arrays, ("m.skops.partial",), resume=("--resume",))
     return {
-        "fit": whole,
-        "fit --resume": replace(whole, arguments=(*fit, "--resume"), prepare=_interrupted(fit)),
+        "fit": replace(whole, arguments=search, result=search_results),
+        "fit --fast": whole,
+        "fit --fast --resume": replace(whole, arguments=(*fit, "--resume"), prepare=_interrupted(fit)),
         "predict": Command(predict, "p.csv", lambda folder: file_content("p.csv", folder)),
         "reproduce": Command(reproduce, "out/index.html", stored_errors, ("out",)),
         "compare": Command(compare, "page.html", page_head),
+        "report": Command(report, "page.html", page_head),
+        "export": Command(("export", used, "m.onnx"), "m.onnx", lambda folder: file_content("m.onnx", folder)),
         "fit --dask": Command(dask, "m.skops", model_arrays),
     }
 
@@ -358,6 +374,7 @@ def inject_all() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="commands, separated by commas")
     parser.add_argument("--faults", default=",".join(FAULTS))
+    parser.add_argument("--output", type=Path, default=None, help="a JSON file; commands are added to those in it")
     options = parser.parse_args()
     totals, dice = Counter(), random.Random(options.seed)
     with tempfile.TemporaryDirectory() as temporary, small_experiments():
@@ -365,14 +382,36 @@ def inject_all() -> int:
         faults = options.faults.split(",")
         print(f"| command | {' | '.join(faults)} |\n|---|{'---|' * len(faults)}", flush=True)
         for name in options.only.split(",") if options.only else commands:
-            cells = []
-            for fault in faults:
-                found = inject_some(commands[name], fault, options.times, dice, Path(temporary))
-                cells.append(", ".join(f"{count} {how}" for how, count in sorted(found.items())))
-                totals += found
-            print(f"| `bochner {name}` | {' | '.join(cells)} |", flush=True)
+            found = {
+                fault: inject_some(commands[name], fault, options.times, dice, Path(temporary)) for fault in faults
+            }
+            row = {"command": f"`bochner {name}`"} | {fault: _cell(counts) for fault, counts in found.items()}
+            row |= {
+                "injections": sum(map(Counter.total, found.values())),
+                "lost": sum(c["lost"] for c in found.values()),
+            }
+            totals += sum(found.values(), Counter())
+            print(f"| {' | '.join(str(row[column]) for column in ('command', *faults))} |", flush=True)
+            if options.output is not None:
+                _store(row, options.output)
     print(f"{totals.total()} injections, {totals['lost']} lost or half-written")
     return int(totals["lost"] > 0)
+
+
+def _cell(counts: Counter[str]) -> str:
+    """Return how often runs have ended in which way."""
+    return ", ".join(f"{count} {ending}" for ending, count in sorted(counts.items(), reverse=True))
+
+
+def _store(row: dict[str, object], path: Path) -> None:
+    """Add the row of a command to a file of the same commit; results of other commits are dropped."""
+    commit = subprocess.run(("git", "rev-parse", "--short", "HEAD"), capture_output=True, text=True, check=True)
+    about = {"command": "python -m tests.faults.inject --output", "commit": commit.stdout.strip()}
+    stored = json.loads(path.read_text()) if path.exists() else {}
+    rows = stored["rows"] if stored.get("about") == about else []
+    rows = [*(other for other in rows if other["command"] != row["command"]), row]
+    totals = {name: sum(row[name] for row in rows) for name in ("injections", "lost")}
+    path.write_text(json.dumps({"about": about, "rows": rows, "totals": [totals]}, indent=1) + "\n")
 
 
 def inject_some(command: Command, fault: str, n_times: int, dice: random.Random, folder: Path) -> Counter[str]:

@@ -300,12 +300,29 @@ class RidgeChoice:
             path = widths.path([outcome.fold_errors for outcome in table[best]], [o.fold_scores for o in table[best]])
             chosen = table[best][widths.values.index(path.width)]
             features = features.narrowed(path.width)
-        if not target_variances(chosen.total, n_targets).all():
-            warnings.warn("A target is constant: the model predicts that constant.", UserWarning, stacklevel=2)
+        _warn_of_constant_targets(chosen.total, n_targets)
         weight = chosen.total[-1 - n_targets, -1 - n_targets]
         solution = ridge_solution(chosen.total, n_targets, chosen.alpha * weight)
         solution = replace(solution, intercept=solution.intercept + origin)
         return cls(features, chosen.alpha, solution, chosen.errors, scores, path)
+
+
+def _warn_of_constant_targets(moments: Floats, n_targets: int) -> None:
+    """Warn of targets without variance: constant ones, and those that vary only in rows of a negligible weight.
+
+    Targets are relative to their median, so that the second moment of a constant one is exactly zero.
+    """
+    is_flat = target_variances(moments, n_targets) == 0.0
+    if not is_flat.any():
+        return
+    message = "A target is constant: the model predicts that constant."
+    if np.diag(moments)[len(moments) - n_targets :][is_flat].any():
+        message = (
+            "The weighted variance of a target is zero to rounding: the `sample_weight` of one row, or of rows with "
+            "equal targets, exceeds that of all other rows, which have no influence. The model predicts the weighted "
+            "mean; give weights that differ by less than a factor of 1e13."
+        )
+    warnings.warn(message, UserWarning, stacklevel=3)
 
 
 @dataclass(frozen=True)
