@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -374,44 +375,58 @@ def inject_all() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="commands, separated by commas")
     parser.add_argument("--faults", default=",".join(FAULTS))
-    parser.add_argument("--output", type=Path, default=None, help="a JSON file; commands are added to those in it")
+    parser.add_argument(
+        "--output", type=Path, default=None, help="a JSON file; a second run of the same commit adds what is missing"
+    )
     options = parser.parse_args()
-    totals, dice = Counter(), random.Random(options.seed)
     with tempfile.TemporaryDirectory() as temporary, small_experiments():
         commands = make_commands(Path(temporary))
-        faults = options.faults.split(",")
+        faults, totals = options.faults.split(","), Counter()
         print(f"| command | {' | '.join(faults)} |\n|---|{'---|' * len(faults)}", flush=True)
         for name in options.only.split(",") if options.only else commands:
-            found = {
-                fault: inject_some(commands[name], fault, options.times, dice, Path(temporary)) for fault in faults
-            }
-            row = {"command": f"`bochner {name}`"} | {fault: _cell(counts) for fault, counts in found.items()}
-            row |= {
-                "injections": sum(map(Counter.total, found.values())),
-                "lost": sum(c["lost"] for c in found.values()),
-            }
-            totals += sum(found.values(), Counter())
-            print(f"| {' | '.join(str(row[column]) for column in ('command', *faults))} |", flush=True)
-            if options.output is not None:
-                _store(row, options.output)
+            cells = _stored_cells(options.output, name)
+            for fault in faults:
+                if fault not in cells:
+                    dice = random.Random(f"{options.seed}, {name}, {fault}")
+                    cells[fault] = dict(inject_some(commands[name], fault, options.times, dice, Path(temporary)))
+                    _store(options.output, name, cells)
+                totals += Counter(cells[fault])
+            print(f"| `bochner {name}` | {' | '.join(_describe(cells[fault]) for fault in faults)} |", flush=True)
     print(f"{totals.total()} injections, {totals['lost']} lost or half-written")
     return int(totals["lost"] > 0)
 
 
-def _cell(counts: Counter[str]) -> str:
+def _describe(counts: dict[str, int]) -> str:
     """Return how often runs have ended in which way."""
     return ", ".join(f"{count} {ending}" for ending, count in sorted(counts.items(), reverse=True))
 
 
-def _store(row: dict[str, object], path: Path) -> None:
-    """Add the row of a command to a file of the same commit; results of other commits are dropped."""
+def _stored(path: Path | None) -> dict[str, Any]:
+    """Return what was stored about this commit; results of other commits are dropped."""
     commit = subprocess.run(("git", "rev-parse", "--short", "HEAD"), capture_output=True, text=True, check=True)
-    about = {"command": "python -m tests.faults.inject --output", "commit": commit.stdout.strip()}
-    stored = json.loads(path.read_text()) if path.exists() else {}
-    rows = stored["rows"] if stored.get("about") == about else []
-    rows = [*(other for other in rows if other["command"] != row["command"]), row]
-    totals = {name: sum(row[name] for row in rows) for name in ("injections", "lost")}
-    path.write_text(json.dumps({"about": about, "rows": rows, "totals": [totals]}, indent=1) + "\n")
+    empty = {"about": {"command": "python -m tests.faults.inject", "commit": commit.stdout.strip()}, "counts": {}}
+    stored = json.loads(path.read_text()) if path is not None and path.exists() else empty
+    return stored if stored["about"] == empty["about"] else empty
+
+
+def _stored_cells(path: Path | None, name: str) -> dict[str, dict[str, int]]:
+    """Return the endings by fault of a command that earlier runs have stored."""
+    return dict(_stored(path)["counts"].get(name, {}))
+
+
+def _store(path: Path | None, name: str, cells: dict[str, dict[str, int]]) -> None:
+    """Store the endings of a command, with the rows of the page and the totals."""
+    if path is None:
+        return
+    stored = _stored(path)
+    stored["counts"][name] = cells
+    described = {
+        name: {fault: _describe(endings) for fault, endings in row.items()} for name, row in stored["counts"].items()
+    }
+    stored["rows"] = [{"command": f"`bochner {name}`"} | row for name, row in described.items()]
+    endings = sum((Counter(cell) for row in stored["counts"].values() for cell in row.values()), Counter())
+    stored["totals"] = [{"injections": endings.total(), "lost": endings["lost"]}]
+    path.write_text(json.dumps(stored, indent=1) + "\n")
 
 
 def inject_some(command: Command, fault: str, n_times: int, dice: random.Random, folder: Path) -> Counter[str]:
