@@ -32,6 +32,7 @@ __all__ = ["MomentAccumulator", "Residuals", "RidgeChoice", "RidgeMoments", "mom
 
 MOST_EXTRA_COLUMNS = 1.5  # columns before a matrix product per feature, up to which their moments cost less
 LARGEST_ROUNDING = 1e-10  # of accumulated moments, relative to the number of rows: a hundredth of the smallest penalty
+SMALLEST_VARIANCE = 1e-100  # of the targets of a fold, relative to all rows: errors divided by smaller ones overflow
 
 Encode = Callable[[Any], Floats]
 FitCandidates = Callable[[RowSource], list[Any]]
@@ -415,9 +416,9 @@ class Residuals:
 def r2_scores(errors: Floats, variances: Floats, overall: Floats) -> Floats:
     """Compute R2 = 1 - error / variance, of shape (n_penalties, n_folds, n_targets).
 
-    Where a target is constant in one of the folds, as in a fold of a single row, its variance over all rows replaces
-    that of every fold. Where it is constant in all rows, R2 is 1 if it is predicted exactly and 0 otherwise.
+    Where a target is constant in one of the folds, as in a fold of a single row, or varies by less than 1e-100 of its
+    variance over all rows, the latter replaces that of every fold. Where it is constant in all rows, R2 is 1 if it is predicted exactly and 0 otherwise.
     """
-    variances = np.where((variances > 0.0).all(axis=0), variances, overall)
+    variances = np.where((variances > SMALLEST_VARIANCE * overall).all(axis=0), variances, overall)
     ratios = np.divide(errors, variances, out=np.ones_like(errors), where=variances > 0.0)
     return 1.0 - np.where((variances == 0.0) & (errors == 0.0), 0.0, ratios)
