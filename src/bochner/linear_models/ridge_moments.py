@@ -417,7 +417,8 @@ def r2_scores(errors: Floats, variances: Floats, overall: Floats) -> Floats:
     """Compute R2 = 1 - error / variance, of shape (n_penalties, n_folds, n_targets).
 
     Where a target is constant in one of the folds, as in a fold of a single row, or varies by less than 1e-100 of its
-    variance over all rows, the latter replaces that of every fold. Where it is constant in all rows, R2 is 1 if it is predicted exactly and 0 otherwise.
+    variance over all rows, the latter replaces that of every fold. Where it is constant in all rows, R2 is 1 if it is
+    predicted exactly and 0 otherwise.
     """
     variances = np.where((variances > SMALLEST_VARIANCE * overall).all(axis=0), variances, overall)
     ratios = np.divide(errors, variances, out=np.ones_like(errors), where=variances > 0.0)
