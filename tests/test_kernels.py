@@ -5,6 +5,7 @@ from scipy import integrate, sparse, stats
 from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics import pairwise
 
+from bochner import FourierFeatures
 from bochner.kernels import (
     KERNELS,
     Cauchy,
@@ -153,6 +154,23 @@ def test_matern_is_continuous_and_decreasing(nu):
     assert np.abs(np.diff(values)).max() < 0.01
     if nu == 100.0:
         np.testing.assert_allclose(values, Gaussian().at(np.geomspace(1e-12, 30, 4000)[:, None]), atol=0.01)
+
+
+@pytest.mark.parametrize("nu", [2.0, 10.1, 100.0])
+def test_matern_of_huge_distances_is_zero_without_warning(nu):
+    np.testing.assert_array_equal(Matern(nu=nu).at(np.array([[0.0], [1e150]])), [1.0, 0.0])
+
+
+@pytest.mark.parametrize(("kind", "name"), [(Matern, "nu"), (RationalQuadratic, "alpha")])
+def test_shapes_near_zero(kind, name, rng):
+    """The smallest shape has finite frequencies and a kernel; smaller ones are refused."""
+    kernel, X = kind(**{name: 1e-6}), rng.normal(size=(20, 2))
+    assert np.isfinite(kernel(X)).all()
+    assert np.isfinite(FourierFeatures(kernel, n_frequencies=8, random_state=0).fit_transform(X)).all()
+    with pytest.raises(
+        ValueError, match=rf"'{name}' parameter of {kind.__name__} must be a float in the range \[1e-06"
+    ):
+        FourierFeatures(kind(**{name: 0.9e-6})).fit(X)
 
 
 @pytest.mark.parametrize("kernel", [Exponential(), Matern(nu=1.5), RationalQuadratic(alpha=0.5)], ids=str)

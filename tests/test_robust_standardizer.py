@@ -140,3 +140,11 @@ class TestRobustStandardizer:
         y = np.sin(3.0 * related[:, 0]) + related[:, 2]  # between -5 and 5
         model = make_pipeline(RobustStandardizer(), FourierRidge(FourierFeatures(n_frequencies=64), random_state=0))
         assert abs(model.fit(related, y).predict([outlier])[0]) < 10.0
+
+
+@pytest.mark.parametrize("name", ["limit", "joint_limit"])
+def test_smallest_limits(name, rng):
+    X = rng.normal(size=(50, 2))
+    assert np.isfinite(RobustStandardizer(**{name: 1e-50}).fit_transform(X)).all()
+    with pytest.raises(ValueError, match=rf"'{name}' parameter of RobustStandardizer .* range \[1e-50, inf\]"):
+        RobustStandardizer(**{name: 0.9e-50}).fit(X)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Constraints on parameters: names in the order of their table, numbers that are not True or False."""
 
+import re
 from numbers import Integral, Real
 
 import numpy as np
@@ -12,7 +13,7 @@ from bochner.landmarks import LANDMARKS, KMeans, Pivoted
 from bochner.learning import LearnedLengthScales, LearnedMetric
 from bochner.learning.objectives import OBJECTIVES
 from bochner.samplers import SAMPLERS
-from bochner.validation import Interval, StrOptions, positive_values
+from bochner.validation import Interval, StrOptions, check_weight_range, check_weights, positive_values
 from bochner.weightings import WEIGHTINGS, Alignment, Matrix, Quadrature, Shrinkage, Stein
 
 X, Y = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12.0)
@@ -92,3 +93,31 @@ def test_default_candidates():
     np.testing.assert_array_equal(positive_values("alphas", [3.0], default=(1.0, 2.0)), [3.0])
     with pytest.raises(ValueError, match=r"`alphas` must be a non-empty sequence of positive numbers\. Got None"):
         positive_values("alphas", None)
+
+
+@pytest.mark.parametrize("value", [0.9e-100, 1.1e100])
+def test_candidates_whose_products_overflow_or_underflow(value):
+    np.testing.assert_array_equal(positive_values("alphas", [1e-100, 1e100]), [1e-100, 1e100])
+    message = f"`alphas` contains {value:g}, whose products overflow or underflow float64; give numbers between 1e-100"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        positive_values("alphas", [1.0, value])
+
+
+class TestWeights:
+    @pytest.mark.parametrize("largest", [1e-50, 1.0, 1e13, 1e50])
+    def test_weights_of_all_sizes_are_accepted(self, largest):
+        weights = np.r_[np.zeros(11), largest]
+        np.testing.assert_array_equal(check_weights(weights, X), weights)
+
+    @pytest.mark.parametrize("largest", [0.9e-50, 1.1e50])
+    def test_weights_whose_products_overflow_or_underflow(self, largest):
+        weights = np.r_[np.zeros(11), largest]
+        message = re.escape(f"The largest `sample_weight` is {largest:.3g};") + ".* Divide all weights by their mean"
+        for refused in (lambda: check_weights(weights, X), lambda: FourierRidge().fit(X, Y, sample_weight=weights)):
+            with pytest.raises(ValueError, match=message):
+                refused()
+
+    def test_other_rows_may_have_larger_weights(self):
+        check_weight_range(np.array([1e-200]), all_rows=False)
+        with pytest.raises(ValueError, match=r"is 1e\+60;"):
+            check_weight_range(np.array([1e60]), all_rows=False)

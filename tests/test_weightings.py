@@ -337,7 +337,14 @@ class TestAlignment:
         with pytest.raises(ValueError, match="`suggest` needs weights that approximate the kernel"):
             FourierFeatures(weighting="alignment").suggest(rng.normal(size=(30, 2)))
 
-    @pytest.mark.parametrize("parameters", [{"rho": -1.0}, {"rho": np.nan}, {"n_points": 0}])
+    @pytest.mark.parametrize("rho", [0.0, 5e-324, 1e-300, 1e100])
+    def test_extreme_penalties_give_finite_weights(self, rho, rng):
+        X = rng.normal(size=(40, 2))
+        weights = aligned(rho).fit(X, np.sin(X[:, 0])).weights_
+        assert np.isfinite(weights).all()
+        assert weights.sum() == pytest.approx(1.0)
+
+    @pytest.mark.parametrize("parameters", [{"rho": -1.0}, {"rho": np.nan}, {"rho": 1.1e100}, {"n_points": 0}])
     def test_invalid_parameters_are_rejected(self, parameters, rng):
         (name,) = parameters
         with pytest.raises(ValueError, match=f"'{name}' parameter of Alignment"):
@@ -348,3 +355,14 @@ def test_equal_rows_are_merged():
     features = FourierFeatures(n_frequencies=16, random_state=0).fit(np.ones((200, 2)))
     assert features.weights_.sum() == pytest.approx(1.0, rel=1e-2)
     assert features.kernel_error(np.ones((200, 2)), random_state=0).error < 0.01
+
+
+@pytest.mark.parametrize("weighting", ["stein", "alignment"])
+def test_rows_of_vanishing_sample_weights_change_nothing(weighting, rng):
+    """Squares of sums over such rows alone would underflow."""
+    X = rng.normal(size=(60, 2))
+    features = FourierFeatures(weighting=weighting, length_scale=1.0, n_frequencies=8, random_state=0)
+    weights = [np.r_[np.ones(30), np.full(30, share)] for share in (1e-300, 1e-40)]
+    one, other = (features.fit(X, X[:, 0], sample_weight=sample_weight).weights_ for sample_weight in weights)
+    assert np.isfinite(one).all()
+    np.testing.assert_allclose(one, other, rtol=1e-9)

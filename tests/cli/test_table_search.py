@@ -108,6 +108,7 @@ def test_interrupted_comparison_is_resumed(path, tmp_path, monkeypatch):
     resumed, whole = load(tmp_path / "m.skops"), load(tmp_path / "whole.skops")
     for name, values in fitted_arrays(whole).items():
         np.testing.assert_array_equal(fitted_arrays(resumed)[name], values)
+    assert [trial.errors for trial in resumed.trials] == [trial.errors for trial in whole.trials]
     assert not partial.exists()
 
 

@@ -4,15 +4,18 @@
 After each fault the files are checked: the output is the old one or the new one, each complete, and nothing is left
 besides a checkpoint. Then the command runs again and has to give the result of a run without faults.
 
-``python -m tests.faults.inject`` prints a table of commands and faults. A child is forked for each command, so that an
-injection takes about as long as the command itself.
+``python -m tests.faults.inject`` prints a table of commands and faults; ``--output benchmarks/results/faults.json``
+stores it for the page about stopped commands. A child is forked for each command, so that an injection takes about as
+long as the command itself.
 """
 
 import argparse
+import json
 import os
 import random
 import resource
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,7 +48,7 @@ CODES = {
     "pipe": {141},
     "clock": set(),
 }
-SECONDS = 120  # that a command may take on a busy machine
+SECONDS = 300  # that a command may take on a busy machine
 
 
 @dataclass(frozen=True)
@@ -212,6 +216,12 @@ def model_arrays(folder: Path) -> object:
     return {name: np.asarray(array).tobytes() for name, array in fitted_arrays(load(folder / "m.skops")).items()}
 
 
+def search_results(folder: Path) -> object:
+    """Return the arrays of a model and the errors of all settings that were compared."""
+    trials = load(folder / "m.skops").trials
+    return model_arrays(folder), [(trial.settings, trial.errors, trial.chosen) for trial in trials]
+
+
 def file_content(name: str, folder: Path) -> object:
     """Return the content of a file."""
     return (folder / name).read_bytes()
@@ -238,9 +248,13 @@ def make_commands(folder: Path) -> dict[str, Command]:
     data = str(write_table(folder / "rows.parquet", columns, row_group_size=1000))
     few = str(write_table(folder / "few.parquet", {name: values[:3000] for name, values in columns.items()}))
     np.savez(folder / "few.npz", X=rng.normal(size=(80, 3)))
+    fewest = str(write_table(folder / "fewest.parquet", {name: values[:150] for name, values in columns.items()}))
     fit = ("fit", data, "--target", "y", "--fast", "--n-frequencies", "32", "--output", "m.skops")
+    search = ("fit", fewest, "--target", "y", "--features", "fourier", "--n-frequencies", "8", "--output", "m.skops")
     run(("fit", few, "--target", "y", "--fast", "--n-frequencies", "16", "--output", "used.skops"), folder)
-    predict = ("predict", str(folder / "used.skops"), data, "--std", "--output", "p.csv")
+    used = str(folder / "used.skops")
+    predict = ("predict", used, data, "--std", "--output", "p.csv")
+    report = ("report", used, fewest, "--output", "page.html")
     compare = ("compare", str(folder / "few.npz"), "--widths", "8", "--seeds", "1", "--output", "page.html")
     reproduce = ("reproduce", "figure4", "--quick", "--seeds", "1", "--output", "out")
     parts = folder / "parts"
@@ -250,11 +264,14 @@ def make_commands(folder: Path) -> dict[str, Command]:
     dask = ("fit", str(parts), "--target", "y", "--fast", "--n-frequencies", "8", "--dask", "--output", "m.skops")
     whole = Command(fit, "m.skops", model_arrays, ("m.skops.partial",), resume=("--resume",))
     return {
-        "fit": whole,
-        "fit --resume": replace(whole, arguments=(*fit, "--resume"), prepare=_interrupted(fit)),
+        "fit": replace(whole, arguments=search, result=search_results),
+        "fit --fast": whole,
+        "fit --fast --resume": replace(whole, arguments=(*fit, "--resume"), prepare=_interrupted(fit)),
         "predict": Command(predict, "p.csv", lambda folder: file_content("p.csv", folder)),
         "reproduce": Command(reproduce, "out/index.html", stored_errors, ("out",)),
         "compare": Command(compare, "page.html", page_head),
+        "report": Command(report, "page.html", page_head),
+        "export": Command(("export", used, "m.onnx"), "m.onnx", lambda folder: file_content("m.onnx", folder)),
         "fit --dask": Command(dask, "m.skops", model_arrays),
     }
 
@@ -358,21 +375,58 @@ def inject_all() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="commands, separated by commas")
     parser.add_argument("--faults", default=",".join(FAULTS))
+    parser.add_argument(
+        "--output", type=Path, default=None, help="a JSON file; a second run of the same commit adds what is missing"
+    )
     options = parser.parse_args()
-    totals, dice = Counter(), random.Random(options.seed)
     with tempfile.TemporaryDirectory() as temporary, small_experiments():
         commands = make_commands(Path(temporary))
-        faults = options.faults.split(",")
+        faults, totals = options.faults.split(","), Counter()
         print(f"| command | {' | '.join(faults)} |\n|---|{'---|' * len(faults)}", flush=True)
         for name in options.only.split(",") if options.only else commands:
-            cells = []
+            cells = _stored_cells(options.output, name)
             for fault in faults:
-                found = inject_some(commands[name], fault, options.times, dice, Path(temporary))
-                cells.append(", ".join(f"{count} {how}" for how, count in sorted(found.items())))
-                totals += found
-            print(f"| `bochner {name}` | {' | '.join(cells)} |", flush=True)
+                if fault not in cells:
+                    dice = random.Random(f"{options.seed}, {name}, {fault}")
+                    cells[fault] = dict(inject_some(commands[name], fault, options.times, dice, Path(temporary)))
+                    _store(options.output, name, cells)
+                totals += Counter(cells[fault])
+            print(f"| `bochner {name}` | {' | '.join(_describe(cells[fault]) for fault in faults)} |", flush=True)
     print(f"{totals.total()} injections, {totals['lost']} lost or half-written")
     return int(totals["lost"] > 0)
+
+
+def _describe(counts: dict[str, int]) -> str:
+    """Return how often runs have ended in which way."""
+    return ", ".join(f"{count} {ending}" for ending, count in sorted(counts.items(), reverse=True))
+
+
+def _stored(path: Path | None) -> dict[str, Any]:
+    """Return what was stored about this commit; results of other commits are dropped."""
+    commit = subprocess.run(("git", "rev-parse", "--short", "HEAD"), capture_output=True, text=True, check=True)
+    empty = {"about": {"command": "python -m tests.faults.inject", "commit": commit.stdout.strip()}, "counts": {}}
+    stored = json.loads(path.read_text()) if path is not None and path.exists() else empty
+    return stored if stored["about"] == empty["about"] else empty
+
+
+def _stored_cells(path: Path | None, name: str) -> dict[str, dict[str, int]]:
+    """Return the endings by fault of a command that earlier runs have stored."""
+    return dict(_stored(path)["counts"].get(name, {}))
+
+
+def _store(path: Path | None, name: str, cells: dict[str, dict[str, int]]) -> None:
+    """Store the endings of a command, with the rows of the page and the totals."""
+    if path is None:
+        return
+    stored = _stored(path)
+    stored["counts"][name] = cells
+    described = {
+        name: {fault: _describe(endings) for fault, endings in row.items()} for name, row in stored["counts"].items()
+    }
+    stored["rows"] = [{"command": f"`bochner {name}`"} | row for name, row in described.items()]
+    endings = sum((Counter(cell) for row in stored["counts"].values() for cell in row.values()), Counter())
+    stored["totals"] = [{"injections": endings.total(), "lost": endings["lost"]}]
+    path.write_text(json.dumps(stored, indent=1) + "\n")
 
 
 def inject_some(command: Command, fault: str, n_times: int, dice: random.Random, folder: Path) -> Counter[str]:

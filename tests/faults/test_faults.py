@@ -23,14 +23,17 @@ def commands(tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
-        ("fit", "SIGINT"),
-        ("fit", "disk"),
-        ("fit", "memory"),
-        ("fit --resume", "SIGKILL"),
-        ("fit --resume", "SIGTERM"),
+        ("fit", "SIGKILL"),
+        ("fit --fast", "SIGINT"),
+        ("fit --fast", "disk"),
+        ("fit --fast", "memory"),
+        ("fit --fast --resume", "SIGKILL"),
+        ("fit --fast --resume", "SIGTERM"),
         ("predict", "SIGKILL"),
         ("predict", "pipe"),
         ("predict", "clock"),
+        ("report", "SIGTERM"),
+        ("export", "disk"),
     ],
 )
 def test_nothing_is_lost_or_half_written(commands, name, fault):

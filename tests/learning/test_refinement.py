@@ -7,6 +7,7 @@ from scipy import sparse
 
 from bochner.feature_maps import fourier_map
 from bochner.kernels import KERNELS, Gaussian
+from bochner.learning import refinement
 from bochner.learning.refinement import KernelObjective, refine
 
 
@@ -89,6 +90,22 @@ def test_start_is_kept_without_gain_on_held_out_rows(rng):
 def test_start_is_kept_with_too_few_rows_to_hold_out(rng, n_rows):
     start, weights = rng.normal(size=(4, 2)), np.full(4, 0.25)
     frequencies, moved = refine(start, weights, Gaussian(), rng.normal(size=(n_rows, 2)), 10, rng)
+    assert frequencies is start
+    assert moved is weights
+
+
+@pytest.mark.parametrize("step", [1e5, 1e160, 1e300])
+def test_steps_that_go_too_far_are_not_kept(rng, monkeypatch, step):
+    """L-BFGS tries steps at which the objective overflows."""
+
+    def one_step(loss, start, callback, **options):
+        del options
+        loss(start + step)
+        callback(start + step)
+
+    monkeypatch.setattr(refinement, "minimize", one_step)
+    start, weights = rng.normal(size=(4, 2)), np.full(4, 0.25)
+    frequencies, moved = refine(start, weights, Gaussian(), rng.normal(size=(40, 2)), 10, rng)
     assert frequencies is start
     assert moved is weights
 

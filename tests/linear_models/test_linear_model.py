@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the linear models share, above all features of other libraries; rows in files are in tests/table_models."""
 
+from time import perf_counter
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectKBest, f_classif, f_regression
 from sklearn.impute import SimpleImputer
-from sklearn.kernel_approximation import Nystroem, PolynomialCountSketch
+from sklearn.kernel_approximation import Nystroem, PolynomialCountSketch, RBFSampler
 from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GridSearchCV, PredefinedSplit, StratifiedKFold
@@ -17,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, LabelBinarizer, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils import get_tags
+from threadpoolctl import threadpool_limits
 
 from bochner import (
     FourierFeatures,
@@ -26,6 +29,7 @@ from bochner import (
     FourierSVC,
     LandmarkFeatures,
 )
+from bochner.rows import workers
 
 SMALL = FourierFeatures(n_frequencies=8, random_state=0)
 MODELS = [
@@ -357,3 +361,33 @@ class TestErrors:
         for method in (model.predict, lambda rows: model.score(rows, y > 50)):
             with pytest.raises(ValueError, match="Center or rescale the columns"):
                 method(far)
+
+
+@pytest.mark.parametrize("kind", [FourierRidge, FourierRidgeClassifier, FourierSVC, FourierLogisticRegression])
+def test_prediction_of_one_row_needs_no_thread_and_no_limit_of_blas(kind, rng, monkeypatch):
+    """Either would take longer than the prediction itself."""
+    X = rng.normal(size=(60, 5))
+    model = kind(FourierFeatures(n_frequencies=64, random_state=0), cv=2).fit(X, X[:, 0] > 0.0)
+    expected = model.predict(X)
+
+    def fail(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(workers._Crew, "run", fail)
+    monkeypatch.setattr(workers._Limit, "__enter__", fail)
+    with threadpool_limits(2, user_api="blas"):
+        np.testing.assert_allclose(model.predict(X[:1]), expected[:1])
+
+
+@pytest.mark.slow
+def test_prediction_of_one_row_takes_no_longer_than_a_pipeline_of_scikit_learn(rng):
+    X = rng.normal(size=(500, 20))
+    y, best = np.sin(X[:, 0]), [np.inf, np.inf]
+    ours = FourierRidge(FourierFeatures(weighting="uniform", n_frequencies=256, random_state=0)).fit(X, y)
+    theirs = make_pipeline(RBFSampler(n_components=512, random_state=0), Ridge()).fit(X, y)
+    for _ in range(1000):  # in turns, so that other load on the machine is the same for both
+        for number, model in enumerate((ours, theirs)):
+            start = perf_counter()
+            model.predict(X[:1])
+            best[number] = min(best[number], perf_counter() - start)
+    assert best[0] < 1.2 * best[1]

@@ -2,6 +2,7 @@
 """`FourierRidge` and `FourierRidgeClassifier` against scikit-learn's estimators on the same features."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -449,6 +450,20 @@ def test_constant_target_is_predicted_with_a_warning(rng):
     np.testing.assert_allclose(model.predict(rng.normal(size=(5, 2))), 3.0)
 
 
+@pytest.mark.parametrize("row", [0, 7])
+def test_weight_beside_which_all_others_vanish_gets_a_warning(regression, row):
+    X, y = regression[0][:30], regression[1][:30]
+    weights = np.ones(30)
+    weights[row] = 1e20
+    with pytest.warns(UserWarning, match=r"`sample_weight` of one row.* exceeds that of all other rows"):
+        model = FourierRidge(features(), cv=None).fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(model.predict(X[row : row + 1]), y[row], rtol=1e-6)
+    weights[row] = 1e12
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FourierRidge(features(), cv=None).fit(X, y, sample_weight=weights)
+
+
 def test_score_equals_scikit_learn(regression, rng):
     X, y = regression
     weights = rng.uniform(size=300)
@@ -493,6 +508,21 @@ class TestErrors:
         X, y = regression
         with pytest.raises(ValueError, match=r"y contains values up to .* overflow or underflow; rescale it"):
             FourierRidge(features()).fit(X, factor * y)
+
+    def test_targets_that_float32_predictions_cannot_hold(self, regression):
+        X, y = regression
+        y = y / np.abs(y).max()
+        for largest in (9e35, 1.1e36):
+            assert np.isfinite(FourierRidge(features()).fit(X, largest * y).predict(X)).all()
+        X = X.astype(np.float32)
+        assert np.isfinite(FourierRidge(features()).fit(X, 9e35 * y).predict(X)).all()
+        with pytest.raises(ValueError, match=r"y contains values up to 1\.1e\+36, .* rescale it"):
+            FourierRidge(features()).fit(X, 1.1e36 * y)
+
+    def test_multiples_of_the_length_scale_that_overflow(self, regression):
+        X, y = regression
+        with pytest.raises(ValueError, match=r"A multiple in \[1e\+99\] of the length scale \S+ overflows .* rescale"):
+            FourierRidge(features(), length_scales=[1e99]).fit(1e250 * X, y)
 
     def test_generalized_cross_validation_without_degrees_of_freedom(self, regression):
         X, y = regression

@@ -190,6 +190,11 @@ class TestR2:
         expected = r2_score(Y, predictions, multioutput="raw_values")
         np.testing.assert_allclose(r2_scores(errors[None, None], variances[None], variances)[0, 0], expected)
 
+    def test_variance_that_is_negligible_beside_that_of_all_rows_is_none(self):
+        """Errors of folds divided by such a variance overflow."""
+        scores = r2_scores(np.array([[[1e15], [1e15]]]), np.array([[1e-310], [1e15]]), np.array([2e15]))
+        np.testing.assert_allclose(scores.ravel(), 0.5)
+
     def test_constant_fold_uses_the_variance_of_all_rows(self):
         scores = r2_scores(np.array([[[1.0], [1.0]]]), np.array([[4.0], [0.0]]), np.array([2.0]))
         assert scores.ravel().tolist() == [0.5, 0.5]

@@ -95,6 +95,10 @@ def test_length_scales_neither_overflow_nor_underflow():
     np.testing.assert_allclose(Metric(np.zeros((2, 3)), 1.0 / scales).length_scales, scales, rtol=1e-14)
 
 
+def test_length_scales_beyond_the_largest_number_are_infinite_without_warning():
+    np.testing.assert_array_equal(Metric(np.zeros((0, 2)), np.array([1e-310, 2.0])).length_scales, [np.inf, 0.5])
+
+
 def test_columns_outside_the_metric_have_infinite_length_scales(rng):
     metric = Metric(np.array([[2.0, 0.0]]))
     np.testing.assert_array_equal(metric.length_scales, [0.5, np.inf])

@@ -9,6 +9,7 @@ import pytest
 from bochner import TableModel
 from bochner.linear_models.table_training import TableTraining
 from bochner.table_models import search as search_module
+from bochner.table_models import trials as trials_module
 from bochner.table_models.model_files import load, save
 from bochner.table_models.search import Budget, search
 from bochner.table_models.settings import FREE, Settings
@@ -61,6 +62,9 @@ class FakeRows:
         self.clock, self.errors, self.seconds = clock, errors, seconds
         self.tried = []
 
+    def restore(self, trials):
+        self.restored = trials
+
     def attempt(self, settings, seconds_left, advance):
         self.tried.append(settings)
         for fold in range(5):
@@ -74,9 +78,12 @@ class FakeRows:
 def run(path, monkeypatch):
     """A function that runs a search with fake trials."""
 
-    def run_search(first=FIRST, errors=None, minutes=None, seconds=1.0, trials=(), n_rows=N_ROWS, checkpoint=None):
+    def run_search(
+        first=FIRST, errors=None, minutes=None, seconds=1.0, trials=(), n_rows=N_ROWS, checkpoint=None, reading=0.0
+    ):
         clock, table = Clock(), FileTable(path, "y")
         training = TableTraining.begin(table, 3)
+        training.survey_seconds = reading
         training.survey = table.survey(training.survey)
         training.survey.lengths, training.trials = [n_rows], trials
         rows = FakeRows(clock, errors or (lambda settings: [error_of(settings)] * 5), seconds)
@@ -143,6 +150,10 @@ class TestBudget:
         assert trials == ()
         assert messages == ["Stopped after 0 settings, to finish within 0.01 minutes."]
 
+    def test_time_to_read_the_rows_again_is_left(self, run):
+        assert len(run(minutes=0.42, reading=0.0)[1]) == 4
+        assert len(run(minutes=0.42, reading=6.0)[1]) == 3
+
     def test_settings_that_take_too_long_on_all_rows_are_not_chosen(self, run):
         assert run(minutes=10.0, n_rows=79_000)[0] == replace(FIRST, free=())  # 988 seconds, more than there are
         assert run(minutes=20.0, n_rows=79_000)[0] != replace(FIRST, free=())
@@ -164,6 +175,36 @@ class TestResume:
             assert chosen == whole
             assert resumed == trials
             assert len(tried) == 5 - n_trials
+
+    def test_trials_use_the_length_scales_that_were_learned_before_the_interrupt(self, path, tmp_path, monkeypatch):
+        """Whatever the trial that the search is interrupted after, all errors are equal to the bit."""
+        first = replace(FIRST, n_frequencies=2, learn="learn", free=("kernels", "learn"))
+        monkeypatch.setattr(trials_module, "MOST_ROWS", 60)
+        monkeypatch.setattr(trials_module, "N_FOLDS", 2)
+        table = FileTable(path, "y")
+        training = TableTraining.begin(table, 3)
+        training.survey = table.survey(training.survey)
+
+        def compare(training, checkpoint=None):
+            chosen = search(table, training, first, "regression", Budget(), ignore, checkpoint)
+            return chosen, [(trial.settings, trial.errors, trial.chosen) for trial in training.trials]
+
+        def store(training):
+            save(StoredTraining(first, training), tmp_path / str(len(training.trials)))
+
+        whole = compare(training, store)
+        assert [trial.settings.learn for trial in training.trials] == ["learn", "learn", "learn-matrix"]
+        for n_trials in (1, 2, 3):
+            assert compare(load(tmp_path / str(n_trials)).training) == whole
+        assert [len(trial.learned) for trial in training.trials] == [2, 0, 0]
+
+    def test_time_of_reading_is_that_of_the_first_run(self, path):
+        """The final fit reads the rows again, whichever run has read them first."""
+        table, stored = FileTable(path, "y"), []
+        training = TableTraining.begin(table, 3)
+        training.survey_seconds = 1000.0
+        training.run(table, lambda _: SHORT.new_estimator("regression"), lambda one: stored.append(one.survey_seconds))
+        assert 1000.0 < stored[0] <= training.survey_seconds < 1500.0
 
     def test_checkpoints_after_every_trial(self, run):
         numbers = []

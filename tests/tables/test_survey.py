@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 import bochner.tables.survey
 from bochner.tables.file_table import FileTable
 from bochner.tables.reader import Table
-from bochner.tables.survey import Survey
+from bochner.tables.survey import Survey, _deviation
 from tests.tables.tables import survey_file, write_table
 
 
@@ -190,3 +190,10 @@ def test_plain_standardization_is_that_of_standard_scaler(tmp_path, rng):
     expected = StandardScaler().fit(np.column_stack(list(columns.values())))
     np.testing.assert_allclose(survey.encoding("plain").mean, expected.mean_, rtol=1e-12)
     np.testing.assert_allclose(survey.encoding("plain").scale, expected.scale_, rtol=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-100, 1.0, 1e154, 1e200, 4e307])
+def test_deviation_of_huge_numbers_does_not_overflow(unit):
+    assert _deviation(unit * np.array([1.0, 3.0, 1.0, 3.0])) / unit == pytest.approx(1.0, rel=1e-12)
+    assert _deviation(unit * np.array([-4.0, 4.0])) / unit == pytest.approx(4.0, rel=1e-12)
+    assert _deviation(np.full(3, unit)) == 1.0

@@ -7,13 +7,14 @@ import os
 import shutil
 import signal
 import sys
+from _thread import interrupt_main
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import current_thread, main_thread
+from threading import Timer, current_thread, main_thread
 from typing import Annotated, Any
 
 import typer
@@ -38,6 +39,7 @@ Drop = Annotated[
 ]
 Decimal = Annotated[str, typer.Option(help="Decimal separator of numbers that are text, as in a CSV file.")]
 Thousands = Annotated[str, typer.Option(help="Separator of thousands in numbers that are text.")]
+REPEAT_SECONDS = 0.05  # until an interrupt that Python has dropped is repeated
 
 
 class Terminated(KeyboardInterrupt):
@@ -134,7 +136,7 @@ def error_messages() -> Iterator[None]:
 def stop_messages() -> Iterator[None]:
     """Print one line when a command is interrupted, and exit with the code that shells give to its signal."""
     try:
-        with _sigterm_as_interrupt():
+        with _sigterm_as_interrupt(), _repeated_interrupts():
             yield
     except KeyboardInterrupt as error:
         number = signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
@@ -168,6 +170,35 @@ def _sigterm_as_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _repeated_interrupts() -> Iterator[None]:
+    """Repeat an interrupt that was raised in a destructor or a callback of C code, where Python prints and drops it."""
+    before = sys.unraisablehook
+
+    def repeat(unraisable: Any) -> None:
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            before(unraisable)
+            return
+        number = signal.SIGTERM if issubclass(unraisable.exc_type, Terminated) else signal.SIGINT
+        timer = Timer(REPEAT_SECONDS, _interrupt_main_thread, [number])
+        timer.daemon = True
+        timer.start()
+
+    sys.unraisablehook = repeat
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
+def _interrupt_main_thread(number: signal.Signals) -> None:
+    """Send a signal to the main thread, which also ends waiting; without such signals, interrupt its next step."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(main_thread().ident or 0, number)
+    else:
+        interrupt_main(number)
 
 
 def _discard_output() -> None:

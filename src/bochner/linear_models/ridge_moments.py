@@ -32,6 +32,7 @@ __all__ = ["MomentAccumulator", "Residuals", "RidgeChoice", "RidgeMoments", "mom
 
 MOST_EXTRA_COLUMNS = 1.5  # columns before a matrix product per feature, up to which their moments cost less
 LARGEST_ROUNDING = 1e-10  # of accumulated moments, relative to the number of rows: a hundredth of the smallest penalty
+SMALLEST_VARIANCE = 1e-100  # of the targets of a fold, relative to all rows: errors divided by smaller ones overflow
 
 Encode = Callable[[Any], Floats]
 FitCandidates = Callable[[RowSource], list[Any]]
@@ -300,12 +301,29 @@ class RidgeChoice:
             path = widths.path([outcome.fold_errors for outcome in table[best]], [o.fold_scores for o in table[best]])
             chosen = table[best][widths.values.index(path.width)]
             features = features.narrowed(path.width)
-        if not target_variances(chosen.total, n_targets).all():
-            warnings.warn("A target is constant: the model predicts that constant.", UserWarning, stacklevel=2)
+        _warn_of_constant_targets(chosen.total, n_targets)
         weight = chosen.total[-1 - n_targets, -1 - n_targets]
         solution = ridge_solution(chosen.total, n_targets, chosen.alpha * weight)
         solution = replace(solution, intercept=solution.intercept + origin)
         return cls(features, chosen.alpha, solution, chosen.errors, scores, path)
+
+
+def _warn_of_constant_targets(moments: Floats, n_targets: int) -> None:
+    """Warn of targets without variance: constant ones, and those that vary only in rows of a negligible weight.
+
+    Targets are relative to their median, so that the second moment of a constant one is exactly zero.
+    """
+    is_flat = target_variances(moments, n_targets) == 0.0
+    if not is_flat.any():
+        return
+    message = "A target is constant: the model predicts that constant."
+    if np.diag(moments)[len(moments) - n_targets :][is_flat].any():
+        message = (
+            "The weighted variance of a target is zero to rounding: the `sample_weight` of one row, or of rows with "
+            "equal targets, exceeds that of all other rows, which have no influence. The model predicts the weighted "
+            "mean; give weights that differ by less than a factor of 1e13."
+        )
+    warnings.warn(message, UserWarning, stacklevel=3)
 
 
 @dataclass(frozen=True)
@@ -398,9 +416,10 @@ class Residuals:
 def r2_scores(errors: Floats, variances: Floats, overall: Floats) -> Floats:
     """Compute R2 = 1 - error / variance, of shape (n_penalties, n_folds, n_targets).
 
-    Where a target is constant in one of the folds, as in a fold of a single row, its variance over all rows replaces
-    that of every fold. Where it is constant in all rows, R2 is 1 if it is predicted exactly and 0 otherwise.
+    Where a target is constant in one of the folds, as in a fold of a single row, or varies by less than 1e-100 of its
+    variance over all rows, the latter replaces that of every fold. Where it is constant in all rows, R2 is 1 if it is
+    predicted exactly and 0 otherwise.
     """
-    variances = np.where((variances > 0.0).all(axis=0), variances, overall)
+    variances = np.where((variances > SMALLEST_VARIANCE * overall).all(axis=0), variances, overall)
     ratios = np.divide(errors, variances, out=np.ones_like(errors), where=variances > 0.0)
     return 1.0 - np.where((variances == 0.0) & (errors == 0.0), 0.0, ratios)

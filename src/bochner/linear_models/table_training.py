@@ -7,6 +7,7 @@ row groups, and an interrupted one continues there.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 
 from bochner.tables.file_table import FileTable
@@ -40,6 +41,8 @@ class TableTraining:
         Whether the survey is complete.
     trials : tuple of object
         What was tried so far to choose the model; only the function that chooses it looks at them.
+    survey_seconds : float
+        Seconds that the first pass took, those before an interrupt included.
     """
 
     fingerprint: list[str]
@@ -51,6 +54,7 @@ class TableTraining:
     next_group: int = 0
     is_surveyed: bool = False
     trials: tuple[Any, ...] = ()
+    survey_seconds: float = 0.0
 
     @classmethod
     def begin(
@@ -83,8 +87,7 @@ class TableTraining:
         """
         if self.model is None:
             if not self.is_surveyed:
-                self.survey = table.survey(self.survey, self.next_group, self._checkpoint("survey", checkpoint))
-                self.is_surveyed = True
+                self._complete_survey(table, checkpoint)
             self.survey.check(table)
             self.model = choose_model(self.survey)
             self.candidates = self.model.fit_table_features(table, self.survey, self.standardize)
@@ -95,6 +98,20 @@ class TableTraining:
             resume["checkpoint"] = self._checkpoint("statistic", checkpoint)
         self.model.fit_table(table.rows(self.model.encoding_, self.survey.lengths, **resume), self.candidates)
         return self.model
+
+    def _complete_survey(
+        self, table: FileTable | ParquetFolder, checkpoint: "Callable[[TableTraining], None] | None"
+    ) -> None:
+        """Read the rows from `next_group` on, and measure the time."""
+        start, store = monotonic() - self.survey_seconds, self._checkpoint("survey", checkpoint)
+
+        def store_with_time(next_group: int, survey: Any) -> None:
+            self.survey_seconds = monotonic() - start
+            store(next_group, survey)
+
+        self.survey = table.survey(self.survey, self.next_group, store_with_time)
+        self.survey_seconds = monotonic() - start
+        self.is_surveyed = True
 
     def _checkpoint(
         self, name: str, checkpoint: "Callable[[TableTraining], None] | None"

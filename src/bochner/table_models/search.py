@@ -98,13 +98,13 @@ def search(
     Settings
         The chosen settings, none of them free.
     """
-    reading = 0.0 if training.trials else budget.elapsed
     rows = TrialRows.of(table, training.survey, task, settings.seed)
     if rows is None:
         report(f"Fewer than {FEWEST_ROWS} rows: no settings were compared.")
         return replace(settings, free=())
-    run = _Search(settings, training.survey.n_rows, rows.n_training, reading, budget)
+    run = _Search(settings, training.survey.n_rows, rows.n_training, training.survey_seconds, budget)
     earlier = list(training.trials)
+    rows.restore(earlier)
     with progress_bar("comparing settings", N_FOLDS * run.n_steps) as advance:
         for candidate in run.candidates():
             trial = earlier.pop(0) if earlier else rows.attempt(candidate, run.seconds_left, advance)

@@ -97,7 +97,7 @@ def fit_table(
         training.survey.n_rows,
         _residuals(estimator, sample, training),
         center=sample.mean(axis=0, dtype=np.float64),
-        trials=tuple(replace(trial, residuals=None) for trial in training.trials),
+        trials=tuple(replace(trial, residuals=None, learned=()) for trial in training.trials),
     )
     return FittedTable(model, sample, training.survey)
 

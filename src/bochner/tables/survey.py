@@ -330,8 +330,8 @@ class Survey:
 def _deviation(x: Floats) -> float:
     """Return the standard deviation; 1 for a constant column, whose deviation may be a rounding error."""
     largest = float(np.abs(x).max())
-    unit = max(largest, 1e100) / 1e100  # of huge numbers, whose squares would overflow
-    deviation = unit * float(((x - x[0]) / unit).std())  # keeps the digits of numbers that are far from 0
+    unit = np.ldexp(1.0, max(np.frexp(largest)[1] - 1, 0))  # of large numbers, whose squares would overflow
+    deviation = float(unit * (x / unit - x[0] / unit).std())  # keeps the digits of numbers that are far from 0
     return deviation if deviation > 10.0 * np.finfo(np.float64).eps * largest else 1.0
 
 
