@@ -259,6 +259,20 @@ class TestCollections:
         np.testing.assert_array_equal(batch.X, X)
         np.testing.assert_array_equal(batch.y, y)
 
+    @pytest.mark.filterwarnings("ignore:The inplace keyword")  # in Dask's reading of Parquet files
+    def test_columns_of_a_table_in_files_are_read_in_equal_partitions(self, tmp_path):
+        X = np.random.default_rng(0).normal(size=(1000, 9))
+        table = pd.DataFrame(X, columns=[f"x{i}" for i in range(9)])
+        for i in range(4):
+            table[250 * i : 250 * (i + 1)].to_parquet(tmp_path / f"{i}.parquet", index=False)
+        lazy = dd.read_parquet(tmp_path)
+        rows, targets, weights = lazy.drop(columns=["x7", "x8"]), lazy["x7"], lazy["x8"] ** 2
+        assert targets.optimize().npartitions < rows.optimize().npartitions  # the case in question
+        partitions = DaskPartitions.from_collections(rows, targets, weights)
+        blocks = [partitions.reduce(lambda _, *b: b, None, ["X", "y", "weights"], {i: None}) for i in range(4)]
+        np.testing.assert_array_equal(np.vstack([np.column_stack(block) for block in blocks])[:, :8], X[:, :8])
+        np.testing.assert_allclose(np.concatenate([block[2] for block in blocks]), X[:, 8] ** 2)
+
     def test_partitions_of_a_frame_keep_their_name(self):
         frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": ["p", "q", "r"]})
         partitions = DaskPartitions.from_frame("cells", dd.from_pandas(frame, npartitions=2))

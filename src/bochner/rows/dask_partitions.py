@@ -77,6 +77,7 @@ class DaskPartitions(Partitions):
         """
         if not is_collection(X):
             raise ValueError("y or `sample_weight` is a Dask collection and X is not; give X as one too.")
+        X, y, weights = _equally_partitioned(X, y, weights)
         rows = _as_array(X)
         chunks = rows.chunks[0]
         columns = {"X": X, "y": _column("y", y), "weights": _column("`sample_weight`", weights, sum(chunks))}
@@ -136,6 +137,26 @@ def _column(name: str, column: Any, n_rows: float = np.nan) -> Any:
     array = np.asarray(column)
     is_numeric = array.dtype.kind == "O" and hasattr(column, "dtype") and column.dtype.kind in "iufb"
     return array.astype(np.float64) if is_numeric else array
+
+
+def _equally_partitioned(X: Any, *columns: Any) -> list[Any]:
+    """Return a data frame and columns of the same data frame in equal partitions.
+
+    Dask reads several files into one partition if few of their columns are needed: of `table.drop(columns="y")` and
+    `table["y"]`, which have as many partitions, the second one has fewer when it is computed. What is selected from one
+    optimized frame is read in the partitions of that frame. Columns of other data frames are returned as they are.
+    """
+    positions = [i for i, column in enumerate(columns) if _is_frame(column) and column.ndim == 1]
+    if not (positions and _is_frame(X) and X.ndim == 2) or X.known_divisions or X.columns.nlevels > 1:
+        return [X, *columns]
+    if len({frame.optimize().npartitions for frame in (X, *(columns[i] for i in positions))}) == 1:
+        return [X, *columns]
+    names = {i: f"column {i} beside X" for i in positions}
+    try:
+        table = X.assign(**{name: columns[i] for i, name in names.items()}).optimize()
+    except ValueError:  # from another data frame, whose rows Dask cannot align
+        return [X, *columns]
+    return [table[list(X.columns)], *(table[names[i]] if i in names else column for i, column in enumerate(columns))]
 
 
 def _align(name: str, column: Any, chunks: tuple[float, ...]) -> Any:
