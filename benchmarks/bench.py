@@ -57,7 +57,12 @@ console = Console() if Console().is_terminal else Console(width=120)
 
 
 def interleave(actions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Return the median seconds of each action; a repetition runs all of them once, and the first is not counted."""
+    """Return the median seconds of each action."""
+    return {name: median(values) for name, values in repetitions(actions, repeats).items()}
+
+
+def repetitions(actions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
+    """Return the seconds of each action; a repetition runs all of them once, and the first is not counted."""
     seconds: dict[str, list[float]] = {name: [] for name in actions}
     for repetition in range(repeats + 1):
         for name, action in actions.items():
@@ -67,7 +72,13 @@ def interleave(actions: dict[str, Callable[[], Any]], repeats: int) -> dict[str,
             action()
             if repetition:
                 seconds[name].append(perf_counter() - begin)
-    return {name: median(values) for name, values in seconds.items()}
+    return seconds
+
+
+def spread(numerator: list[float], denominator: list[float]) -> str:
+    """Return the smallest and the largest ratio of the repetitions."""
+    ratios = [a / b for a, b in zip(numerator, denominator, strict=True)]
+    return f"{min(ratios):.1f} to {max(ratios):.1f}"
 
 
 def show(title: str, rows: list[Row]) -> None:
@@ -92,7 +103,7 @@ def transform(repeats: int) -> list[Row]:
             plain = RBFSampler(gamma=0.5 / d, n_components=2 * m, random_state=0).fit(X[:2000])
             landmarks = Nystroem(gamma=0.5 / d, n_components=2 * m, random_state=0).fit(X[:2000])
             out = ours.transform(X)
-            seconds = interleave(
+            runs = repetitions(
                 {
                     "RBFSampler": lambda plain=plain, X=X: plain.transform(X),
                     "Nystroem": lambda landmarks=landmarks, X=X: landmarks.transform(X),
@@ -101,6 +112,7 @@ def transform(repeats: int) -> list[Row]:
                 },
                 repeats,
             )
+            seconds = {name: median(values) for name, values in runs.items()}
             rows.append(
                 {
                     "sampler": sampler,
@@ -111,6 +123,8 @@ def transform(repeats: int) -> list[Row]:
                     "x RBFSampler": seconds["RBFSampler"] / seconds["ours"],
                     "x Nystroem": seconds["Nystroem"] / seconds["ours"],
                     "out=: x RBFSampler": seconds["RBFSampler"] / seconds["out"],
+                    "spread": spread(runs["RBFSampler"], runs["ours"]),
+                    "out=: spread": spread(runs["RBFSampler"], runs["out"]),
                 }
             )
     return rows
