@@ -43,4 +43,4 @@ def broken_links(site: Path) -> list[str]:
 
 if __name__ == "__main__":
     lines = broken_links(Path(sys.argv[1]).resolve())
-    sys.exit("\n".join(lines))
+    sys.exit("\n".join(lines) or 0)
