@@ -468,6 +468,30 @@ def wide_ridge(repeats: int) -> list[Row]:
     return rows
 
 
+def one_row() -> list[Row]:
+    """Compare the prediction of one row with that of a pipeline of RBFSampler and Ridge, call by call in turns."""
+    X = np.random.default_rng(0).standard_normal((2000, 54))
+    y = np.sin(X[:, 0])
+    models = {
+        "FourierRidge": FourierRidge(FourierFeatures(random_state=0)).fit(X, y),
+        "RBFSampler, Ridge": make_pipeline(RBFSampler(n_components=512, random_state=0), Ridge()).fit(X, y),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in models}
+    for _ in range(5000):
+        for name, model in models.items():
+            begin = perf_counter()
+            model.predict(X[:1])
+            seconds[name].append(perf_counter() - begin)
+    return [
+        {
+            "model": name,
+            "median, us": 1e6 * median(values),
+            "99 of 100 below, us": 1e6 * float(np.quantile(values, 0.99)),
+        }
+        for name, values in seconds.items()
+    ]
+
+
 def learning(folder: Path | None) -> list[Row]:
     """Measure what learning length scales adds to a ridge fit at M = 256: seconds, and R2 on test rows."""
     X, y, X_test, y_test = _labeled_data(folder, "covtype")
@@ -674,6 +698,7 @@ def main(
         "fitting": ("fitting", lambda: fitting(repeats)),
         "linear models": ("linear models against a grid search", lambda: linear_models(data)),
         "wide ridge": ("ridge at large width: 25 alphas, 5 folds", lambda: wide_ridge(min(repeats, 3))),
+        "one row": ("prediction of one row: microseconds", one_row),
         "learning": ("learned length scales against one ridge fit", lambda: learning(data)),
         "learned metric": ("learned metric against learned length scales", lambda: learning_metric(min(repeats, 3))),
         "memory": ("memory beyond input and output", lambda: memory(output)),

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the linear models share, above all features of other libraries; rows in files are in tests/table_models."""
 
-from time import perf_counter
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectKBest, f_classif, f_regression
 from sklearn.impute import SimpleImputer
-from sklearn.kernel_approximation import Nystroem, PolynomialCountSketch, RBFSampler
+from sklearn.kernel_approximation import Nystroem, PolynomialCountSketch
 from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GridSearchCV, PredefinedSplit, StratifiedKFold
@@ -377,17 +375,3 @@ def test_prediction_of_one_row_needs_no_thread_and_no_limit_of_blas(kind, rng, m
     monkeypatch.setattr(workers._Limit, "__enter__", fail)
     with threadpool_limits(2, user_api="blas"):
         np.testing.assert_allclose(model.predict(X[:1]), expected[:1])
-
-
-@pytest.mark.slow
-def test_prediction_of_one_row_takes_no_longer_than_a_pipeline_of_scikit_learn(rng):
-    X = rng.normal(size=(500, 20))
-    y, best = np.sin(X[:, 0]), [np.inf, np.inf]
-    ours = FourierRidge(FourierFeatures(weighting="uniform", n_frequencies=256, random_state=0)).fit(X, y)
-    theirs = make_pipeline(RBFSampler(n_components=512, random_state=0), Ridge()).fit(X, y)
-    for _ in range(1000):  # in turns, so that other load on the machine is the same for both
-        for number, model in enumerate((ours, theirs)):
-            start = perf_counter()
-            model.predict(X[:1])
-            best[number] = min(best[number], perf_counter() - start)
-    assert best[0] < 1.2 * best[1]
