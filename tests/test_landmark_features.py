@@ -651,3 +651,10 @@ class TestBadInput:
         da = pytest.importorskip("dask.array")
         with pytest.raises(ValueError, match=r"needs rows in memory; call `X.compute\(\)` first"):
             LandmarkFeatures(rbf_kernel).fit(da.from_array(self.X, chunks=(10, 3)))
+
+
+def test_length_scale_beyond_float32_suits_float32_rows():
+    X = np.array([[0.0], [1e37]], dtype=np.float32)
+    features = LandmarkFeatures(length_scale=3.4028235677973366e38, n_landmarks=2).fit(X)  # float32 ends just before
+    np.testing.assert_allclose(features.approximate_kernel(X), 1.0, rtol=1e-3)
+    assert features.transform(X).dtype == np.float32

@@ -127,7 +127,9 @@ class KernelColumns(FeatureMap):
         block = block.toarray() if is_sparse(block) else block
         scaled = self._buffer("scaled", block.shape[1], dtype=dtype)[: len(block)]
         np.subtract(block, self._center, out=scaled, casting="same_kind")
-        scaled /= self._length_scale
+        # Length scales of float32 rows may exceed float32.
+        precision = np.float64 if np.max(self._length_scale) >= np.finfo(scaled.dtype).max else scaled.dtype
+        np.divide(scaled, self._length_scale, out=scaled, dtype=precision, casting="same_kind")
         return scaled
 
     def gradients(self, X: Any, coef: Floats) -> Floats:
