@@ -5,7 +5,7 @@ from scipy import integrate, sparse, stats
 from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics import pairwise
 
-from bochner import FourierFeatures
+from bochner import FourierFeatures, LandmarkFeatures
 from bochner.kernels import (
     KERNELS,
     Cauchy,
@@ -171,6 +171,14 @@ def test_shapes_near_zero(kind, name, rng):
         ValueError, match=rf"'{name}' parameter of {kind.__name__} must be a float in the range \[1e-06"
     ):
         FourierFeatures(kind(**{name: 0.9e-6})).fit(X)
+
+
+def test_largest_alpha_is_the_gaussian_kernel_also_for_float32_rows():
+    X = np.linspace(0.0, 3.0, 5, dtype=np.float32)[:, None]
+    features = LandmarkFeatures(RationalQuadratic(alpha=1e10), n_landmarks=5, length_scale=1.0).fit(X)
+    np.testing.assert_allclose(features.approximate_kernel(X), Gaussian()(X), atol=1e-4)
+    with pytest.raises(ValueError, match="'alpha' parameter"):
+        FourierFeatures(RationalQuadratic(alpha=1e11)).fit(X)
 
 
 @pytest.mark.parametrize("kernel", [Exponential(), Matern(nu=1.5), RationalQuadratic(alpha=0.5)], ids=str)

@@ -148,3 +148,8 @@ def test_smallest_limits(name, rng):
     assert np.isfinite(RobustStandardizer(**{name: 1e-50}).fit_transform(X)).all()
     with pytest.raises(ValueError, match=rf"'{name}' parameter of RobustStandardizer .* range \[1e-50, inf\]"):
         RobustStandardizer(**{name: 0.9e-50}).fit(X)
+
+
+def test_scale_of_numbers_near_the_largest_one_does_not_overflow():
+    _, scale = robust_moments(np.array([[0.0], [0.0], [0.0], [0.0], [-1e300], [np.finfo(np.float64).max]]))
+    np.testing.assert_allclose(scale, np.finfo(np.float64).max / 2, rtol=1e-7)

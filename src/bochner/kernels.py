@@ -453,7 +453,8 @@ class RationalQuadratic(IsotropicKernel):
     Parameters
     ----------
     alpha : float, default=1.0
-        Shape of the mixture. Small values mix many length scales; large values approach the Gaussian kernel.
+        Shape of the mixture, between 1e-6 and 1e10. Small values mix many length scales; large values approach the
+        Gaussian kernel.
 
     Examples
     --------
@@ -464,7 +465,7 @@ class RationalQuadratic(IsotropicKernel):
     """
 
     mixing_dim: ClassVar[int] = 1
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"alpha": [Interval(Real, 1e-6, None, closed="left")]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"alpha": [Interval(Real, 1e-6, 1e10, closed="both")]}
 
     def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = alpha
