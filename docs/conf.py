@@ -23,6 +23,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "typography",
 ]
 exclude_patterns = ["_build", "**/GALLERY_HEADER.rst", "guide/reproduction-report.md"]
 templates_path = ["_templates"]
@@ -80,6 +81,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "min_reported_time": 60,
     "abort_on_example_error": True,
+    "capture_repr": (),  # examples print what they show
 }
 
 # Look
@@ -99,6 +101,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
     "show_prev_next": False,
+    "show_toc_level": 2,
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }

@@ -74,6 +74,7 @@ for name, make, style in (
     bars = errors[name].std(axis=1, ddof=1) / np.sqrt(2)
     ax.errorbar(sizes, errors[name].mean(axis=1), bars, label=name, markersize=5, **style)
 ax.set(xscale="log", yscale="log", xlabel="frequencies", ylabel="test error (%)")
+ax.set_title("test error with one length scale and with learned ones", fontsize=10)
 ax.set_xticks(sizes, labels=[str(size) for size in sizes])
 ax.set_yticks([2, 5, 10, 20], labels=["2", "5", "10", "20"])
 ax.minorticks_off()

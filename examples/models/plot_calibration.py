@@ -62,6 +62,7 @@ for (name, predicted), style in zip(probabilities.items(), styles, strict=True):
     line = {"color": style["color"], "linestyle": style.get("linestyle", "-")}
     below.hist(predicted, bins=np.linspace(0, 1, 31), histtype="step", linewidth=1.5, **line)
 ax.set(ylabel="share of class 1", xlim=(0, 1), ylim=(0, 1))
+ax.set_title("share of class 1 against its predicted probability", fontsize=10)
 below.set(xlabel="predicted probability of class 1", ylabel="test rows")
 figure.legend(loc="outside lower center")
 plt.show()
