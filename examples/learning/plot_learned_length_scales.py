@@ -12,9 +12,10 @@ explains how length scales are learned.
 # %%
 # Which columns are relevant
 # --------------------------
-# The relevance of a column is one over its length scale, divided by the sum over all columns. Left: the most relevant
-# columns; the dashed line is the relevance that all columns have with one length scale. Right: the relevances in the
-# places of the pixels. Pixels at the left and right edges, which are blank in most images, have lost their influence.
+# The relevance of a column is one over its length scale, divided by the sum over all columns. Left, by
+# :class:`~bochner.RelevanceDisplay`: the most relevant columns; the dashed line is the relevance that all columns
+# have with one length scale. Right: the relevances in the places of the pixels. Pixels at the left and right edges,
+# which are blank in most images, have lost their influence.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -33,8 +33,9 @@ model = FourierRidge(features, widths=widths, width_rule="smallest", random_stat
 # %%
 # The errors
 # ----------
-# The band is one standard error above the lowest error. The crosses are the errors on test rows of one model per width,
-# each fitted on its own with frequencies of its own. One pass over the rows has found nearly the same errors.
+# :class:`~bochner.WidthDisplay` draws them. The band is one standard error above the lowest error. The crosses are
+# the errors on test rows of one model per width, each fitted on its own with frequencies of its own. One pass over
+# the rows has found nearly the same errors.
 
 test_errors = []
 for width in widths:
