@@ -28,6 +28,7 @@ extensions = [
 exclude_patterns = ["_build", "**/GALLERY_HEADER.rst", "guide/reproduction-report.md"]
 templates_path = ["_templates"]
 nitpicky = True
+smartquotes = False  # options such as --fast and values in quotes are shown as they are typed
 default_role = "autolink"  # a link where the name is public, and italics where it is not
 
 # Pages in Markdown

@@ -6,7 +6,7 @@ import re
 from docutils import nodes
 from sphinx.application import Sphinx
 
-SPACES = re.compile(r" (?=±|%)|(?<=±) ")  # as in 1.63 ± 0.02 %
+SPACES = re.compile(r" (?=±|%)|(?<=±) |(?<=\d) (?=\+ \d)|(?<=\d \+) (?=\d)")  # as in 1.63 ± 0.02 % and in 6 + 4
 
 
 def improve(app: Sphinx, document: nodes.document) -> None:

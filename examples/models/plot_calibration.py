@@ -5,8 +5,8 @@ Calibrated probabilities
 
 A probability is calibrated if, among the rows that get 30 %, 30 % are of the class. This example shows it for two ways
 to get probabilities: :class:`~bochner.FourierLogisticRegression`, and a :class:`~bochner.FourierSVC` that scikit-learn
-calibrates. Both are calibrated; the former needs one fit instead of six. :doc:`/guide/linear-models` has the same
-comparison on a census table.
+calibrates. Both are calibrated; the former needs one fit instead of six. :doc:`/guide/linear-models` describes
+both models.
 """
 
 # %%
