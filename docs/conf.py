@@ -23,10 +23,12 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "typography",
 ]
 exclude_patterns = ["_build", "**/GALLERY_HEADER.rst", "guide/reproduction-report.md"]
 templates_path = ["_templates"]
 nitpicky = True
+smartquotes = False  # options such as --fast and values in quotes are shown as they are typed
 default_role = "autolink"  # a link where the name is public, and italics where it is not
 
 # Pages in Markdown
@@ -44,18 +46,22 @@ numpydoc_class_members_toctree = False
 # Pages of other projects are not linked, to build without a network; nor are internal packages that docstrings name.
 nitpick_ignore_regex = [(r"py:.*", r"(?!bochner).*|bochner\.(rows|feature_maps|learning)\..*")]
 
-# Members that estimators have for each other or from scikit-learn's machinery are not for users; nor are fitted
-# attributes repeated, which the docstring of the class lists.
+# Members that estimators and their parts have for each other, for subclasses or from scikit-learn's machinery are not
+# for users; nor are fitted attributes repeated, which the docstring of the class lists.
 INTERNAL = {
     *("check_parts", "fit_length_scales", "with_fitted_length_scale", "first_columns", "size_parameters"),
     *("finalize", "fit_table", "fit_table_features", "gradients", "mean_gradients", "is_resumable"),
-    *("get_metadata_routing", "set_output"),
+    *("get_metadata_routing", "set_output", "count", "index"),
+    *("gradient_at", "log_embedding", "log_factor_embedding", "log_slope", "slope", "mixing", "profile", "factor"),
+    *("quantile", "radii", "radial_dim", "uniform_dim", "check_kernel", "points", "compress"),
+    *("is_possible", "learn_from", "n_added_dimensions"),
 }
 
 
-def skip_member(app: Sphinx, what: str, name: str, *rest: object) -> bool | None:
+def skip_member(app: Sphinx, what: str, name: str, member: object, *rest: object) -> bool | None:
     """Tell autodoc to leave out a member; None keeps the default."""
-    return True if name in INTERNAL or name.endswith(("_", "_request")) else None
+    is_absent = name == "predict_proba" and isinstance(member, property)  # FourierSVC has none, and says so
+    return True if is_absent or name in INTERNAL or name.endswith(("_", "_request")) else None
 
 
 def setup(app: Sphinx) -> None:
@@ -80,6 +86,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "min_reported_time": 60,
     "abort_on_example_error": True,
+    "capture_repr": (),  # examples print what they show
 }
 
 # Look
@@ -99,6 +106,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
     "show_prev_next": False,
+    "show_toc_level": 2,
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }

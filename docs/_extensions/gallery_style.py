@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The look of the pictures of the gallery: the palette of the displays and of the pages that the commands write."""
+"""The look of the pictures of the gallery."""
 
 from pathlib import Path
 from typing import Any

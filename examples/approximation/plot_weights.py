@@ -32,11 +32,11 @@ features = FourierFeatures(n_frequencies=M, sampler="mc", random_state=0).fit(X_
 # %%
 # What the weights correct
 # ------------------------
-# Left: many weights are several times as large or as small as 1/M, and a fifth of the frequencies is nearly dropped.
-# Right: what that is good for. Along every axis, the frequencies should have the variance of the kernel's spectrum. A
-# sample of 256 frequencies has it only up to sampling noise. The weights remove most of this noise along the leading
-# principal axes of the rows, where the rows vary most. They accept larger errors along the last axes, where the rows
-# hardly vary.
+# Left, by :class:`~bochner.WeightsDisplay`: many weights are several times as large or as small as 1/M, and a fifth
+# of the frequencies is nearly dropped. Right: what that is good for. Along every axis, the frequencies should have
+# the variance of the kernel's spectrum. A sample of 256 frequencies has it only up to sampling noise. The weights
+# remove most of this noise along the leading principal axes of the rows, where the rows vary most. They accept larger
+# errors along the last axes, where the rows hardly vary.
 
 _, _, principal_axes = np.linalg.svd(X_train - X_train.mean(axis=0), full_matrices=False)
 plain_deviations, weighted_deviations = [], []

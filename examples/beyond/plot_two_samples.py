@@ -69,6 +69,7 @@ right.hist(mmd[1:], bins=40, color="C2", edgecolor="white", linewidth=0.5, label
 right.axvline(mmd[0], color="C3", linestyle="--", linewidth=2, label=f"samples (p-value {p_value(mmd):.3f})")
 right.set(xlabel="squared MMD", ylabel="permutations")
 right.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+figure.suptitle("two samples, and squared MMD of permutations", fontsize=10)
 plt.show()
 
 # %%

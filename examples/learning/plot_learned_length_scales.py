@@ -12,9 +12,10 @@ explains how length scales are learned.
 # %%
 # Which columns are relevant
 # --------------------------
-# The relevance of a column is one over its length scale, divided by the sum over all columns. Left: the most relevant
-# columns; the dashed line is the relevance that all columns have with one length scale. Right: the relevances in the
-# places of the pixels. Pixels at the left and right edges, which are blank in most images, have lost their influence.
+# The relevance of a column is one over its length scale, divided by the sum over all columns. Left, by
+# :class:`~bochner.RelevanceDisplay`: the most relevant columns; the dashed line is the relevance that all columns
+# have with one length scale. Right: the relevances in the places of the pixels. Pixels at the left and right edges,
+# which are blank in most images, have lost their influence.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -74,6 +75,7 @@ for name, make, style in (
     bars = errors[name].std(axis=1, ddof=1) / np.sqrt(2)
     ax.errorbar(sizes, errors[name].mean(axis=1), bars, label=name, markersize=5, **style)
 ax.set(xscale="log", yscale="log", xlabel="frequencies", ylabel="test error (%)")
+ax.set_title("test error with one length scale and with learned ones", fontsize=10)
 ax.set_xticks(sizes, labels=[str(size) for size in sizes])
 ax.set_yticks([2, 5, 10, 20], labels=["2", "5", "10", "20"])
 ax.minorticks_off()

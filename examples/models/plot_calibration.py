@@ -5,8 +5,8 @@ Calibrated probabilities
 
 A probability is calibrated if, among the rows that get 30 %, 30 % are of the class. This example shows it for two ways
 to get probabilities: :class:`~bochner.FourierLogisticRegression`, and a :class:`~bochner.FourierSVC` that scikit-learn
-calibrates. Both are calibrated; the former needs one fit instead of six. :doc:`/guide/linear-models` has the same
-comparison on a census table.
+calibrates. Both are calibrated; the former needs one fit instead of six. :doc:`/guide/linear-models` describes
+both models.
 """
 
 # %%
@@ -62,6 +62,7 @@ for (name, predicted), style in zip(probabilities.items(), styles, strict=True):
     line = {"color": style["color"], "linestyle": style.get("linestyle", "-")}
     below.hist(predicted, bins=np.linspace(0, 1, 31), histtype="step", linewidth=1.5, **line)
 ax.set(ylabel="share of class 1", xlim=(0, 1), ylim=(0, 1))
+ax.set_title("share of class 1 against its predicted probability", fontsize=10)
 below.set(xlabel="predicted probability of class 1", ylabel="test rows")
 figure.legend(loc="outside lower center")
 plt.show()

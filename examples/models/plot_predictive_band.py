@@ -80,6 +80,7 @@ ax.plot([0, 100], [0, 100], color="C5", linestyle=":", label="equal")
 ax.plot(100 * nominal, 100 * np.transpose(shares), color="C2", linewidth=0.8, label=["ten splits"] + 9 * ["_"])
 ax.plot(100 * nominal, 100 * np.mean(shares, axis=0), color="C0", marker="o", markersize=4, label="their mean")
 ax.set(xlabel="nominal probability of the band (%)", ylabel="share of test rows in the band (%)", aspect="equal")
+ax.set_title("share of targets in bands, diabetes", fontsize=10)
 ax.legend(loc="upper left")
 plt.show()
 

@@ -33,8 +33,9 @@ model = FourierRidge(features, widths=widths, width_rule="smallest", random_stat
 # %%
 # The errors
 # ----------
-# The band is one standard error above the lowest error. The crosses are the errors on test rows of one model per width,
-# each fitted on its own with frequencies of its own. One pass over the rows has found nearly the same errors.
+# :class:`~bochner.WidthDisplay` draws them. The band is one standard error above the lowest error. The crosses are
+# the errors on test rows of one model per width, each fitted on its own with frequencies of its own. One pass over
+# the rows has found nearly the same errors.
 
 test_errors = []
 for width in widths:
@@ -47,6 +48,7 @@ WidthDisplay.from_estimator(model, ax=ax)
 ax.plot(widths, test_errors, linestyle="none", marker="x", markersize=8, color="C1", label="test rows, separate fits")
 ax.axhline(1.0, color="C5", linestyle=":", label="variance of the noise")
 ax.set(yscale="log", xlabel="width: number of frequencies", ylabel="mean squared error")
+ax.set_title("errors of FourierRidge against the width", fontsize=10)
 ax.set_yticks([1, 2, 5, 10], labels=["1", "2", "5", "10"])
 ax.minorticks_off()
 ax.get_legend().remove()

@@ -95,6 +95,7 @@ for (label, (seconds, megabytes)), style in zip(measured.items(), ("C0-", "C1--"
     ax.plot(seconds, megabytes, style[2:], color=style[:2], label=label)
 ax.axhline(path.stat().st_size / 1e6, color="C5", linestyle=":", label="size of the file")
 ax.set(xlabel="seconds since the start of the fit", ylabel="memory allocated by the fit (MB)", ylim=(0, None))
+ax.set_title("memory of a fit to a memory map, and of one in memory", fontsize=10)
 ax.grid(alpha=0.3)
 figure.legend(loc="outside lower center", ncols=2)
 plt.show()

@@ -292,7 +292,9 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
         features.
     widths : sequence of int, default=None
         Candidate numbers of frequencies (of components for compressed features), in ascending order. All are compared
-        in the same pass, because the first frequencies are a part of all of them. None means all frequencies.
+        in the same pass, because the first frequencies are a part of all of them. None means all frequencies. Use
+        features with ``weighting="uniform"``: other weights are fitted for all frequencies together, and drop some of
+        the first ones, which a small width needs.
     width_rule : {"best", "smallest"}, default="best"
         The width with the best mean R2, or the smallest one within one standard error of it.
     random_state : int, RandomState instance or None, default=None
@@ -509,7 +511,9 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
         features.
     widths : sequence of int, default=None
         Candidate numbers of frequencies (of components for compressed features), in ascending order. All are compared
-        in the same pass, because the first frequencies are a part of all of them. None means all frequencies.
+        in the same pass, because the first frequencies are a part of all of them. None means all frequencies. Use
+        features with ``weighting="uniform"``: other weights are fitted for all frequencies together, and drop some of
+        the first ones, which a small width needs.
     width_rule : {"best", "smallest"}, default="best"
         The width with the best mean R2, or the smallest one within one standard error of it.
     class_weight : dict, "balanced" or None, default=None
