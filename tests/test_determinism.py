@@ -22,7 +22,7 @@ from bochner import (
 from bochner.samplers import SAMPLERS
 from bochner.weightings import WEIGHTINGS
 
-PAGE = Path(__file__).parent.parent / "docs" / "determinism.md"
+PAGE = Path(__file__).parent.parent / "docs" / "guide" / "determinism.md"
 
 
 @cache

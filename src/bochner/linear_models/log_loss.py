@@ -44,6 +44,7 @@ TOLERANCE = 1e-17
 RESOLUTION = 1e-14  # predicted decrease, relative, below which the last decrease of an objective may be the last one
 ROUNDING = 1e-12  # of an objective, relative
 LARGEST_LOSS = float(-np.log(np.finfo(np.float64).eps))  # of a held-out row, as in scikit-learn's log_loss
+WIDE = 512  # columns from which on a preconditioner takes longer than a step
 CERTAIN = 1e-3  # a row's share of the mean uncertainty, below which it is left out of Hessians
 SPAN_ROWS = 2048  # rows per thread and matrix product
 
@@ -219,6 +220,8 @@ class LogisticProblems:
             now = _select(done, moving)
             origin, objective = weights[:, moving], _objective(C, weights[:, moving], now.losses)
             gradients = _gradients(C, origin, now)
+            if tolerance == TOLERANCE or self.width < WIDE:
+                self.curvature.preconditioned = None  # the last digits need that of the last step
             newton = partial(self.curvature.directions, C, held_out[moving], origin, row_weights=now.weights)
             directions = _corrected(newton, gradients, secants)
             decrease = -_inner(gradients, directions)
