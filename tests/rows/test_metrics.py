@@ -115,10 +115,10 @@ def test_wide_sparse_rows_stay_sparse(rng):
     metric = Metric(rng.normal(size=(4, 50_000)), np.ones(50_000))
     tracemalloc.start()
     mapped = metric.map(X)
-    assert is_sparse(metric.matrix)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 0.2 * 8 * X.shape[0] * X.shape[1]  # old versions of scipy copy more
+    assert is_sparse(metric.matrix)
+    assert peak < 0.1 * 8 * X.shape[0] * X.shape[1]
     np.testing.assert_allclose(mapped[:5, :50_000].toarray(), X[:5].toarray())
     np.testing.assert_allclose(mapped[:5, 50_000:].toarray(), X[:5] @ metric.directions.T)
 
