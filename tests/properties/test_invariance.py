@@ -84,9 +84,6 @@ def test_rows_in_other_containers(kind, n_examples, tmp_path):
     da = pytest.importorskip("dask.array")
     dask = pytest.importorskip("dask")
     drawn = strategies.models(kind) if kind in MODELS else drawn_features(kind)
-    # At landmarks, kernels such as the exponential one take the square root of a rounding error, and landmarks that
-    # nearly coincide amplify it.
-    smooth = kind is not LandmarkFeatures
 
     @for_examples(n_examples, drawn, strategies.rows(min_rows=6), st.data())
     def check(estimator, X, data):
@@ -100,12 +97,12 @@ def test_rows_in_other_containers(kind, n_examples, tmp_path):
         assert_same(clone(estimator).fit(mapped, y), expected, X)
         assert_near(outputs(expected, mapped)[0], outputs(expected, X)[0], 0.0)
         rows = sparse.csr_array(X)
-        assert_near(outputs(expected, rows)[0], outputs(expected, X)[0], 1e-9 if smooth else 1e-7)
+        assert_near(outputs(expected, rows)[0], outputs(expected, X)[0], 1e-9)
         first = data.draw(st.integers(1, len(X) - 1))
         chunks = (first, len(X) - first)
         with dask.config.set(scheduler="synchronous"):
             lazy = da.from_array(X, chunks=(chunks, X.shape[1]))
-            assert_near(outputs(expected, lazy)[0].compute(), outputs(expected, X)[0], 1e-12 if smooth else 1e-7)
+            assert_near(outputs(expected, lazy)[0].compute(), outputs(expected, X)[0], 1e-12)
 
 
 @LANES

@@ -9,6 +9,7 @@ columns into few, and `moments` accumulates the second moments that least square
 for arrays of other libraries, such as torch.
 """
 
+from bochner.feature_maps.feature_map import GRAM_ROWS as GRAM_ROWS
 from bochner.feature_maps.feature_map import FeatureMap as FeatureMap
 from bochner.feature_maps.feature_map import ProductMap as ProductMap
 from bochner.feature_maps.feature_map import TransformerMap as TransformerMap

@@ -29,6 +29,7 @@ from bochner.rows import (
 )
 
 __all__ = [
+    "GRAM_ROWS",
     "FeatureMap",
     "ProductMap",
     "TransformerMap",
@@ -39,7 +40,6 @@ __all__ = [
 ]
 
 GRAM_ROWS = 1024  # rows per matrix product of a sum: enough for its speed, and little memory
-MOST_GRAM_ROWS = 4096
 BLOCK_BYTES = 1 << 20
 DIFFERENCE_STEP = 6e-6  # the cube root of the precision of float64, where central differences are most accurate
 QUADRATURE_NODES = 16
@@ -167,26 +167,16 @@ class FeatureMap(ABC):
         self.write(X, out)
         return out
 
-    @property
-    def gram_rows(self) -> int:
-        """Number of rows per matrix product of a sum of moments: twice as many as columns, so that it dominates."""
-        return min(max(GRAM_ROWS, 2 * self.width), MOST_GRAM_ROWS)
-
     def features64(self, X: Any) -> Floats:
-        """Return the features of up to `gram_rows` rows in float64, in a buffer that a thread's next call reuses."""
-        wide = self._buffer("float64", self.width, self.gram_rows, np.float64)[: X.shape[0]]
+        """Return the features of up to `GRAM_ROWS` rows in float64, in a buffer that a thread's next call reuses."""
+        wide = self._buffer("float64", self.width, GRAM_ROWS, np.float64)[: X.shape[0]]
         if self.dtype == np.float64:
             self.write(X, wide)
         else:
-            for rows in row_spans(X.shape[0], GRAM_ROWS):
-                narrow = self._buffer("narrow", self.width, GRAM_ROWS)[: rows.stop - rows.start]
-                self.write(X[rows], narrow)
-                wide[rows] = narrow
+            narrow = self._buffer("narrow", self.width, GRAM_ROWS)[: X.shape[0]]
+            self.write(X, narrow)
+            wide[...] = narrow
         return wide
-
-    def square_buffer(self) -> Floats:
-        """Return the calling thread's array for a product of features with features, in float64."""
-        return self._buffer("square", self.width, self.width, np.float64)
 
     def release_buffers(self) -> None:
         """Free the buffers of all threads, which are large for sums of moments."""

@@ -23,7 +23,10 @@ __all__ = [
 
 BLOCK_BYTES = 1 << 19  # the columns of a block stay in the second-level cache
 LARGEST_FLOAT32_ERROR = 4e-4  # of kernel values of equal rows; beyond, squared distances are computed in float64
-LARGEST_OFFSET = 1e3  # length scales: sparse rows with a center farther from the origin become dense blocks
+ROUNDING = 8.0  # of squared distances: multiples of the precision of the squared norms that they are differences of
+# Sparse rows become dense blocks if their center is this many length scales from the origin, and if a length scale is so
+# small that its inverse overflows.
+LARGEST_OFFSET, SMALLEST_LENGTH = 1e3, 1e-300
 
 
 def kernel_columns(
@@ -164,17 +167,22 @@ class DistanceColumns(KernelColumns):
         # as the exponential one, turns its rounding error into the root of it.
         error = 1.0 - float(kernel.profile(np.array([4.0 * float(np.finfo(dtype).eps) * centered]))[0])
         self._work_dtype = np.dtype(np.float64) if error > LARGEST_FLOAT32_ERROR else dtype
-        self._is_offset = bool(np.linalg.norm(self._center / length_scale) > LARGEST_OFFSET)
+        has_inverse = bool(np.min(length_scale) > SMALLEST_LENGTH)
+        self._keeps_sparse = has_inverse and bool(np.linalg.norm(self._center / length_scale) <= LARGEST_OFFSET)
         self._squares = np.square(self._landmarks).sum(axis=1).astype(self._work_dtype)
         transposed = self._landmarks.T if self._divisor is None else self._landmarks.T / self._divisor
         self._transposed = np.ascontiguousarray(transposed, dtype=self._work_dtype)
 
     def _write_block(self, block: Any, out: Array) -> None:
         products, squares = self._products(block)
+        sums = self._buffer("sums", self.width, dtype=self._work_dtype)[: len(products)]
+        np.add(squares[:, None], self._squares, out=sums)
         products *= -2.0
-        products += squares[:, None]
-        products += self._squares
-        out[...] = self._kernel.profile(np.maximum(products, 0.0, out=products))
+        products += sums
+        # Less than its rounding error is no distance: a row that equals a landmark has the kernel value 1.
+        sums *= ROUNDING * np.finfo(self._work_dtype).eps
+        products[products <= sums] = 0.0
+        out[...] = self._kernel.profile(products)
 
     def _products(self, block: Any) -> tuple[Array, Array]:
         """Return inner products of scaled rows with the landmarks, and the squared norms of the rows."""
@@ -188,7 +196,7 @@ class DistanceColumns(KernelColumns):
                 multiply_rows(block, self._transposed, products)
                 squares = np.einsum("ij,ij->i", block, block)
             return products, squares / self._work_dtype.type(self._divisor**2)
-        if is_sparse(block) and not self._is_offset:
+        if is_sparse(block) and self._keeps_sparse:
             # (x - c) . l = x . l - c . l, so that sparse rows stay sparse.
             rows = block.multiply(1.0 / np.asarray(self._length_scale)).tocsr()
             center = self._center / self._length_scale

@@ -5,13 +5,14 @@ A row has the vector :math:`a = [z, 1, y]` of its features, a one and its target
 :math:`\sum_i w_i a_i a_i^T` are all that least squares needs.
 """
 
+from collections import deque
 from collections.abc import MutableMapping
 from typing import Any
 
 import numpy as np
 
-from bochner.feature_maps.feature_map import FeatureMap
-from bochner.rows import Floats, Indices, in_threads, row_spans
+from bochner.feature_maps.feature_map import GRAM_ROWS, FeatureMap
+from bochner.rows import Floats, Indices, add_gram, in_threads, mirror, row_spans
 
 __all__ = ["SPAN_ROWS", "add_moments"]
 
@@ -50,44 +51,46 @@ def add_moments(
         Rows per span. Small data need shorter spans to occupy all threads.
     """
     fold_of = np.zeros(X.shape[0], dtype=np.intp) if folds is None else folds
+    size = feature_map.width + 1 + targets.shape[1]
+    spare: deque[Floats] = deque()  # new memory costs page faults
 
-    def part(span: slice) -> list[tuple[int, Floats]]:
-        own: list[Any]
-        own_folds = fold_of[span]
-        if own_folds.min() == own_folds.max():
-            present, own = [int(own_folds[0])], [span]  # a slice copies nothing
+    def part(task: tuple[slice, int]) -> Floats | None:
+        span, fold = task
+        own = fold_of[span] == fold
+        if not own.any():
+            return None
+        rows: Any = span if own.all() else span.start + np.flatnonzero(own)  # a slice copies nothing
+        moments = spare.pop() if spare else np.zeros((size, size))
+        _write_moments(moments, feature_map, X[rows], targets[rows], None if row_weights is None else row_weights[rows])
+        return moments
+
+    present = range(int(fold_of.min(initial=0)), int(fold_of.max(initial=0)) + 1)
+    tasks = [(span, fold) for span in row_spans(X.shape[0], span_rows) for fold in present]
+    for (_, fold), moments in zip(tasks, in_threads(part, tasks), strict=True):
+        if moments is None:
+            continue
+        if isinstance(totals, np.ndarray) or fold in totals:
+            totals[fold] += moments
+            spare.append(moments)
         else:
-            present = np.unique(own_folds).tolist()
-            own = [span.start + np.flatnonzero(own_folds == fold) for fold in present]
-        return [
-            (fold, _moments(feature_map, X[rows], targets[rows], None if row_weights is None else row_weights[rows]))
-            for fold, rows in zip(present, own, strict=True)
-        ]
-
-    for parts in in_threads(part, row_spans(X.shape[0], span_rows)):
-        for fold, moments in parts:
-            if isinstance(totals, np.ndarray) or fold in totals:
-                totals[fold] += moments
-            else:
-                totals[fold] = moments
+            totals[fold] = moments
+    list(in_threads(mirror, list(totals if isinstance(totals, np.ndarray) else totals.values())))
     feature_map.release_buffers()
 
 
-def _moments(feature_map: FeatureMap, X: Any, targets: Floats, row_weights: Floats | None) -> Floats:
-    """Return the second moments of [z, 1, y] over the rows of X, computed in the calling thread."""
+def _write_moments(
+    moments: Floats, feature_map: FeatureMap, X: Any, targets: Floats, row_weights: Floats | None
+) -> None:
+    """Write the lower half of the second moments of [z, 1, y] over the rows of X, computed in the calling thread."""
     width = feature_map.width
-    moments = np.zeros((width + 1 + targets.shape[1],) * 2)
-    gram, product = moments[:width, :width], feature_map.square_buffer()
-    for rows in row_spans(X.shape[0], feature_map.gram_rows):
+    moments[width:] = 0.0
+    for rows in row_spans(X.shape[0], GRAM_ROWS):
         features = feature_map.features64(X[rows])
         rest = np.column_stack([np.ones(len(features)), targets[rows]])
         if row_weights is not None:
             roots = np.sqrt(row_weights[rows])[:, None]
             features *= roots
             rest *= roots
-        # numpy computes half of a product with the transpose and releases the GIL; scipy's syrk holds it.
-        gram += np.matmul(features.T, features, out=product)
-        moments[:width, width:] += features.T @ rest
+        add_gram(moments[:width, :width], features, keep=float(rows.start > 0))
+        moments[width:, :width] += rest.T @ features
         moments[width:, width:] += rest.T @ rest
-    moments[width:, :width] = moments[:width, width:].T
-    return moments

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bochner.rows import Floats, in_threads, serial_blas
+from bochner.rows import Floats, add_product, in_threads, serial_blas
 
 __all__ = ["BandForm", "ShiftedBand"]
 
@@ -69,12 +69,15 @@ class BandForm:
         """
         work, reflectors, below = matrix.copy(), [], []
         starts = range(0, len(matrix), BLOCK)
+        update = _Update(np.zeros((len(matrix), 0)), np.zeros((len(matrix), 0)))
         for start in starts[:-1]:
-            rest = start + BLOCK
-            reflector, corner = _reflect_panel(work[rest:, start:rest], rest)
-            _update(work, reflector)
+            columns = slice(start, start + BLOCK)
+            serial_blas(update.subtract)(work, slice(start, None), columns)
+            reflector, corner = _reflect_panel(work[columns.stop :, columns], columns.stop)
+            update = _sweep(work, update, reflector)
             reflectors.append(reflector)
             below.append(corner)
+        serial_blas(update.subtract)(work, slice(starts[-1], None), slice(starts[-1], None))
         blocks = [work[start : start + BLOCK, start : start + BLOCK] for start in starts]
         diagonal = [np.tril(block) + np.tril(block, -1).T for block in blocks]
         return cls(diagonal, below, reflectors)
@@ -164,38 +167,51 @@ def _reflect_panel(panel: Floats, start: int) -> tuple[_Reflectors, Floats]:
     return _Reflectors(start, vectors, np.linalg.inv(inverse)), np.triu(packed[:n_vectors])
 
 
-def _update(work: Floats, reflector: _Reflectors) -> None:
-    r"""Apply reflections to both sides of the rest of a matrix, in tiles of its lower half.
+@dataclass(frozen=True)
+class _Update:
+    """A product of two factors of shape (size, rank) that has yet to be subtracted from a matrix."""
 
-    :math:`Q^T C Q = C - V Y^T - Y V^T` with :math:`X = C V T` and :math:`Y = X - V T^T V^T X / 2`.
+    left: Floats
+    right: Floats
+
+    def subtract(self, work: Floats, rows: slice, columns: slice) -> None:
+        if self.left.shape[1]:
+            add_product(work[rows, columns], self.left[rows], self.right[columns].T, -1.0)
+
+
+def _sweep(work: Floats, update: _Update, reflector: _Reflectors) -> _Update:
+    r"""Return the update that applies reflections to both sides of a matrix, after subtracting the update before.
+
+    :math:`Q^T C Q = C - V Y^T - Y V^T` with :math:`X = C V T` and :math:`Y = X - V T^T V^T X / 2`. A tile of the lower
+    half of C is updated and multiplied by V while it is in the cache.
     """
     start, vectors, triangle = reflector
+    size, rank = len(work), vectors.shape[1]
+    padded = np.zeros((size, rank))
+    padded[start:] = vectors
     # Tiles are aligned with the whole matrix: what is above them is never updated.
-    tiles = list(pairwise([start, *range((start // TILE + 1) * TILE, len(work), TILE), len(work)]))
+    tiles = [slice(*span) for span in pairwise([start, *range((start // TILE + 1) * TILE, size, TILE), size])]
 
-    def products(tile: tuple[int, int]) -> tuple[Floats, Floats]:
-        first, last = tile
-        own = vectors[first - start : last - start]
-        return work[first:last, start:last] @ vectors[: last - start], work[first:last, start:first].T @ own
+    def multiply(number: int) -> Floats:
+        rows, product = tiles[number], np.zeros((tiles[number].stop - start, rank))
+        for columns in tiles[: number + 1]:
+            update.subtract(work, rows, columns)
+            tile = work[rows, columns]
+            add_product(product[rows.start - start :], tile, padded[columns])
+            if columns != rows:
+                add_product(product[columns.start - start : columns.stop - start], tile.T, padded[rows])
+        return product
 
-    product = np.zeros_like(vectors)
-    for (first, last), (below, above) in zip(tiles, in_threads(products, tiles), strict=True):
-        product[first - start : last - start] += below
-        product[: first - start] += above
-    left, right = _outer_factors(product, vectors, triangle)
-
-    def subtract(tile: tuple[int, int]) -> None:
-        first, last = tile
-        own = left[first - start : last - start]
-        for column, end in tiles[: tiles.index(tile) + 1]:
-            work[first:last, column:end] -= own @ right[:, column - start : end - start]
-
-    list(in_threads(subtract, tiles))
+    product = np.zeros_like(padded)
+    order = range(len(tiles))[::-1]  # the longest strips first
+    for number, addend in zip(order, in_threads(multiply, order), strict=True):
+        product[start : tiles[number].stop] += addend
+    image = _image(product, padded, triangle)
+    return _Update(np.hstack([padded, image]), np.hstack([image, padded]))
 
 
 @serial_blas  # no bit depends on the number of threads
-def _outer_factors(product: Floats, vectors: Floats, triangle: Floats) -> tuple[Floats, Floats]:
-    """Return [V, Y] and its mirror image [Y, V] transposed, from the product C V."""
+def _image(product: Floats, vectors: Floats, triangle: Floats) -> Floats:
+    """Return Y from the product C V."""
     product = product @ triangle
-    product -= 0.5 * (vectors @ (triangle.T @ (vectors.T @ product)))
-    return np.hstack([vectors, product]), np.hstack([product, vectors]).T.copy()
+    return np.asarray(product - 0.5 * (vectors @ (triangle.T @ (vectors.T @ product))))

@@ -25,6 +25,7 @@ __all__ = ["FoldErrors", "HeldOut", "StoredFolds"]
 
 MOST_STEPS = 24  # more cost as much as a reduction of the fold's own moments
 TOLERANCE = 1e-10  # relative to the error
+RANK_TOLERANCE = 1e-14  # of vectors of norm 1
 
 
 class HeldOut(Protocol):
@@ -139,11 +140,14 @@ class FoldErrors:
         cross = self._rotate(borders[:, 1:, : width + 1] - self.target_mean[:, None] * borders[:, :1, : width + 1])
 
         def multiply(rotated: Floats) -> Floats:
-            return self._rotate(held_out.multiply(self._unrotate(rotated)))
+            basis, mixtures = _low_rank(rotated)
+            return _mix(mixtures, self._rotate(held_out.multiply(self._unrotate(basis))))
 
-        coef = np.zeros((n_penalties, len(borders), n_targets, width + 1))  # intercepts of centered moments are 0
-        coef[..., :width] = self.coef[:, None]
-        gradient = multiply(coef) - cross
+        coef = np.zeros((n_penalties, 1, n_targets, width + 1))  # intercepts of centered moments are 0
+        coef[..., 0, :, :width] = self.coef
+        basis, mixtures = _low_rank(coef)
+        same = np.broadcast_to(self._unrotate(basis), (len(basis), len(borders), n_targets, width + 1))
+        gradient = _mix(mixtures, self._rotate(held_out.multiply(same))) - cross
         squares = (coef * (gradient - cross)).sum(axis=3) + self._target_squares(borders)
         found, is_final = self._quadrature(multiply, gradient, squares, most_steps)
         return [found[:, number] if final else None for number, final in enumerate(is_final)]
@@ -205,6 +209,38 @@ def _solve_on_all_rows(form: BandForm, cross: Floats, penalties: Floats) -> tupl
     shifted = form.shifted(penalties)
     right = form.rotate(cross.T)
     return shifted, shifted.solve(np.broadcast_to(right, (len(penalties), *right.shape)))
+
+
+@serial_blas
+def _low_rank(vectors: Floats) -> tuple[Floats, Floats]:
+    """Return a basis of vectors that differ little between penalties, and the mixtures of it that they are.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n_penalties, n_folds, n_targets, size)
+        The vectors.
+
+    Returns
+    -------
+    basis : ndarray of shape (rank, n_folds, n_targets, size)
+        The basis; the rank is the largest of those of the folds and targets.
+    mixtures : ndarray of shape (n_folds, n_targets, n_penalties, rank)
+        The vectors as mixtures of the basis, to rounding.
+    """
+    norms = np.linalg.norm(vectors, axis=3)
+    columns = (vectors / np.where(norms > 0.0, norms, 1.0)[..., None]).transpose(1, 2, 3, 0)
+    orthonormal, triangle = np.linalg.qr(columns)
+    left, values, right = np.linalg.svd(triangle)
+    rank = max(1, int((values > RANK_TOLERANCE * values[..., :1]).sum(axis=2).max()))
+    mixtures = right[..., :rank, :].swapaxes(2, 3) * values[..., None, :rank]
+    basis = (orthonormal @ left[..., :rank]).transpose(3, 0, 1, 2)
+    return np.ascontiguousarray(basis), mixtures * norms.transpose(1, 2, 0)[..., None]
+
+
+@serial_blas
+def _mix(mixtures: Floats, basis: Floats) -> Floats:
+    """Return mixtures of a basis, of shape (n_penalties, n_folds, n_targets, size)."""
+    return np.ascontiguousarray((mixtures @ basis.transpose(1, 2, 0, 3)).transpose(2, 0, 1, 3))
 
 
 class _ConjugateGradients:

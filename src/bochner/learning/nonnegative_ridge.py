@@ -5,7 +5,7 @@ import numpy as np
 from scipy import linalg
 from scipy.optimize import nnls
 
-from bochner.rows import Floats, Mask
+from bochner.rows import Floats, Mask, cholesky
 
 __all__ = ["nonnegative_ridge"]
 
@@ -53,8 +53,8 @@ def nonnegative_ridge(gram: Floats, target: Floats, ridge: float, start: Mask | 
     while True:
         coef = np.zeros(n)
         if positive.any():
-            factor = linalg.cho_factor(gram[np.ix_(positive, positive)], overwrite_a=True, check_finite=False)
-            coef[positive] = linalg.cho_solve(factor, target[positive], check_finite=False)
+            factor = cholesky(gram if positive.all() else gram[np.ix_(positive, positive)])
+            coef[positive] = linalg.cho_solve((factor.T, False), target[positive], check_finite=False)
         gradient = gram @ coef - target
         wrong = np.where(positive, coef < 0.0, gradient < -slack)
         n_wrong = int(wrong.sum())

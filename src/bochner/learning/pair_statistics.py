@@ -14,7 +14,18 @@ import numpy as np
 
 from bochner.feature_maps import fourier_map
 from bochner.kernels import Kernel
-from bochner.rows import Floats, Indices, Rows, draw_pairs, in_threads, pair_differences, serial_blas, sum_over_spans
+from bochner.rows import (
+    Floats,
+    Indices,
+    Rows,
+    add_gram,
+    draw_pairs,
+    in_threads,
+    mirror,
+    pair_differences,
+    serial_blas,
+    sum_over_spans,
+)
 
 __all__ = ["PairStatistics", "point_statistics", "row_norm_pair_statistics", "uniform_pair_statistics"]
 
@@ -41,7 +52,7 @@ class PairStatistics:
     energy: float
 
     @classmethod
-    def of_points(cls, n_points: float, gram: Floats, forms: Floats, energy: float) -> "PairStatistics":
+    def of_points(cls, n_points: float, gram: Floats, forms: Floats) -> "PairStatistics":
         r"""Return the statistics over all pairs of n points, without forming the pairs.
 
         With features [C | S] at unit weight, :math:`\sum z z^T` is the entrywise sum
@@ -54,10 +65,8 @@ class PairStatistics:
             Number of points, or the sum of their weights.
         gram : ndarray of shape (2 * n_frequencies, 2 * n_frequencies)
             Gram matrix of the features.
-        forms : ndarray of shape (2 * n_frequencies,)
-            Quadratic forms of the feature columns in the kernel matrix K.
-        energy : float
-            Sum of the squared entries of K.
+        forms : ndarray of shape (2 * n_frequencies + 1,)
+            Quadratic forms of the feature columns in the kernel matrix K, and last the sum of the squared entries of K.
 
         Returns
         -------
@@ -65,9 +74,11 @@ class PairStatistics:
             The statistics.
         """
         m, n_pairs = len(gram) // 2, n_points**2
-        squares = np.square(gram)
-        cosines = squares[:m, :m] + squares[:m, m:] + squares[m:, :m] + squares[m:, m:]
-        return cls(cosines / n_pairs, (forms[:m] + forms[m:]) / n_pairs, energy / n_pairs)
+        cosines = np.square(gram[:m, :m])
+        for block in (gram[:m, m:], gram[m:, :m], gram[m:, m:]):
+            cosines += np.square(block)
+        cosines /= n_pairs
+        return cls(cosines, (forms[:m] + forms[m:-1]) / n_pairs, float(forms[-1]) / n_pairs)
 
     @classmethod
     @serial_blas  # no bit depends on the number of threads
@@ -134,21 +145,25 @@ def point_statistics(
     features = fourier_map(points, frequencies, np.ones(len(frequencies)))
     n = len(features)
     if n == 1:
-        whole = PairStatistics.of_points(1.0, features.T @ features, np.square(features[0]), 1.0)
+        whole = PairStatistics.of_points(1.0, features.T @ features, np.append(np.square(features[0]), 1.0))
         return whole, whole, whole
     features *= roots[:, None]
     halves = slice(0, n // 2), slice(n // 2, n)
     sizes = [float(np.square(roots[half]).sum()) for half in halves]
-    grams = list(in_threads(lambda half: features[half].T @ features[half], halves))
+    grams = list(in_threads(lambda half: _gram(features[half]), halves))
     own = [_kernel_forms(kernel, points, roots, features, half, half) for half in halves]
     # The kernel is symmetric, so that pairs between the halves count twice.
     forms = own[0] + own[1] + 2.0 * _kernel_forms(kernel, points, roots, features, *halves)
-    whole = PairStatistics.of_points(sum(sizes), grams[0] + grams[1], forms[:-1], forms[-1])
-    first, second = (
-        PairStatistics.of_points(size, gram, forms[:-1], forms[-1])
-        for size, gram, forms in zip(sizes, grams, own, strict=True)
-    )
+    samples = [(sum(sizes), grams[0] + grams[1], forms), *zip(sizes, grams, own, strict=True)]
+    whole, first, second = in_threads(lambda sample: PairStatistics.of_points(*sample), samples)
     return whole, first, second
+
+
+def _gram(features: Floats) -> Floats:
+    gram = np.zeros((features.shape[1],) * 2)
+    add_gram(gram, features)
+    mirror(gram)
+    return gram
 
 
 def _kernel_forms(kernel: Kernel, points: Any, roots: Floats, features: Floats, rows: slice, columns: slice) -> Floats:

@@ -18,7 +18,7 @@ from scipy.linalg import lapack
 
 from bochner.learning.band_form import BandForm
 from bochner.learning.fold_errors import FoldErrors, HeldOut, StoredFolds
-from bochner.rows import Floats, in_threads, serial_blas
+from bochner.rows import Floats, cholesky, in_threads, serial_blas
 
 __all__ = [
     "RidgeSolution",
@@ -158,7 +158,6 @@ class _Spectrum:
         return np.asarray(1.0 + (self.values / (self.values + penalties[:, None])).sum(axis=1))
 
 
-@serial_blas  # no bit depends on the number of threads
 def ridge_solution(moments: Floats, n_targets: int, penalty: float) -> RidgeSolution:
     """Solve the ridge regression for one penalty.
 
@@ -187,17 +186,25 @@ def ridge_solution(moments: Floats, n_targets: int, penalty: float) -> RidgeSolu
     """
     centered = _CenteredMoments.of(moments, n_targets)
     factor = _cholesky(centered, penalty)
-    coef = linalg.cho_solve((factor, True), centered.cross, check_finite=False)
+    coef, intercept = _solve(centered, factor)
     explained = (coef * (centered.cross + penalty * coef)).sum(axis=0)
     return RidgeSolution(
         coef=coef,
-        intercept=centered.target_mean - centered.mean @ coef,
+        intercept=intercept,
         residual_squares=np.maximum(centered.weight * target_variances(moments, n_targets) - explained, 0.0),
         mean=centered.mean,
         factor=factor,
         penalty=penalty,
         weight=centered.weight,
     )
+
+
+@serial_blas  # no bit depends on the number of threads
+def _solve(centered: _CenteredMoments, factor: Floats) -> tuple[Floats, Floats]:
+    """Return coefficients and intercepts."""
+    # The transpose of the factor is a view in the order of LAPACK, which would copy the factor itself.
+    coef = linalg.cho_solve((factor.T, False), centered.cross, check_finite=False)
+    return coef, centered.target_mean - centered.mean @ coef
 
 
 def _cholesky(centered: _CenteredMoments, penalty: float) -> Floats:
@@ -207,10 +214,8 @@ def _cholesky(centered: _CenteredMoments, penalty: float) -> Floats:
     for raised in (floor * jitter for jitter in JITTERS):
         np.fill_diagonal(penalized, diagonal + raised)
         try:
-            factor = linalg.cholesky(penalized, lower=True, check_finite=False)
+            factor = cholesky(penalized)
         except linalg.LinAlgError:
-            continue
-        if not np.isfinite(np.diag(factor)).all():  # LAPACK does not report NaN
             continue
         if raised > floor:
             warnings.warn(
@@ -220,7 +225,7 @@ def _cholesky(centered: _CenteredMoments, penalty: float) -> Floats:
                 linalg.LinAlgWarning,
                 stacklevel=3,
             )
-        return np.asarray(factor)
+        return factor
     raise ValueError(
         f"The Gram matrix of the features is not finite, or not positive definite with a penalty of {raised:.3g}; give "
         f"larger `alphas`, or weights that differ less."

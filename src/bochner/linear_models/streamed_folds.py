@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.feature_maps import FeatureMap
+from bochner.feature_maps import GRAM_ROWS, FeatureMap
 from bochner.feature_maps.moments import SPAN_ROWS
 from bochner.linear_models.training_sets import TrainingSet
 from bochner.rows import Batch, Floats, in_threads, row_spans
@@ -115,7 +115,7 @@ def _sum_by_fold(
         total = zeros.copy()
         for fold in range(len(total)):
             own = span.start + np.flatnonzero(folds[span] == fold)
-            for rows in row_spans(len(own), feature_map.gram_rows):
+            for rows in row_spans(len(own), GRAM_ROWS):
                 total[fold] += of_rows(fold, own[rows], feature_map.features64(batch.X[own[rows]]))
         return total
 
