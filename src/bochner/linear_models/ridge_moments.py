@@ -348,7 +348,7 @@ class _Outcome:
         fold_weights = np.array([held_out[-1 - n_targets, -1 - n_targets] for held_out in moments[:-1]])
         check_fold_weights(cv, fold_weights, weight)
         if len(moments) > 1:
-            errors = cross_validated_errors(moments, n_targets, alphas * weight)
+            errors = cross_validated_errors(moments, n_targets, alphas * weight, total)
             variances = np.array([target_variances(held_out, n_targets) for held_out in moments[:-1]])
         else:
             errors = generalized_errors(total, n_targets, alphas * weight)
