@@ -39,7 +39,7 @@ def test_statistics_of_points_equal_explicit_pairs(rng):
     X, W, kernel = clustered(rng, n=40), rng.normal(size=(15, 6)), Gaussian()
     features, exact = fourier_map(X, W, np.ones(len(W))), kernel(X)
     forms = np.einsum("ij,ij->j", features, exact @ features)
-    statistics = PairStatistics.of_points(40, features.T @ features, np.append(forms, np.sum(exact**2)))
+    statistics = PairStatistics.of_points(40, [features.T @ features], np.append(forms, np.sum(exact**2)))
     assert_equal_statistics(statistics, all_pair_statistics(X, W, kernel))
 
 

@@ -70,7 +70,8 @@ def add_moments(
         if moments is None:
             continue
         if isinstance(totals, np.ndarray) or fold in totals:
-            totals[fold] += moments
+            for rows in row_spans(size, GRAM_ROWS):  # the lower half
+                totals[fold][rows, : rows.stop] += moments[rows, : rows.stop]
             spare.append(moments)
         else:
             totals[fold] = moments

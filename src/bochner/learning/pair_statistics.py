@@ -7,6 +7,7 @@ that the averages of :math:`z z^T`, :math:`k z` and :math:`k^2` determine it. Th
 rows (`point_statistics`), or sampled pairs (`uniform_pair_statistics`, `row_norm_pair_statistics`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +53,7 @@ class PairStatistics:
     energy: float
 
     @classmethod
-    def of_points(cls, n_points: float, gram: Floats, forms: Floats) -> "PairStatistics":
+    def of_points(cls, n_points: float, grams: Sequence[Floats], forms: Floats) -> "PairStatistics":
         r"""Return the statistics over all pairs of n points, without forming the pairs.
 
         With features [C | S] at unit weight, :math:`\sum z z^T` is the entrywise sum
@@ -63,8 +64,8 @@ class PairStatistics:
         ----------
         n_points : float
             Number of points, or the sum of their weights.
-        gram : ndarray of shape (2 * n_frequencies, 2 * n_frequencies)
-            Gram matrix of the features.
+        grams : sequence of ndarray of shape (2 * n_frequencies, 2 * n_frequencies)
+            Gram matrices of the features of parts of the points; only their lower halves are read.
         forms : ndarray of shape (2 * n_frequencies + 1,)
             Quadratic forms of the feature columns in the kernel matrix K, and last the sum of the squared entries of K.
 
@@ -73,11 +74,18 @@ class PairStatistics:
         PairStatistics
             The statistics.
         """
-        m, n_pairs = len(gram) // 2, n_points**2
-        cosines = np.square(gram[:m, :m])
-        for block in (gram[:m, m:], gram[m:, :m], gram[m:, m:]):
-            cosines += np.square(block)
+        m, n_pairs = len(grams[0]) // 2, n_points**2
+        cosine, sine = slice(0, m), slice(m, None)
+
+        def squares(rows: slice, columns: slice) -> Floats:
+            return np.square(sum((gram[rows, columns] for gram in grams[1:]), start=grams[0][rows, columns]))
+
+        mixed = squares(sine, cosine)
+        cosines = mixed + mixed.T
+        for part in (cosine, sine):
+            cosines += squares(part, part)
         cosines /= n_pairs
+        mirror(cosines)
         return cls(cosines, (forms[:m] + forms[m:-1]) / n_pairs, float(forms[-1]) / n_pairs)
 
     @classmethod
@@ -145,7 +153,7 @@ def point_statistics(
     features = fourier_map(points, frequencies, np.ones(len(frequencies)))
     n = len(features)
     if n == 1:
-        whole = PairStatistics.of_points(1.0, features.T @ features, np.append(np.square(features[0]), 1.0))
+        whole = PairStatistics.of_points(1.0, [features.T @ features], np.append(np.square(features[0]), 1.0))
         return whole, whole, whole
     features *= roots[:, None]
     halves = slice(0, n // 2), slice(n // 2, n)
@@ -154,15 +162,16 @@ def point_statistics(
     own = [_kernel_forms(kernel, points, roots, features, half, half) for half in halves]
     # The kernel is symmetric, so that pairs between the halves count twice.
     forms = own[0] + own[1] + 2.0 * _kernel_forms(kernel, points, roots, features, *halves)
-    samples = [(sum(sizes), grams[0] + grams[1], forms), *zip(sizes, grams, own, strict=True)]
+    halved = [(size, [gram], form) for size, gram, form in zip(sizes, grams, own, strict=True)]
+    samples = [(sum(sizes), grams, forms), *halved]
     whole, first, second = in_threads(lambda sample: PairStatistics.of_points(*sample), samples)
     return whole, first, second
 
 
 def _gram(features: Floats) -> Floats:
+    """Return the lower half of the Gram matrix of features."""
     gram = np.zeros((features.shape[1],) * 2)
     add_gram(gram, features)
-    mirror(gram)
     return gram
 
 

@@ -106,7 +106,7 @@ def cholesky(matrix: Floats) -> Floats:
     array([[2., 0.],
            [1., 2.]])
     """
-    factor = np.zeros_like(matrix)
+    factor = np.zeros(matrix.shape, matrix.dtype)  # `zeros_like` writes them, also where they stay
     spans = row_spans(len(factor), TILE)
     for number, columns in enumerate(spans):
         left = factor[columns, : columns.start]
