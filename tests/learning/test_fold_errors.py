@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import bochner.learning.ridge as ridge
 from bochner.learning.fold_errors import FINE, ROUGH, FoldErrors, StoredFolds
@@ -91,6 +92,14 @@ def test_folds_without_convergence_are_reduced_on_their_own(wide, calls, monkeyp
     monkeypatch.setattr(FoldErrors, "squares", lambda _, held_out, *__: [None] * len(held_out.moments))
     np.testing.assert_allclose(cross_validated_errors(moments, 2, PENALTIES), expected, rtol=1e-9)
     assert len(calls) == 3
+
+
+def test_errors_do_not_depend_on_the_number_of_threads(wide, calls):
+    moments = fold_moments(*wide, np.arange(900) % 4, 4)
+    with threadpool_limits(1):
+        single = cross_validated_errors(moments, 2, PENALTIES)
+    with threadpool_limits(3):
+        assert cross_validated_errors(moments, 2, PENALTIES).tobytes() == single.tobytes()
 
 
 def test_singular_moments(rng, calls):

@@ -24,8 +24,8 @@ __all__ = [
 BLOCK_BYTES = 1 << 19  # the columns of a block stay in the second-level cache
 LARGEST_FLOAT32_ERROR = 4e-4  # of kernel values of equal rows; beyond, squared distances are computed in float64
 ROUNDING = 8.0  # of squared distances: multiples of the precision of the squared norms that they are differences of
-# Sparse rows become dense blocks if their center is this many length scales from the origin, and if a length scale is so
-# small that its inverse overflows.
+# Sparse rows become dense blocks if their center is this many length scales from the origin, and if the inverse of a
+# length scale overflows.
 LARGEST_OFFSET, SMALLEST_LENGTH = 1e3, 1e-300
 
 

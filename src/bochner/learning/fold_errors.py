@@ -13,12 +13,13 @@ and thereby within reach of the subspace. Therefore the error has twice as many 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from bochner.learning.poles import Poles
-from bochner.rows import Floats, Mask, in_threads, row_spans
+from bochner.rows import Floats, Mask, in_threads, row_spans, serial_blas
 
 __all__ = ["FINE", "FoldErrors", "HeldOut", "StoredFolds"]
 
@@ -69,10 +70,12 @@ class StoredFolds:
         return np.array([fold[-1 - self.n_targets :] for fold in self.moments])
 
     def multiply(self, rows: Floats) -> Floats:
-        """Multiply rows by the moments of each fold."""
-        size, products = rows.shape[-1], np.empty_like(rows)
+        """Multiply rows by the moments of each fold; folds whose rows are 0 cost nothing."""
+        size, products = rows.shape[-1], np.zeros_like(rows)
 
         def multiply_fold(number: int) -> None:
+            if not rows[:, number].any():
+                return
             product = rows[:, number].reshape(-1, size) @ self.moments[number][:size, :size]
             products[:, number] = product.reshape(products[:, number].shape)
 
@@ -126,28 +129,33 @@ class FoldErrors:
             The sums for each fold; None where they have not converged.
         """
         folds = [_Fold(self, border) for border in held_out.borders]
-        n_targets, width = self.cross.shape[::-1]
         tolerances = np.full(len(self.penalties), tolerance)
         for _ in range(most_rounds):
-            residuals = np.stack([fold.residuals for fold in folds], axis=1)
-            quotients = self.poles.divide(residuals.reshape(len(residuals), -1, width)).reshape(residuals.shape)
-            parts = list(in_threads(lambda number: folds[number].directions(quotients[:, number]), range(len(folds))))
-            directions = np.zeros((max(map(len, parts)), len(folds), n_targets, width))
-            for number, part in enumerate(parts):
-                directions[: len(part), number] = part
-            images, products = self._multiply(directions), self._multiply_held_out(held_out, directions)
-
-            def extend(number: int, parts: list[Floats] = parts, images: Floats = images, own: Floats = products) -> None:
-                n_new = len(parts[number])
-                folds[number].extend(parts[number], images[:n_new, number], own[:n_new, number])
-
-            list(in_threads(extend, range(len(folds))))
-            if not any(fold.is_open(tolerances).any() for fold in folds):
+            self._extend(folds, held_out)
+            if not _any_open(folds, tolerances):
                 tolerances = np.where(self._may_be_best(folds), FINE, tolerance)
-            list(in_threads(lambda fold, tolerances=tolerances: fold.update_residuals(tolerances), folds))
-            if not any(fold.is_open(tolerances).any() for fold in folds):
-                break
-        return [None if fold.is_open(tolerances).any() else fold.squares for fold in folds]
+                if not _any_open(folds, tolerances):
+                    break
+            list(in_threads(partial(_Fold.update_residuals, tolerances=tolerances), folds))
+        return [None if _any_open([fold], tolerances) else fold.squares for fold in folds]
+
+    def _extend(self, folds: "list[_Fold]", held_out: HeldOut) -> None:
+        """Extend the subspace of every fold by its preconditioned residuals."""
+        residuals = np.stack([fold.residuals for fold in folds], axis=1)
+        flat = residuals.reshape(len(residuals), -1, residuals.shape[-1])
+        quotients = self.poles.divide(flat).reshape(residuals.shape)
+        numbers = range(len(folds))
+        parts = list(in_threads(lambda number: folds[number].directions(quotients[:, number]), numbers))
+        directions = np.zeros((max(map(len, parts)), *residuals.shape[1:]))
+        for number, part in enumerate(parts):
+            directions[: len(part), number] = part
+        images, products = self._multiply(directions), self._multiply_held_out(held_out, directions)
+
+        def extend(number: int) -> None:
+            n_new = len(parts[number])
+            folds[number].extend(parts[number], images[:n_new, number], products[:n_new, number])
+
+        list(in_threads(extend, numbers))
 
     def _may_be_best(self, folds: "list[_Fold]") -> Mask:
         """Return which penalties may have the smallest error, of which more digits are needed."""
@@ -162,10 +170,14 @@ class FoldErrors:
 
     def _multiply_held_out(self, held_out: HeldOut, rows: Floats) -> Floats:
         """Multiply rows by the moments of [z, 1] of each fold about the mean of all rows."""
-        offsets = -rows @ self.mean
+        offsets = serial_blas(np.matmul)(rows, -self.mean)
         products = held_out.multiply(np.concatenate([rows, offsets[..., None]], axis=-1))
         products[..., :-1] -= products[..., -1:] * self.mean
         return products
+
+
+def _any_open(folds: "list[_Fold]", tolerances: Floats) -> bool:
+    return any(fold.is_open(tolerances).any() for fold in folds)
 
 
 class _Fold:
@@ -216,7 +228,7 @@ class _Fold:
 
     def is_open(self, tolerances: Floats) -> Mask:
         """Return where the sums of squares have not converged, of shape (n_penalties, n_targets)."""
-        return ~(self.changes <= tolerances[:, None] * self.squares + ROUNDING * self.target_squares)
+        return np.asarray(~(self.changes <= tolerances[:, None] * self.squares + ROUNDING * self.target_squares))
 
     def directions(self, quotients: Floats) -> Floats:
         """Return orthonormal directions that quotients add to the subspace, of shape (n_new, n_targets, width).
@@ -262,7 +274,8 @@ class _Fold:
         values, vectors = np.linalg.eigh(self.matrix)
         right = (vectors.swapaxes(1, 2) @ (self.basis @ self.right[..., None]))[..., 0]
         # Coordinates of shape (n_targets, n_penalties, dimension).
-        solution = right[:, None] / (np.maximum(values, 0.0)[:, None] + self.penalties[:, None]) @ vectors.swapaxes(1, 2)
+        penalized = np.maximum(values, 0.0)[:, None] + self.penalties[:, None]
+        solution = (right[:, None] / penalized) @ vectors.swapaxes(1, 2)
         squares = self._squares(solution)
         changes = np.abs(squares - self.squares)
         # Directions for other penalties tell nothing about those that had no residual.
@@ -272,8 +285,8 @@ class _Fold:
     def update_residuals(self, tolerances: Floats) -> None:
         """Compute the residuals where the sums of squares have not converged."""
         is_open = self.is_open(tolerances)
-        some = is_open.any(axis=1)
-        self.residuals = np.zeros((len(some), *self.right.shape))
+        some = np.flatnonzero(is_open.any(axis=1))
+        self.residuals = np.zeros((len(is_open), *self.right.shape))
         solution = self.solution[:, some]
         residuals = self.right[:, None] - solution @ self.images
         residuals -= self.penalties[some, None] * (solution @ self.basis)
@@ -285,13 +298,11 @@ class _Fold:
         means = (solution @ (self.basis @ self.sums)[..., None])[..., 0].T
         crossed = (solution @ (self.basis @ self.cross[..., None]))[..., 0].T
         squares = (solution * (solution @ self.moments)).sum(axis=2).T + self.target_squares - 2.0 * crossed
-        return np.asarray(
-            squares + intercepts * (self.weight * intercepts + 2.0 * (means - self.target_sums))
-        )
+        return np.asarray(squares + intercepts * (self.weight * intercepts + 2.0 * (means - self.target_sums)))
 
 
 def _grow(matrix: Floats, columns: Floats) -> Floats:
     """Return symmetric matrices with some more columns, of shape (n_targets, size, n_new), and rows."""
     old = slice(0, matrix.shape[1])
     grown = np.concatenate([np.concatenate([matrix, columns[:, old].swapaxes(1, 2)], axis=1), columns], axis=2)
-    return 0.5 * (grown + grown.swapaxes(1, 2))
+    return np.asarray(0.5 * (grown + grown.swapaxes(1, 2)))

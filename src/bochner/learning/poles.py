@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from bochner.rows import Array, Floats, cholesky, in_threads, row_spans, serial_blas, solve_rows
+from bochner.rows import Array, Floats, Indices, cholesky, in_threads, row_spans, serial_blas, solve_rows
 
 __all__ = ["Poles"]
 
@@ -43,7 +43,7 @@ class Poles:
 
     penalties: Floats
     factors: list[Array]
-    owners: Floats
+    owners: Indices
 
     @classmethod
     def of(cls, gram: Floats, penalties: Floats) -> "Poles":
@@ -86,9 +86,9 @@ class Poles:
             penalty, row = np.nonzero((self.owners == number)[:, None] & rows.any(axis=2))
             tasks += [(number, penalty[part], row[part]) for part in row_spans(len(row), SOLVED_ROWS)]
 
-        def solve(task: tuple[int, Floats, Floats]) -> Array:
+        def solve(task: tuple[int, Indices, Indices]) -> Array:
             number, penalty, row = task
-            solution = rows[penalty, row].astype(self.factors[number].dtype)
+            solution: Array = rows[penalty, row].astype(self.factors[number].dtype)
             solve_rows(self.factors[number], solution)
             return solution
 

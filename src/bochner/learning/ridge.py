@@ -293,7 +293,7 @@ def cross_validated_errors(
 def _shared_squares(
     centered: "_CenteredMoments", total: Floats, folds: list[Floats], penalties: Floats
 ) -> list[Floats | None]:
-    """Return sums of squared errors on folds from what they share; folds unlike the others need factors of their own."""
+    """Return sums of squared errors on folds from what they share; folds unlike the others have their own factors."""
     n_targets = len(centered.target_mean)
     shared = FoldErrors(**vars(centered), penalties=penalties, poles=Poles.of(centered.gram, penalties))
     found = shared.squares(StoredFolds(folds, n_targets))

@@ -177,7 +177,7 @@ def _call(out: Floats, name: str, *arguments: Any) -> None:
 def _routine(name: str) -> Any:
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return ctypes.CFUNCTYPE(None)(get_pointer(cython_blas.__pyx_capi__[name], _signature(name)))
+    return ctypes.CFUNCTYPE(None)(get_pointer(_capsules()[name], _signature(name)))
 
 
 @cache
@@ -190,4 +190,8 @@ def _signature(name: str) -> bytes:
     """Return the signature of a routine in C."""
     get_name = ctypes.pythonapi.PyCapsule_GetName
     get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    return bytes(get_name(cython_blas.__pyx_capi__[name]))
+    return bytes(get_name(_capsules()[name]))
+
+
+def _capsules() -> Any:
+    return cython_blas.__pyx_capi__
