@@ -24,7 +24,7 @@ def test_matrix_is_well_conditioned_at_every_penalty(rng):
     """Poles are at most 2.2 decades apart, so that a penalty differs from the nearest one by 1.1 decades."""
     gram = gram_matrix(rng, np.logspace(-10, 1, 40))
     poles = Poles.of(gram, PENALTIES)
-    assert [factor.dtype for factor in poles.factors] == [np.float64, *[np.float32] * (len(poles.factors) - 1)]
+    assert (poles.factors[0].dtype, poles.factors[-1].dtype) == (np.float64, np.float32)
     conditions = [condition(poles, gram, number) for number in range(len(PENALTIES))]
     assert max(conditions) < 10.0**1.2
     assert conditions[-1] < 1.01  # no eigenvalue matters
