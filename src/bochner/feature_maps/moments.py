@@ -60,7 +60,10 @@ def add_moments(
         if not own.any():
             return None
         rows: Any = span if own.all() else span.start + np.flatnonzero(own)  # a slice copies nothing
-        moments = spare.pop() if spare else np.zeros((size, size))
+        try:
+            moments = spare.pop()
+        except IndexError:
+            moments = np.zeros((size, size))
         _write_moments(moments, feature_map, X[rows], targets[rows], None if row_weights is None else row_weights[rows])
         return moments
 

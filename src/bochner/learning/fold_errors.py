@@ -28,7 +28,7 @@ ROUGH, FINE = 1e-5, 1e-9  # change of an error in a round, relative to the error
 MARGIN = 1e-4  # of penalties that may be the best, relative to the error of the best
 ROUNDING = 1e-14  # of an error, relative to the sum of squares of the target
 LEAST_SHARE = 0.03  # singular value of a direction, relative to the largest of a round, that is worth a product
-LEAST_NEWS = 1e-10  # of a direction, relative to its part inside the subspace; less is rounding
+LEAST_REMAINDER = 1e-10  # of a direction outside of the subspace, relative to its norm; less is rounding
 PRODUCT_ROWS = 32  # rows that a thread multiplies at a time
 
 
@@ -235,20 +235,20 @@ class _Fold:
 
         Quotients of similar penalties are similar: only the largest of their principal directions are returned.
         """
-        news, least = quotients[self.residuals.any(axis=(1, 2))].swapaxes(0, 1), 0.0
+        remainders, least = quotients[self.residuals.any(axis=(1, 2))].swapaxes(0, 1), 0.0
         for _ in range(2):  # once leaves rounding errors
-            norms = np.linalg.norm(news, axis=2, keepdims=True)
-            news = news / np.where(norms > least, norms, np.inf)
-            news = news - (news @ self.basis.swapaxes(1, 2)) @ self.basis
-            least = LEAST_NEWS
-        if not news.shape[1]:
+            norms = np.linalg.norm(remainders, axis=2, keepdims=True)
+            remainders = remainders / np.where(norms > least, norms, np.inf)
+            remainders = remainders - (remainders @ self.basis.swapaxes(1, 2)) @ self.basis
+            least = LEAST_REMAINDER
+        if not remainders.shape[1]:
             return np.empty((0, *self.right.shape))
-        values, vectors = np.linalg.eigh(news @ news.swapaxes(1, 2))
+        values, vectors = np.linalg.eigh(remainders @ remainders.swapaxes(1, 2))
         is_used = values > LEAST_SHARE**2 * np.maximum(values[:, -1:], LEAST_SHARE)
         n_new = int(is_used.sum(axis=1).max())
         scales = np.where(is_used, 1.0 / np.sqrt(np.where(is_used, values, 1.0)), 0.0)
         mixtures = (vectors * scales[:, None])[:, :, ::-1][:, :, :n_new].swapaxes(1, 2)
-        directions = mixtures @ news
+        directions = mixtures @ remainders
         directions -= (directions @ self.basis.swapaxes(1, 2)) @ self.basis
         return directions.swapaxes(0, 1)
 
