@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from bochner.rows import add_gram, add_product, cholesky, mirror, solve_rows
+from bochner.rows import add_gram, add_product, cholesky, mirror
 from bochner.rows.blas import TILE
 
 SHAPES = [(1, 1, 1), (3, 4, 5), (1, 7, 3), (7, 1, 3), (5, 6, 1), (130, 70, 90)]
@@ -51,17 +51,6 @@ def test_cholesky_factor(rng, size):
     found = cholesky(lower)
     assert not np.triu(found, 1).any()
     np.testing.assert_allclose(found @ found.T, gram, rtol=1e-10, atol=1e-10 * size)
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_rows_are_solved_in_place(rng, dtype):
-    factor = (np.tril(rng.normal(size=(60, 60))) + 20.0 * np.eye(60)).astype(dtype)
-    rows = rng.normal(size=(7, 60)).astype(dtype)
-    solved = rows.copy()
-    solve_rows(factor, solved)
-    assert solved.dtype == dtype
-    np.testing.assert_allclose(solved @ factor @ factor.T, rows, atol=100.0 * np.finfo(dtype).eps)
-    assert cholesky(factor @ factor.T).dtype == dtype
 
 
 def test_cholesky_factor_does_not_depend_on_the_number_of_threads(rng):

@@ -1,35 +1,30 @@
 # SPDX-License-Identifier: BSD-3-Clause
-r"""Errors on held-out folds for many penalties, without a decomposition of the moments of each fold.
+r"""Errors on held-out folds from one reduction of the moments of all rows, instead of one reduction per fold.
 
-The coefficients on the training rows of a fold solve :math:`(A + \lambda) c = b` for every penalty. They are sought in
-one subspace for all penalties, where a Galerkin projection makes the problem as small as the subspace. It grows by the
-residuals, preconditioned with Cholesky factors of the moments of all rows at a few penalties (`Poles`). This is a
-rational Krylov method, except that the rows held out are missing in A and not in the factors. So the number of rounds
-depends on how much a fold differs from all rows, and little on the penalties.
+Let P be the penalized moments of all rows, and H those of a fold with features Z. The residuals r of the fold under the
+solution on all rows give the residuals under the solution on the other rows: :math:`(I - S)^{-1} r` with
+:math:`S = Z P^{-1} Z^T`. Their sum of squares is
 
-The squared error on the fold is a quadratic function of c. Its gradient is the residual of the solution on all rows,
-and thereby within reach of the subspace. Therefore the error has twice as many correct digits as c.
+.. math:: r^T (I - S)^{-2} r = r^T r + g^T x + x^T P x, \quad (P - H) x = g, \quad g = -Z^T r.
+
+The conjugate gradient method for x, preconditioned with P, computes it with twice as many digits as x, because it is a
+Gauss quadrature. The number of steps depends on how much a fold differs from all rows, and little on the penalty.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bochner.learning.poles import Poles
-from bochner.rows import Floats, Mask, in_threads, row_spans, serial_blas
+from bochner.learning.band_form import BandForm, ShiftedBand
+from bochner.rows import Floats, serial_blas
 
-__all__ = ["FINE", "FoldErrors", "HeldOut", "StoredFolds"]
+__all__ = ["FoldErrors", "HeldOut", "StoredFolds"]
 
-MOST_ROUNDS = 16  # with the factors of all rows; more cost as much as factors of the fold
-ROUGH, FINE = 1e-5, 1e-9  # change of an error in a round, relative to the error, of all penalties and of the best
-MARGIN = 1e-4  # of penalties that may be the best, relative to the error of the best
-ROUNDING = 1e-14  # of an error, relative to the sum of squares of the target
-LEAST_SHARE = 0.03  # singular value of a direction, relative to the largest of a round, that is worth a product
-LEAST_REMAINDER = 1e-10  # of a direction outside of the subspace, relative to its norm; less is rounding
-PRODUCT_ROWS = 32  # rows that a thread multiplies at a time
+MOST_STEPS = 24  # more cost as much as a reduction of the fold's own moments
+TOLERANCE = 1e-10  # relative to the error
 
 
 class HeldOut(Protocol):
@@ -45,7 +40,7 @@ class HeldOut(Protocol):
     def borders(self) -> Floats: ...
 
     def multiply(self, rows: Floats) -> Floats:
-        """Multiply rows of shape (n_rows, n_folds, n_targets, width + 1) by the moments of [z, 1] of each fold."""
+        """Multiply rows of shape (n_penalties, n_folds, n_targets, width + 1) by the moments of [z, 1] of each fold."""
         ...
 
 
@@ -55,13 +50,13 @@ class StoredFolds:
 
     Attributes
     ----------
-    moments : sequence of ndarray of shape (size, size)
+    moments : list of ndarray of shape (size, size)
         Second moments of [z, 1, y] of each fold.
     n_targets : int
         Number of targets.
     """
 
-    moments: Sequence[Floats]
+    moments: list[Floats]
     n_targets: int
 
     @property
@@ -70,239 +65,191 @@ class StoredFolds:
         return np.array([fold[-1 - self.n_targets :] for fold in self.moments])
 
     def multiply(self, rows: Floats) -> Floats:
-        """Multiply rows by the moments of each fold; folds whose rows are 0 cost nothing."""
-        size, products = rows.shape[-1], np.zeros_like(rows)
-
-        def multiply_fold(number: int) -> None:
-            if not rows[:, number].any():
-                return
-            product = rows[:, number].reshape(-1, size) @ self.moments[number][:size, :size]
+        """Multiply rows by the moments of each fold."""
+        size, products = rows.shape[-1], np.empty_like(rows)
+        for number, fold in enumerate(self.moments):
+            product = rows[:, number].reshape(-1, size) @ fold[:size, :size]
             products[:, number] = product.reshape(products[:, number].shape)
-
-        list(in_threads(multiply_fold, range(len(self.moments))))
         return products
 
 
 @dataclass(frozen=True)
 class FoldErrors:
-    """What the folds share.
+    """What the folds share: the reduced moments of all rows, and the solutions on all rows.
 
     Attributes
     ----------
-    gram, cross : ndarray of shape (width, width) and (width, n_targets)
-        Centered second moments of all rows.
-    mean, target_mean : ndarray of shape (width,) and (n_targets,)
-        Means over all rows.
+    mean : ndarray of shape (width,)
+        Mean of the features over all rows.
+    target_mean : ndarray of shape (n_targets,)
+        Mean of the targets.
     weight : float
         Sum of the sample weights.
-    penalties : ndarray of shape (n_penalties,)
-        Ridge penalties in ascending order.
-    poles : Poles
-        Approximate inverses of the Gram matrix plus a penalty.
+    form : BandForm
+        The centered Gram matrix of all rows.
+    shifted : ShiftedBand
+        Its solver for every penalty, in ascending order.
+    coef : ndarray of shape (n_penalties, n_targets, width)
+        Solutions on all rows, rotated.
     """
 
-    gram: Floats
-    cross: Floats
     mean: Floats
     target_mean: Floats
     weight: float
-    penalties: Floats
-    poles: Poles
+    form: BandForm
+    shifted: ShiftedBand
+    coef: Floats
 
-    def squares(
-        self, held_out: HeldOut, most_rounds: int = MOST_ROUNDS, tolerance: float = ROUGH
-    ) -> list[Floats | None]:
-        """Return the sums of squared errors on some folds, with more digits for penalties that may be the best.
+    @classmethod
+    def of(
+        cls, gram: Floats, cross: Floats, mean: Floats, target_mean: Floats, weight: float, penalties: Floats
+    ) -> "FoldErrors":
+        """Reduce the moments of all rows and solve for every penalty.
+
+        Parameters
+        ----------
+        gram, cross : ndarray of shape (width, width) and (width, n_targets)
+            Centered second moments of all rows.
+        mean, target_mean, weight : ndarray, ndarray, float
+            As the attributes.
+        penalties : ndarray of shape (n_penalties,)
+            Ridge penalties in ascending order.
+        """
+        form = BandForm.of(gram)
+        shifted, coef = _solve_on_all_rows(form, cross, penalties)
+        return cls(mean, target_mean, weight, form, shifted, coef)
+
+    def squares(self, held_out: HeldOut, most_steps: int = MOST_STEPS) -> list[Floats | None]:
+        """Return the sums of squared errors on some folds.
 
         Parameters
         ----------
         held_out : HeldOut
             Second moments of [z, 1, y] of the folds, not centered.
-        most_rounds : int, default=16
+        most_steps : int, default=24
             Largest number of products with the moments.
-        tolerance : float, default=1e-5
-            Change in a round, relative to the error, at which the other penalties have converged.
 
         Returns
         -------
         list of ndarray of shape (n_penalties, n_targets), or None
             The sums for each fold; None where they have not converged.
         """
-        folds = [_Fold(self, border) for border in held_out.borders]
-        tolerances = np.full(len(self.penalties), tolerance)
-        for _ in range(most_rounds):
-            self._extend(folds, held_out)
-            if not _any_open(folds, tolerances):
-                tolerances = np.where(self._may_be_best(folds), FINE, tolerance)
-                if not _any_open(folds, tolerances):
-                    break
-            list(in_threads(partial(_Fold.update_residuals, tolerances=tolerances), folds))
-        return [None if _any_open([fold], tolerances) else fold.squares for fold in folds]
+        n_penalties, n_targets, width = self.coef.shape
+        borders = held_out.borders
+        cross = self._rotate(borders[:, 1:, : width + 1] - self.target_mean[:, None] * borders[:, :1, : width + 1])
 
-    def _extend(self, folds: "list[_Fold]", held_out: HeldOut) -> None:
-        """Extend the subspace of every fold by its preconditioned residuals."""
-        residuals = np.stack([fold.residuals for fold in folds], axis=1)
-        flat = residuals.reshape(len(residuals), -1, residuals.shape[-1])
-        quotients = self.poles.divide(flat).reshape(residuals.shape)
-        numbers = range(len(folds))
-        parts = list(in_threads(lambda number: folds[number].directions(quotients[:, number]), numbers))
-        directions = np.zeros((max(map(len, parts)), *residuals.shape[1:]))
-        for number, part in enumerate(parts):
-            directions[: len(part), number] = part
-        images, products = self._multiply(directions), self._multiply_held_out(held_out, directions)
+        def multiply(rotated: Floats) -> Floats:
+            return self._rotate(held_out.multiply(self._unrotate(rotated)))
 
-        def extend(number: int) -> None:
-            n_new = len(parts[number])
-            folds[number].extend(parts[number], images[:n_new, number], products[:n_new, number])
+        coef = np.zeros((n_penalties, len(borders), n_targets, width + 1))  # intercepts of centered moments are 0
+        coef[..., :width] = self.coef[:, None]
+        gradient = multiply(coef) - cross
+        squares = (coef * (gradient - cross)).sum(axis=3) + self._target_squares(borders)
+        found, is_final = self._quadrature(multiply, gradient, squares, most_steps)
+        return [found[:, number] if final else None for number, final in enumerate(is_final)]
 
-        list(in_threads(extend, numbers))
+    def _target_squares(self, borders: Floats) -> Floats:
+        """Return the sums of squares of the targets of each fold about the mean of all rows."""
+        corner = borders[:, :, -len(self.target_mean) - 1 :]
+        squares, sums, weights = np.diagonal(corner, axis1=1, axis2=2)[:, 1:], corner[:, 0, 1:], corner[:, 0, :1]
+        return np.asarray(squares - self.target_mean * (2.0 * sums - self.target_mean * weights))
 
-    def _may_be_best(self, folds: "list[_Fold]") -> Mask:
-        """Return which penalties may have the smallest error, of which more digits are needed."""
-        means = np.mean([fold.squares / fold.scales for fold in folds], axis=(0, 2))
-        return np.asarray(means <= (1.0 + MARGIN) * means.min())
+    def _quadrature(
+        self, multiply: Callable[[Floats], Floats], gradient: Floats, squares: Floats, most_steps: int
+    ) -> tuple[Floats, NDArray[np.bool_]]:
+        """Add what follows from leaving the folds out to the sums of squares under the solution on all rows.
 
-    def _multiply(self, rows: Floats) -> Floats:
-        """Multiply rows by the Gram matrix of all rows."""
-        flat = rows.reshape(-1, rows.shape[-1])
-        parts = in_threads(lambda part: flat[part] @ self.gram, row_spans(len(flat), PRODUCT_ROWS))
-        return np.concatenate([flat[:0], *parts]).reshape(rows.shape)
+        Penalties whose sums have converged are dropped from the end, where few steps are enough. Return the sums, and
+        whether those of each fold have converged.
+        """
+        state = _ConjugateGradients(gradient)
+        result, on = squares.copy(), slice(0, len(gradient))
+        for _ in range(most_steps):
+            unfinished = ~(state.precondition(self._solve, on) <= TOLERANCE * result[on])
+            if not unfinished.any():
+                break
+            on = slice(0, int(np.flatnonzero(unfinished.any(axis=(1, 2)))[-1]) + 1)
+            result[on] = squares[on] + state.step(multiply, on)
+        return result, np.asarray(~unfinished.any(axis=(0, 2)))
 
-    def _multiply_held_out(self, held_out: HeldOut, rows: Floats) -> Floats:
-        """Multiply rows by the moments of [z, 1] of each fold about the mean of all rows."""
-        offsets = serial_blas(np.matmul)(rows, -self.mean)
-        products = held_out.multiply(np.concatenate([rows, offsets[..., None]], axis=-1))
-        products[..., :-1] -= products[..., -1:] * self.mean
-        return products
+    @serial_blas  # no bit depends on the number of threads
+    def _solve(self, rows: Floats) -> Floats:
+        """Divide rotated rows by P, in which the intercept is decoupled."""
+        solution = np.empty_like(rows)
+        features = rows[..., :-1]
+        solution[..., :-1] = self.shifted.solve(features.reshape(len(rows), -1, features.shape[-1])).reshape(
+            features.shape
+        )
+        solution[..., -1] = rows[..., -1] / self.weight
+        return solution
+
+    @serial_blas
+    def _rotate(self, rows: Floats) -> Floats:
+        """Center and rotate rows of moments with [z, 1]."""
+        rotated = rows.copy()
+        rotated[..., :-1] = self.form.rotate(rows[..., :-1] - rows[..., -1:] * self.mean)
+        return rotated
+
+    @serial_blas
+    def _unrotate(self, rotated: Floats) -> Floats:
+        """Return the rows that the transpose of `_rotate` gives."""
+        rows = np.empty_like(rotated)
+        rows[..., :-1] = self.form.unrotate(rotated[..., :-1])
+        rows[..., -1] = rotated[..., -1] - rows[..., :-1] @ self.mean
+        return rows
 
 
-def _any_open(folds: "list[_Fold]", tolerances: Floats) -> bool:
-    return any(fold.is_open(tolerances).any() for fold in folds)
+@serial_blas  # no bit depends on the number of threads
+def _solve_on_all_rows(form: BandForm, cross: Floats, penalties: Floats) -> tuple[ShiftedBand, Floats]:
+    """Return the solver for every penalty, and its rotated solutions."""
+    shifted = form.shifted(penalties)
+    right = form.rotate(cross.T)
+    return shifted, shifted.solve(np.broadcast_to(right, (len(penalties), *right.shape)))
 
 
-class _Fold:
-    """The subspace of a fold for each target, and the solutions in it.
+class _ConjugateGradients:
+    """The conjugate gradient method for all penalties, folds and targets, with the images of its vectors under P.
 
     Parameters
     ----------
-    shared : FoldErrors
-        What the folds share.
-    border : ndarray of shape (1 + n_targets, size)
-        The rows of the fold's moments of [z, 1, y] that belong to the one and to the targets.
-
-    Attributes
-    ----------
-    residuals : ndarray of shape (n_penalties, n_targets, width)
-        Residuals of the equations; 0 where the error has converged.
-    squares : ndarray of shape (n_penalties, n_targets)
-        Sums of squared errors on the fold.
-    scales : ndarray of shape (n_targets,)
-        What R2 divides them by.
-    changes : ndarray of shape (n_penalties, n_targets)
-        By how much they changed in the last round.
+    right : ndarray of shape (n_penalties, n_folds, n_targets, size)
+        Right-hand sides.
     """
 
-    def __init__(self, shared: FoldErrors, border: Floats) -> None:
-        width, n_targets = shared.cross.shape
-        self.penalties = shared.penalties
-        # Moments of the fold about the means of all rows, which are 0 for the sums over all rows.
-        self.weight = float(border[0, width])
-        self.sums = border[0, :width] - self.weight * shared.mean
-        self.target_sums = border[0, width + 1 :] - self.weight * shared.target_mean
-        crossed = border[1:, :width] - border[1:, width : width + 1] * shared.mean
-        self.cross = crossed - shared.target_mean[:, None] * self.sums
-        squares = np.diagonal(border[:, width:])[1:] - shared.target_mean * border[0, width + 1 :]
-        self.target_squares = squares - shared.target_mean * self.target_sums
-        own_squares = self.target_squares - np.square(self.target_sums) / self.weight if self.weight else squares
-        self.scales = np.where(own_squares > 0.0, own_squares, np.inf)  # of R2
-        # The equations on the training rows.
-        self.training_weight = shared.weight - self.weight
-        self.mean, self.target_mean = -self.sums / self.training_weight, -self.target_sums / self.training_weight
-        self.right = shared.cross.T - self.cross - self.training_weight * self.target_mean[:, None] * self.mean
-        self.basis = self.images = np.zeros((n_targets, 0, width))
-        self.matrix = self.moments = np.zeros((n_targets, 0, 0))  # of the training rows and of the fold, projected
-        self.residuals = np.broadcast_to(self.right, (len(self.penalties), n_targets, width))
-        self.squares = np.full((len(self.penalties), n_targets), np.inf)
-        self.changes = self.squares
-        self.solution = np.zeros((n_targets, len(self.penalties), 0))
+    def __init__(self, right: Floats) -> None:
+        self.residual = right.copy()
+        self.solution, self.image, self.direction, self.direction_image = np.zeros((4, *right.shape))
+        self.energy, self.value = np.zeros((2, *right.shape[:-1]))
+        self.squares = self.gain = np.full(right.shape[:-1], np.inf)
 
-    def is_open(self, tolerances: Floats) -> Mask:
-        """Return where the sums of squares have not converged, of shape (n_penalties, n_targets)."""
-        return np.asarray(~(self.changes <= tolerances[:, None] * self.squares + ROUNDING * self.target_squares))
+    def precondition(self, solve: Callable[[Floats], Floats], on: slice) -> Floats:
+        """Find the next directions, and return estimates of what all further steps add to the value.
 
-    def directions(self, quotients: Floats) -> Floats:
-        """Return orthonormal directions that quotients add to the subspace, of shape (n_new, n_targets, width).
-
-        Quotients of similar penalties are similar: only the largest of their principal directions are returned.
+        The gains shrink like the residual, by the factor s of the last step: s / (1 - s) times the last gain is left.
         """
-        remainders, least = quotients[self.residuals.any(axis=(1, 2))].swapaxes(0, 1), 0.0
-        for _ in range(2):  # once leaves rounding errors
-            norms = np.linalg.norm(remainders, axis=2, keepdims=True)
-            remainders = remainders / np.where(norms > least, norms, np.inf)
-            remainders = remainders - (remainders @ self.basis.swapaxes(1, 2)) @ self.basis
-            least = LEAST_REMAINDER
-        if not remainders.shape[1]:
-            return np.empty((0, *self.right.shape))
-        values, vectors = np.linalg.eigh(remainders @ remainders.swapaxes(1, 2))
-        is_used = values > LEAST_SHARE**2 * np.maximum(values[:, -1:], LEAST_SHARE)
-        n_new = int(is_used.sum(axis=1).max())
-        scales = np.where(is_used, 1.0 / np.sqrt(np.where(is_used, values, 1.0)), 0.0)
-        mixtures = (vectors * scales[:, None])[:, :, ::-1][:, :, :n_new].swapaxes(1, 2)
-        directions = mixtures @ remainders
-        directions -= (directions @ self.basis.swapaxes(1, 2)) @ self.basis
-        return directions.swapaxes(0, 1)
+        residual = self.residual[on]
+        divided = solve(residual)
+        squares = (residual * divided).sum(axis=-1)
+        factor = squares / self.squares[on]  # 0 before the first step
+        for vectors, addend in ((self.direction, divided), (self.direction_image, residual)):
+            vectors[on] *= factor[..., None]
+            vectors[on] += addend
+        left = np.where(squares > 0.0, np.inf, 0.0)
+        known = (factor > 0.0) & (factor < 1.0)
+        left[known] = self.gain[on][known] * factor[known] / (1.0 - factor[known])
+        self.squares = squares
+        return left
 
-    def extend(self, directions: Floats, images: Floats, products: Floats) -> None:
-        """Add directions to the subspace and solve in it.
-
-        Parameters
-        ----------
-        directions : ndarray of shape (n_new, n_targets, width)
-            The directions.
-        images, products : ndarray of shape (n_new, n_targets, width) and (n_new, n_targets, width + 1)
-            Their products with the moments of all rows, and with those of the fold.
-        """
-        if not len(directions):
-            if self.residuals.any():  # of which nothing but rounding errors is outside of the subspace
-                self.changes = np.zeros_like(self.changes)
-            return
-        images = images - products[..., :-1] - self.training_weight * (directions @ self.mean)[..., None] * self.mean
-        self.basis = np.concatenate([self.basis, directions.swapaxes(0, 1)], axis=1)
-        self.images = np.concatenate([self.images, images.swapaxes(0, 1)], axis=1)
-        self.matrix = _grow(self.matrix, self.basis @ images.transpose(1, 2, 0))
-        self.moments = _grow(self.moments, self.basis @ products[..., :-1].transpose(1, 2, 0))
-        values, vectors = np.linalg.eigh(self.matrix)
-        right = (vectors.swapaxes(1, 2) @ (self.basis @ self.right[..., None]))[..., 0]
-        # Coordinates of shape (n_targets, n_penalties, dimension).
-        penalized = np.maximum(values, 0.0)[:, None] + self.penalties[:, None]
-        solution = (right[:, None] / penalized) @ vectors.swapaxes(1, 2)
-        squares = self._squares(solution)
-        changes = np.abs(squares - self.squares)
-        # Directions for other penalties tell nothing about those that had no residual.
-        self.changes = np.where(self.residuals.any(axis=2), changes, np.maximum(changes, self.changes))
-        self.squares, self.solution = squares, solution
-
-    def update_residuals(self, tolerances: Floats) -> None:
-        """Compute the residuals where the sums of squares have not converged."""
-        is_open = self.is_open(tolerances)
-        some = np.flatnonzero(is_open.any(axis=1))
-        self.residuals = np.zeros((len(is_open), *self.right.shape))
-        solution = self.solution[:, some]
-        residuals = self.right[:, None] - solution @ self.images
-        residuals -= self.penalties[some, None] * (solution @ self.basis)
-        self.residuals[some] = np.where(is_open[some, :, None], residuals.swapaxes(0, 1), 0.0)
-
-    def _squares(self, solution: Floats) -> Floats:
-        """Return sums of squared errors of solutions in the subspace, of shape (n_penalties, n_targets)."""
-        intercepts = self.target_mean - (solution @ (self.basis @ self.mean)[..., None])[..., 0].T
-        means = (solution @ (self.basis @ self.sums)[..., None])[..., 0].T
-        crossed = (solution @ (self.basis @ self.cross[..., None]))[..., 0].T
-        squares = (solution * (solution @ self.moments)).sum(axis=2).T + self.target_squares - 2.0 * crossed
-        return np.asarray(squares + intercepts * (self.weight * intercepts + 2.0 * (means - self.target_sums)))
-
-
-def _grow(matrix: Floats, columns: Floats) -> Floats:
-    """Return symmetric matrices with some more columns, of shape (n_targets, size, n_new), and rows."""
-    old = slice(0, matrix.shape[1])
-    grown = np.concatenate([np.concatenate([matrix, columns[:, old].swapaxes(1, 2)], axis=1), columns], axis=2)
-    return np.asarray(0.5 * (grown + grown.swapaxes(1, 2)))
+    def step(self, multiply: Callable[[Floats], Floats], on: slice) -> Floats:
+        """Take a step, and return the value of the quadrature."""
+        direction, image, squares = self.direction[on], self.direction_image[on], self.squares[on]
+        product = image - multiply(direction)
+        curvature = (direction * product).sum(axis=-1)
+        size = np.divide(squares, curvature, out=np.zeros_like(curvature), where=curvature > 0.0)
+        for vectors, change in ((self.solution, direction), (self.image, image), (self.residual, -product)):
+            vectors[on] += size[..., None] * change
+        self.energy[on] += size * squares
+        value = self.energy[on] + (self.solution[on] * self.image[on]).sum(axis=-1)
+        self.gain, self.value = np.abs(value - self.value[on]), value
+        self.squares = squares
+        return np.asarray(value)

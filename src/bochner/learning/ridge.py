@@ -8,7 +8,7 @@ squared error on a fold is a quadratic form in its moments.
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,8 +16,8 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import lapack
 
-from bochner.learning.fold_errors import FINE, FoldErrors, HeldOut, StoredFolds
-from bochner.learning.poles import Poles
+from bochner.learning.band_form import BandForm
+from bochner.learning.fold_errors import FoldErrors, HeldOut, StoredFolds
 from bochner.rows import Floats, add_product, cholesky, in_threads, serial_blas
 
 __all__ = [
@@ -30,8 +30,10 @@ __all__ = [
 ]
 
 JITTERS = (1.0, 1e2, 1e4, 1e6)  # multiples of the rounding errors that a penalty is raised to
-MOST_ROUNDS = 60  # with factors of a fold's own, and passes over the rows where its moments are not stored
-LEAST_WIDTH, WIDTH_PER_TARGET = 700, 100  # from which folds cost less with shared factors than one by one
+BAND_WIDTH = 1024  # columns from which matrix products reduce a Gram matrix faster than LAPACK
+FOLDS_PER_GROUP = 3  # folds that share matrix products; the groups are computed in threads
+MOST_PASSES = 200  # over the rows, where the moments of the folds are not stored
+STEP_COST = 45  # columns per penalty and target, from which steps cost less than a reduction per fold
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ class _CenteredMoments:
         weight = float(moments[width, width])
         mean, target_mean = moments[:width, width] / weight, moments[width + 1 :, width] / weight
         gram = moments[:width, :width].copy()
-        add_product(gram, mean[:, None], mean[None], -weight)
+        serial_blas(add_product)(gram, mean[:, None], mean[None], -weight)
         cross = moments[:width, width + 1 :] - weight * np.outer(mean, target_mean)
         return cls(gram, cross, mean, target_mean, weight)
 
@@ -269,40 +271,33 @@ def cross_validated_errors(
     Returns
     -------
     ndarray of shape (n_penalties, n_folds, n_targets)
-        Mean squared errors. Those of wide features have five digits, and nine where the mean R2 is best.
+        Mean squared errors.
     """
     total = total_moments(fold_moments) if total is None else total
     order = np.argsort(penalties)
     centered = _CenteredMoments.of(total, n_targets)
     floored = np.maximum(penalties[order], centered.least_penalty)
     width, n_folds = len(centered.mean), len(fold_moments) - 1
-    is_wide = width >= LEAST_WIDTH + WIDTH_PER_TARGET * n_targets
-    folds = list(fold_moments[:n_folds])
-    found = _shared_squares(centered, total, folds, floored) if is_wide else [None] * n_folds
+    is_wide = width * (n_folds - 1) > STEP_COST * len(penalties) * n_targets * n_folds
+    shared = FoldErrors.of(**vars(centered), penalties=floored) if is_wide else None
 
-    def errors(number: int) -> Floats:
-        squares, held_out = found[number], folds[number]
-        if squares is None:
-            squares = _held_out_squares(_CenteredMoments.of(total - held_out, n_targets), held_out, floored)
-        return np.asarray(squares / held_out[width, width])
+    def errors(folds: list[Floats]) -> list[Floats]:
+        found = [None] * len(folds) if shared is None else shared.squares(StoredFolds(folds, n_targets))
+        return [
+            (
+                _held_out_squares(_CenteredMoments.of(total - held_out, n_targets), held_out, floored)
+                if squares is None
+                else squares
+            )
+            / held_out[width, width]
+            for held_out, squares in zip(folds, found, strict=True)
+        ]
 
-    sorted_errors = np.stack(list(in_threads(errors, range(n_folds))), axis=1)
+    # The groups do not depend on the number of threads, so the result does not either.
+    group_size = 1 if shared is None else FOLDS_PER_GROUP
+    groups = [list(fold_moments[start : min(start + group_size, n_folds)]) for start in range(0, n_folds, group_size)]
+    sorted_errors = np.stack([error for group in in_threads(errors, groups) for error in group], axis=1)
     return np.asarray(np.maximum(sorted_errors, 0.0)[np.argsort(order)])
-
-
-def _shared_squares(
-    centered: "_CenteredMoments", total: Floats, folds: list[Floats], penalties: Floats
-) -> list[Floats | None]:
-    """Return sums of squared errors on folds from what they share; folds unlike the others have their own factors."""
-    n_targets = len(centered.target_mean)
-    shared = FoldErrors(**vars(centered), penalties=penalties, poles=Poles.of(centered.gram, penalties))
-    found = shared.squares(StoredFolds(folds, n_targets))
-    for number, squares in enumerate(found):
-        if squares is None:
-            training = _CenteredMoments.of(total - folds[number], n_targets)
-            own = replace(shared, poles=Poles.of(training.gram, penalties))
-            found[number] = own.squares(StoredFolds([folds[number]], n_targets), MOST_ROUNDS, FINE)[0]
-    return found
 
 
 def streamed_errors(moments: Floats, held_out: HeldOut, n_targets: int, penalties: Floats) -> Floats:
@@ -326,12 +321,12 @@ def streamed_errors(moments: Floats, held_out: HeldOut, n_targets: int, penaltie
     """
     order = np.argsort(penalties)
     centered = _CenteredMoments.of(moments, n_targets)
-    floored = np.maximum(penalties[order], centered.least_penalty)
-    shared = FoldErrors(**vars(centered), penalties=floored, poles=Poles.of(centered.gram, floored))
-    found = shared.squares(held_out, MOST_ROUNDS)
+    shared = FoldErrors.of(**vars(centered), penalties=np.maximum(penalties[order], centered.least_penalty))
+    del centered
+    found = shared.squares(held_out, MOST_PASSES)
     if any(squares is None for squares in found):
         raise ValueError(
-            f"The errors on the folds have not converged in {MOST_ROUNDS} passes over the rows; use shuffled folds, "
+            f"The errors on the folds have not converged in {MOST_PASSES} passes over the rows; use shuffled folds, "
             f"larger `alphas` or fewer columns."
         )
     errors = np.stack([np.asarray(squares) for squares in found], axis=1)
@@ -354,10 +349,16 @@ def _held_out_squares(training: "_CenteredMoments", held_out: Floats, penalties:
 def _coefficients(gram: Floats, right: Floats, penalties: Floats) -> Floats:
     r"""Solve :math:`(G + \lambda) c = b` for every penalty; the shape is (width, n_penalties, n_columns).
 
-    G is reduced to tridiagonal form once, at a third of the cost of its eigenvectors. Each penalty is then cheap.
+    G is reduced once: to tridiagonal form, at a third of the cost of its eigenvectors, or to a band if it exceeds the
+    cache. Each penalty is then cheap.
     """
     if len(gram) < 2:
         return right[:, None, :] / (gram + penalties)[:, :, None]
+    if len(gram) >= BAND_WIDTH:
+        form = BandForm.of(gram)
+        rotated = form.rotate(right.T)
+        solved = form.shifted(penalties).solve(np.broadcast_to(rotated, (len(penalties), *rotated.shape)))
+        return form.unrotate(solved.reshape(-1, len(gram))).reshape(solved.shape).transpose(2, 0, 1)
     # The workspace that LAPACK recommends: 64 numbers per column of the wider operand.
     workspace = 64 * max(len(gram), len(penalties) * right.shape[1])
     reflectors, diagonal, off_diagonal, tau = _lapack("dsytrd", gram, lower=1, lwork=workspace)

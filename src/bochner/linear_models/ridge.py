@@ -317,8 +317,7 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
     encoding_ : Encoding
         How the columns of a table become numbers; only after a fit on a file.
     cv_errors_ : ndarray of shape (n_alphas, n_folds)
-        Mean squared errors with the chosen features, the mean over targets. With a thousand columns or more, they have
-        about five digits, and nine at `alpha_`.
+        Mean squared errors with the chosen features, the mean over targets.
     best_score_ : float
         Mean R2 over the folds with the chosen penalty.
     length_scale_scores_ : ndarray of shape (n_length_scales,)
@@ -540,8 +539,7 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
     encoding_ : Encoding
         How the columns of a table become numbers; only after a fit on a file.
     cv_errors_ : ndarray of shape (n_alphas, n_folds)
-        Mean squared errors of the class indicators with the chosen features. With a thousand columns or more, they have
-        about five digits, and nine at `alpha_`.
+        Mean squared errors of the class indicators with the chosen features.
     best_score_ : float
         Mean R2 over the folds with the chosen penalty.
     length_scale_scores_ : ndarray of shape (n_length_scales,)

@@ -21,7 +21,6 @@ from bochner.rows.blas import add_gram as add_gram
 from bochner.rows.blas import add_product as add_product
 from bochner.rows.blas import cholesky as cholesky
 from bochner.rows.blas import mirror as mirror
-from bochner.rows.blas import solve_rows as solve_rows
 from bochner.rows.dask_partitions import ClusterError as ClusterError
 from bochner.rows.dask_partitions import DaskPartitions as DaskPartitions
 from bochner.rows.metrics import Metric as Metric

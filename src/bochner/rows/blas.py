@@ -17,7 +17,7 @@ from bochner.rows.arrays import Floats
 from bochner.rows.threads import row_spans
 from bochner.rows.workers import in_threads, serial_blas
 
-__all__ = ["add_gram", "add_product", "cholesky", "mirror", "solve_rows"]
+__all__ = ["add_gram", "add_product", "cholesky", "mirror"]
 
 TILE = 256  # rows and columns of the parts of a matrix that threads share
 
@@ -25,7 +25,7 @@ TILE = 256  # rows and columns of the parts of a matrix that threads share
 def add_product(out: Floats, left: Floats, right: Floats, scale: float = 1.0) -> None:
     """Add a product of two matrices to an array, in the calling thread.
 
-    All arrays are float64 or all are float32. Rows of `out` are contiguous; of the factors, rows or columns are.
+    All arrays are float64. Rows of `out` are contiguous; of the factors, rows or columns are.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def add_product(out: Floats, left: Floats, right: Floats, scale: float = 1.0) ->
     # BLAS takes rows for columns: it computes the transpose, from the transposed factors.
     (m, n), k = out.shape, left.shape[1]
     first, second = _Operand(right), _Operand(left)
-    _call(out, "gemm", first.flag, second.flag, n, m, k, scale, *first.array, *second.array, 1.0, *_Operand(out).array)
+    _call("dgemm", first.flag, second.flag, n, m, k, scale, *first.array, *second.array, 1.0, *_Operand(out).array)
 
 
 def add_gram(out: Floats, rows: Floats, keep: float = 1.0) -> None:
@@ -65,7 +65,7 @@ def add_gram(out: Floats, rows: Floats, keep: float = 1.0) -> None:
         A factor of what `out` holds; 0 overwrites it, even where it is NaN.
     """
     matrix = _Operand(rows)
-    _call(out, "syrk", b"U", matrix.flag, len(out), len(rows), 1.0, *matrix.array, keep, *_Operand(out).array)
+    _call("dsyrk", b"U", matrix.flag, len(out), len(rows), 1.0, *matrix.array, keep, *_Operand(out).array)
 
 
 def mirror(matrix: Floats) -> None:
@@ -106,7 +106,7 @@ def cholesky(matrix: Floats) -> Floats:
     array([[2., 0.],
            [1., 2.]])
     """
-    factor = np.zeros(matrix.shape, matrix.dtype)  # `zeros_like` writes them, also where they stay
+    factor = np.zeros(matrix.shape)  # `zeros_like` writes them, also where they stay
     spans = row_spans(len(factor), TILE)
     for number, columns in enumerate(spans):
         left = factor[columns, : columns.start]
@@ -123,30 +123,11 @@ def cholesky(matrix: Floats) -> Floats:
             raise linalg.LinAlgError("The matrix is not finite.")
 
         def divide(rows: slice, columns: slice = columns, pivot: Floats = pivot) -> None:
-            _divide(factor[rows, columns], pivot, b"T")
+            arrays = *_Operand(pivot).array, *_Operand(factor[rows, columns]).array
+            _call("dtrsm", b"L", b"U", b"T", b"N", len(pivot), rows.stop - rows.start, 1.0, *arrays)
 
         list(in_threads(divide, spans[number + 1 :]))
     return factor
-
-
-def solve_rows(factor: Floats, rows: Floats) -> None:
-    r"""Replace rows x by :math:`(L L^T)^{-1} x`, in the calling thread.
-
-    Parameters
-    ----------
-    factor : ndarray of shape (n, n)
-        The lower triangular matrix L.
-    rows : ndarray of shape (n_rows, n)
-        The rows, of the same dtype.
-    """
-    _divide(rows, factor, b"T")
-    _divide(rows, factor, b"N")
-
-
-def _divide(rows: Floats, triangle: Floats, flag: bytes) -> None:
-    """Replace rows x by the solutions of L y = x, or of the transposed equations with the flag N."""
-    arrays = *_Operand(triangle).array, *_Operand(rows).array
-    _call(rows, "trsm", b"L", b"U", flag, b"N", rows.shape[1], len(rows), 1.0, *arrays)
 
 
 class _Operand:
@@ -161,16 +142,15 @@ class _Operand:
         self.array = ctypes.c_void_p(matrix.ctypes.data), max(step, matrix.shape[1 if by_rows else 0], 1)
 
 
-def _call(out: Floats, name: str, *arguments: Any) -> None:
-    """Call a routine of BLAS for the dtype of `out`; it takes numbers by reference."""
-    integer, number = _integer(), ctypes.c_float if out.dtype == np.float32 else ctypes.c_double
-    kinds = {int: integer, float: number}
-    _routine(("s" if out.dtype == np.float32 else "d") + name)(
-        *(
-            ctypes.byref(kinds[type(argument)](argument)) if type(argument) in kinds else argument
-            for argument in arguments
-        )
-    )
+def _call(name: str, *arguments: Any) -> None:
+    """Call a routine of BLAS, which takes numbers by reference."""
+    _routine(name)(*map(_by_reference, arguments))
+
+
+def _by_reference(argument: Any) -> Any:
+    if isinstance(argument, int):
+        return ctypes.byref(_integer()(argument))
+    return ctypes.byref(ctypes.c_double(argument)) if isinstance(argument, float) else argument
 
 
 @cache
