@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bochner.rows import Floats, in_threads, serial_blas
+from bochner.rows import Floats, add_product, in_threads, serial_blas
 
 __all__ = ["BandForm", "ShiftedBand"]
 
 BLOCK = 64  # width of the band: wide enough for fast products, narrow enough for cheap solutions
-TILE = 256  # the lower half of the matrix is updated in tiles of this width
+TILE = 128  # the lower half of the matrix is updated in tiles of this width
 
 
 class _Reflectors(NamedTuple):
@@ -179,6 +179,7 @@ def _update(work: Floats, reflector: _Reflectors) -> None:
         return work[first:last, start:last] @ vectors[: last - start], work[first:last, start:first].T @ own
 
     product = np.zeros_like(vectors)
+    tiles.reverse()  # the longest strips first, so that threads end together
     for (first, last), (below, above) in zip(tiles, in_threads(products, tiles), strict=True):
         product[first - start : last - start] += below
         product[: first - start] += above
@@ -187,15 +188,14 @@ def _update(work: Floats, reflector: _Reflectors) -> None:
     def subtract(tile: tuple[int, int]) -> None:
         first, last = tile
         own = left[first - start : last - start]
-        for column, end in tiles[: tiles.index(tile) + 1]:
-            work[first:last, column:end] -= own @ right[:, column - start : end - start]
+        add_product(work[first:last, start:last], own, right[: last - start].T, -1.0)
 
     list(in_threads(subtract, tiles))
 
 
 @serial_blas  # no bit depends on the number of threads
 def _outer_factors(product: Floats, vectors: Floats, triangle: Floats) -> tuple[Floats, Floats]:
-    """Return [V, Y] and its mirror image [Y, V] transposed, from the product C V."""
+    """Return [V, Y] and its mirror image [Y, V], from the product C V."""
     product = product @ triangle
     product -= 0.5 * (vectors @ (triangle.T @ (vectors.T @ product)))
-    return np.hstack([vectors, product]), np.hstack([product, vectors]).T.copy()
+    return np.hstack([vectors, product]), np.hstack([product, vectors])
