@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bochner.rows import Floats, add_product, in_threads, serial_blas
+from bochner.rows import Floats, add_product, in_threads, row_spans, serial_blas
 
 __all__ = ["BandForm", "ShiftedBand"]
 
 BLOCK = 64  # width of the band: wide enough for fast products, narrow enough for cheap solutions
+SHIFTS = 5  # that a thread factors at a time
 TILE = 128  # the lower half of the matrix is updated in tiles of this width
 
 
@@ -95,6 +96,11 @@ class BandForm:
 
     def shifted(self, shifts: Floats) -> "ShiftedBand":
         """Factor B plus each of the shifts, which make it positive definite."""
+        parts = in_threads(lambda some: self._inverses(shifts[some]), row_spans(len(shifts), SHIFTS))
+        return ShiftedBand(self.below, [np.concatenate(blocks) for blocks in zip(*parts, strict=True)])
+
+    def _inverses(self, shifts: Floats) -> list[Floats]:
+        """Return the inverses of the pivots."""
         inverses: list[Floats] = []
         for number, block in enumerate(self.diagonal):
             pivots = block + shifts[:, None, None] * np.eye(len(block))
@@ -102,7 +108,7 @@ class BandForm:
                 corner = self.below[number - 1]
                 pivots -= corner @ inverses[-1] @ corner.T
             inverses.append(np.asarray(np.linalg.inv(pivots), dtype=np.float64))
-        return ShiftedBand(self.below, inverses)
+        return inverses
 
 
 @dataclass(frozen=True)

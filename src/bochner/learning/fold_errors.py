@@ -66,7 +66,7 @@ class StoredFolds:
 
     def multiply(self, rows: Floats) -> Floats:
         """Multiply rows by the moments of each fold."""
-        size, products = rows.shape[-1], np.empty_like(rows)
+        size, products = rows.shape[-1], np.empty(rows.shape)
         for number, fold in enumerate(self.moments):
             product = rows[:, number].reshape(-1, size) @ fold[:size, :size]
             products[:, number] = product.reshape(products[:, number].shape)
@@ -141,9 +141,10 @@ class FoldErrors:
         def multiply(rotated: Floats) -> Floats:
             return self._rotate(held_out.multiply(self._unrotate(rotated)))
 
-        coef = np.zeros((n_penalties, len(borders), n_targets, width + 1))  # intercepts of centered moments are 0
-        coef[..., :width] = self.coef[:, None]
-        gradient = multiply(coef) - cross
+        coef = np.zeros((n_penalties, 1, n_targets, width + 1))  # intercepts of centered moments are 0
+        coef[..., 0, :, :width] = self.coef
+        same = np.broadcast_to(self._unrotate(coef), (n_penalties, len(borders), n_targets, width + 1))
+        gradient = self._rotate(held_out.multiply(same)) - cross
         squares = (coef * (gradient - cross)).sum(axis=3) + self._target_squares(borders)
         found, is_final = self._quadrature(multiply, gradient, squares, most_steps)
         return [found[:, number] if final else None for number, final in enumerate(is_final)]
@@ -199,12 +200,16 @@ class FoldErrors:
         return rows
 
 
-@serial_blas  # no bit depends on the number of threads
 def _solve_on_all_rows(form: BandForm, cross: Floats, penalties: Floats) -> tuple[ShiftedBand, Floats]:
     """Return the solver for every penalty, and its rotated solutions."""
     shifted = form.shifted(penalties)
-    right = form.rotate(cross.T)
-    return shifted, shifted.solve(np.broadcast_to(right, (len(penalties), *right.shape)))
+
+    @serial_blas  # no bit depends on the number of threads
+    def solve() -> Floats:
+        right = form.rotate(cross.T)
+        return shifted.solve(np.broadcast_to(right, (len(penalties), *right.shape)))
+
+    return shifted, solve()
 
 
 class _ConjugateGradients:
