@@ -209,8 +209,9 @@ def test_float32_is_near_float64(kind, n_examples):
             return
         double, single = features.approximate_kernel(X), clone(features).fit(X.astype(np.float32)).approximate_kernel(X)
         assert single.dtype == np.float32
-        # On average: the penalty of the matrix, one of a grid, can be another one, which moves a few values further.
-        assert np.abs(single - double).mean() < 2e-3
+        # The penalty of the matrix of landmarks, one of a grid, can be another one, which moves a few values further.
+        differences = np.abs(single - double)
+        assert (differences.max() if kind is FourierFeatures else differences.mean()) < 2e-3
 
 
 @LANES
