@@ -38,10 +38,10 @@ HEADS = {"ridge": FourierRidgeClassifier, "SVC": FourierSVC, "logistic": Fourier
 # Features, model, widths: frequencies of Fourier features, which have two columns each, and landmarks.
 SERIES = {
     "Fourier, ridge": (*WIDTHS, 8192),
-    "Fourier, learned length scales, ridge": (512, 1024, 2048),
+    "Fourier, learned length scales, ridge": WIDTHS,
     "Fourier, logistic": (512, 1024),
     "Fourier, SVC": WIDTHS,
-    "Fourier, learned length scales, SVC": (512, 1024, 2048),
+    "Fourier, learned length scales, SVC": WIDTHS,
     "landmarks, logistic": (512, 1024, 2048),
     "landmarks, ridge": WIDTHS,
     "landmarks, SVC": WIDTHS,
