@@ -156,6 +156,15 @@ def test_matern_is_continuous_and_decreasing(nu):
         np.testing.assert_allclose(values, Gaussian().at(np.geomspace(1e-12, 30, 4000)[:, None]), atol=0.01)
 
 
+@pytest.mark.parametrize("nu", [0.3, 0.8, 4.0, 30.0, 59.0, 100.0])
+def test_matern_profile_of_float32(nu):
+    """K_nu itself overflows float32 at distances of order 1."""
+    squares = np.concatenate([[0.0], np.geomspace(1e-8, 100.0, 60)])
+    single = Matern(nu=nu).profile(squares.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, Matern(nu=nu).profile(squares), rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("nu", [2.0, 10.1, 100.0])
 def test_matern_of_huge_distances_is_zero_without_warning(nu):
     np.testing.assert_array_equal(Matern(nu=nu).at(np.array([[0.0], [1e150]])), [1.0, 0.0])

@@ -669,6 +669,7 @@ def _matern(nu: float, r: Floats) -> Floats:
         return np.asarray((1.0 + r) * np.exp(-r))
     if nu == 2.5:
         return np.asarray((1.0 + r + r**2 / 3.0) * np.exp(-r))
+    dtype, r = r.dtype, r.astype(np.float64)  # K_nu overflows float32 far from 0
     # Near 0, K_nu overflows, and a few terms of the series are exact to rounding. Far from 0, K_nu is NaN, and the
     # kernel is zero to rounding. The terms of r^(2 nu), which the series leaves out, vanish slowly for a small nu.
     values = _matern_near_zero(nu, np.minimum(r, 0.1)) if nu > 10.0 else np.ones_like(r)
@@ -678,7 +679,7 @@ def _matern(nu: float, r: Floats) -> Floats:
     logs = nu * np.log(far) + np.log(special.kve(nu, far)) - far
     logs += (1.0 - nu) * np.log(2.0) - special.gammaln(nu)
     values[apart] = np.exp(logs)
-    return values
+    return values.astype(dtype)
 
 
 def _matern_near_zero(nu: float, r: Floats) -> Floats:
