@@ -153,3 +153,9 @@ def test_smallest_limits(name, rng):
 def test_scale_of_numbers_near_the_largest_one_does_not_overflow():
     _, scale = robust_moments(np.array([[0.0], [0.0], [0.0], [0.0], [-1e300], [np.finfo(np.float64).max]]))
     np.testing.assert_allclose(scale, np.finfo(np.float64).max / 2, rtol=1e-7)
+
+
+def test_scale_of_the_smallest_numbers_does_not_underflow():
+    X = np.array([[0.0], [5e-324], [5e-324]])
+    np.testing.assert_array_equal(robust_moments(X)[1], [5e-324])
+    assert np.isfinite(RobustStandardizer().fit_transform(X)).all()

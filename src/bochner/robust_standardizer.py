@@ -85,7 +85,8 @@ def robust_moments(X: Array) -> tuple[Floats, Floats]:
     for column in np.flatnonzero(scale <= 0.0):
         distances = np.abs(X[:, column] - center[column])
         distances = distances[distances > 0.0]
-        scale[column] = 2.0 * np.median(distances / 2.0) if len(distances) else 1.0  # a sum of two may overflow
+        # A sum of two may overflow, and half of the smallest number is 0.
+        scale[column] = (2.0 * np.median(distances / 2.0) or distances.max()) if len(distances) else 1.0
     return center, scale
 
 
