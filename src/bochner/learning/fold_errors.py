@@ -143,8 +143,8 @@ class FoldErrors:
 
         coef = np.zeros((n_penalties, 1, n_targets, width + 1))  # intercepts of centered moments are 0
         coef[..., 0, :, :width] = self.coef
-        same = np.broadcast_to(self._unrotate(coef), (n_penalties, len(borders), n_targets, width + 1))
-        gradient = self._rotate(held_out.multiply(same)) - cross
+        coef_by_fold = np.broadcast_to(self._unrotate(coef), (n_penalties, len(borders), n_targets, width + 1))
+        gradient = self._rotate(held_out.multiply(coef_by_fold)) - cross
         squares = (coef * (gradient - cross)).sum(axis=3) + self._target_squares(borders)
         found, is_final = self._quadrature(multiply, gradient, squares, most_steps)
         return [found[:, number] if final else None for number, final in enumerate(is_final)]
