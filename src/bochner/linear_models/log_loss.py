@@ -8,30 +8,32 @@ single column of coefficients, the score of the second class. Newton's method ta
 rows, in float64. The Newton system is solved by conjugate gradients on rows that are held, in float32: an inexact
 direction costs steps, not digits. Where the rows do not fit into memory, these are a sample. Rows whose class is
 certain contribute nothing to the Hessian :math:`\sum_i s_i (\operatorname{diag} p_i - p_i p_i^T) \otimes z_i z_i^T` and
-are left out. The preconditioner replaces this sum of products by the product of the sums over rows.
+are left out. The preconditioner replaces this sum of products by the mean over some of the rows, the same for all
+classes.
 """
 
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from bochner.linear_models.feature_passes import Accumulate, FeatureBatch
 from bochner.linear_models.folds import NO_FOLD, passed_minimum
 from bochner.progress import progress_bar
-from bochner.rows import Array, Floats, Indices, in_threads, row_spans, serial_blas
+from bochner.rows import Array, Floats, Indices, cholesky, in_threads, row_spans, serial_blas
 
 __all__ = ["CURVATURE_BYTES", "Curvature", "LogLossPath", "LogisticProblems", "solve_one", "walk"]
 
 Singles = NDArray[np.float32]
 
-CURVATURE_BYTES = 1 << 29  # of the rows that Hessians are computed from, with their probabilities
+CURVATURE_BYTES = 1 << 29  # of the sampled rows that Hessians are computed from, with their probabilities
 MAX_STEPS = 100
 MAX_SECANTS = 20
 MAX_PRODUCTS = 200  # conjugate gradient iterations per Newton step
@@ -44,9 +46,13 @@ TOLERANCE = 1e-17
 RESOLUTION = 1e-14  # predicted decrease, relative, below which the last decrease of an objective may be the last one
 ROUNDING = 1e-12  # of an objective, relative
 LARGEST_LOSS = float(-np.log(np.finfo(np.float64).eps))  # of a held-out row, as in scikit-learn's log_loss
-WIDE = 512  # columns from which on a preconditioner takes longer than a step
+FEW_PRODUCTS = 15  # in conjugate gradients: with more, another preconditioner is worth as many as it costs
+PRECONDITIONER_ROWS = 4  # per column
+JITTERS = (1e-7, 1e-6, 1e-5, 1e-4)  # of the moments of rows, which are float32
+TILE = 512  # columns of these moments per thread and matrix product
 CERTAIN = 1e-3  # a row's share of the mean uncertainty, below which it is left out of Hessians
-SPAN_ROWS = 2048  # rows per thread and matrix product
+SPAN_ROWS = 2048  # rows per thread
+CACHED_ROWS = 256  # rows per matrix product, so that the second product with them reads the cache
 
 
 @dataclass(frozen=True)
@@ -220,8 +226,6 @@ class LogisticProblems:
             now = _select(done, moving)
             origin, objective = weights[:, moving], _objective(C, weights[:, moving], now.losses)
             gradients = _gradients(C, origin, now)
-            if tolerance == TOLERANCE or self.width < WIDE:
-                self.curvature.preconditioned = None  # the last digits need that of the last step
             newton = partial(self.curvature.directions, C, held_out[moving], origin, row_weights=now.weights)
             directions = _corrected(newton, gradients, secants)
             decrease = -_inner(gradients, directions)
@@ -335,7 +339,7 @@ def _class_weights(held_out: Indices, n_classes: int, batch: FeatureBatch) -> Fl
 
 def _evaluate(held_out: Indices, weights: Floats, batch: FeatureBatch) -> Evaluation:
     """Evaluate the problems on a batch."""
-    spans = row_spans(len(batch.labels), SPAN_ROWS)
+    spans = row_spans(len(batch.labels), CACHED_ROWS)
     parts = in_threads(partial(_evaluate_span, held_out, weights, batch), spans)
     total = next(parts)
     for part in parts:
@@ -393,15 +397,14 @@ class Curvature:
         Whether these are a sample of all rows, which stands for the training rows of every problem.
     preconditioner : Preconditioner or None
         That of the last problem on all rows. Problems without a fold use it too.
-    preconditioned : float or None
-        The value of C that it was computed at: one for all steps costs few further conjugate gradient iterations, and
-        computing it takes longer than a step for wide features.
+    is_slow : bool
+        Whether the last conjugate gradients needed so many products that another preconditioner costs less.
     """
 
     batch: FeatureBatch
     is_sample: bool
     preconditioner: "Preconditioner | None" = None
-    preconditioned: float | None = None
+    is_slow: bool = False
 
     def directions(
         self, C: float, held_out: Indices, weights: Floats, gradients: Floats, *, row_weights: Floats
@@ -420,14 +423,14 @@ class Curvature:
             Total weights of the training rows.
         """
         hessian = self._hessian(held_out, weights, row_weights)
-        if self.preconditioner is None or (NO_FOLD in held_out and self.preconditioned != C):
-            self.preconditioner, self.preconditioned = Preconditioner.of(hessian), C
+        known = self.preconditioner
+        if known is None or (NO_FOLD in held_out and (self.is_slow or known.C != C)):
+            self.preconditioner = known = Preconditioner.of(hessian, C)
         scale = np.abs(gradients).max(axis=(0, 2), keepdims=True)  # float32 has few exponents
         scale[scale == 0.0] = 1.0
         residuals = (-gradients / scale).astype(np.float32)
-        solution = _conjugate_gradients(
-            partial(hessian.product, C), partial(self.preconditioner.solve, C), residuals, RESIDUAL
-        )
+        solution, n_products = _conjugate_gradients(partial(hessian.product, C), known.solve, residuals, RESIDUAL)
+        self.is_slow = n_products > FEW_PRODUCTS + len(weights) ** 2 / (len(self.batch.labels) * weights.shape[2])
         solution *= scale
         if solution.shape[2] > 1:  # the same number added to all intercepts of a problem changes no probability
             solution[-1] -= solution[-1].mean(axis=1, keepdims=True)
@@ -454,9 +457,10 @@ class Curvature:
         least = CERTAIN * totals / len(batch.labels)  # of each problem
         kept = []
         for span, (probabilities, own, uncertainty) in zip(spans, parts, strict=True):
-            rows = np.flatnonzero((uncertainty >= least).any(axis=1))
-            features = np.ones((len(rows), len(weights)), dtype=np.float32)
-            features[:, :-1] = batch.features[span][rows]
+            rows: Any = np.flatnonzero((uncertainty >= least).any(axis=1))
+            if 2 * len(rows) > len(own):
+                rows = slice(None)  # a copy of most rows would cost more than their share of the products
+            features = batch.features[span][rows].astype(np.float32, copy=False)
             kept.append(_HessianBlock(features, probabilities[rows], own[rows].astype(np.float32)))
         return Hessian(kept, weights.shape[1:])
 
@@ -479,11 +483,16 @@ def _uncertainty(probabilities: Singles) -> Singles:
 
 
 class _HessianBlock(NamedTuple):
-    """Rows [z, 1], probabilities (n_rows, n_problems, n_columns) and weights (n_rows, n_problems)."""
+    """Features of rows, probabilities (n_rows, n_problems, n_columns) and weights (n_rows, n_problems)."""
 
     features: Singles
     probabilities: Singles
     weights: Singles
+
+    @property
+    def uncertainty(self) -> Singles:
+        """The traces of the Hessians by the scores, summed over problems."""
+        return np.asarray((self.weights * _uncertainty(self.probabilities)).sum(axis=1))
 
 
 @dataclass
@@ -498,15 +507,21 @@ class Hessian:
         flat = vectors.reshape(len(vectors), -1)
 
         def part(block: _HessianBlock) -> Singles:
-            features, probabilities, weights = block
-            changes = (features @ flat).reshape(len(features), *self.shape)
+            total = np.zeros_like(flat)
+            for rows in row_spans(len(block.features), CACHED_ROWS):
+                total += of_rows(*(array[rows] for array in block))
+            return total
+
+        def of_rows(features: Singles, probabilities: Singles, weights: Singles) -> Singles:
+            changes = (features @ flat[:-1] + flat[-1]).reshape(len(features), *self.shape)
             if self.shape[1] == 1:
                 changes *= probabilities * (1.0 - probabilities)
             else:
                 changes -= np.einsum("ijk,ijk->ij", probabilities, changes)[:, :, None]
                 changes *= probabilities
             changes *= weights[:, :, None]
-            return np.asarray(features.T @ changes.reshape(len(features), flat.shape[1]))  # there may be no rows
+            changes = changes.reshape(len(features), -1)
+            return np.vstack([features.T @ changes, changes.sum(axis=0)])
 
         parts = in_threads(part, self.blocks)
         total = next(parts)
@@ -516,58 +531,75 @@ class Hessian:
         result[:-1] += vectors[:-1]
         return result
 
-    def class_moments(self) -> Floats:
-        """Return the sum of s (diag(p) - p p') over rows and problems."""
-        n_columns = self.shape[1]
-        total = np.zeros((n_columns, n_columns))
-        for block in self.blocks:
-            probabilities, weights = block.probabilities.reshape(-1, n_columns), block.weights.ravel()
-            if n_columns == 1:
-                total += float((weights * (probabilities * (1.0 - probabilities))[:, 0]).sum(dtype=np.float64))
-            else:
-                weighted = weights[:, None] * probabilities
-                total += np.diag(weighted.sum(axis=0, dtype=np.float64)) - weighted.T @ probabilities
-        return total
+    def class_curvature(self) -> float:
+        r"""Return the mean curvature by the scores, :math:`\sum_i s_i \operatorname{tr}(\operatorname{diag} p - p p^T)`.
+
+        It is the mean over the problems and over the directions in which a common number is not added to all scores.
+        """
+        n_problems, n_columns = self.shape
+        total = sum(float(block.uncertainty.sum(dtype=np.float64)) for block in self.blocks)
+        return total / (n_problems * max(1, n_columns - 1))
 
     def row_moments(self) -> Floats:
-        """Return the mean of [z, 1] [z, 1]' over rows, which count by their uncertainty."""
+        """Return the lower half of the mean of [z, 1] [z, 1]' over some rows, which count by their uncertainty."""
+        size = self.blocks[0].features.shape[1] + 1
+        step = max(1, sum(len(block.features) for block in self.blocks) // (PRECONDITIONER_ROWS * size))
+        sample = np.concatenate([_weighted_rows(block, step) for block in self.blocks])
+        moments = np.zeros((size, size))
 
-        def part(block: _HessianBlock) -> Floats:
-            counts = (block.weights * _uncertainty(block.probabilities)).sum(axis=1)
-            weighted = block.features * np.sqrt(counts)[:, None]
-            gram: Floats = (weighted.T @ weighted).astype(np.float64)
-            return gram
+        def fill(rows: slice) -> None:
+            moments[rows, : rows.stop] = sample[:, rows].T @ sample[:, : rows.stop]
 
-        parts = in_threads(part, self.blocks)
-        total = next(parts)
-        for addend in parts:
-            total += addend
-        return np.asarray(total / max(float(total[-1, -1]), np.finfo(np.float64).tiny))
+        list(in_threads(fill, row_spans(size, TILE)[::-1]))  # the longest first
+        return np.asarray(moments / max(float(moments[-1, -1]), np.finfo(np.float64).tiny))
+
+
+def _weighted_rows(block: _HessianBlock, step: int) -> Singles:
+    """Return every `step`-th row [z, 1] times the root of its uncertainty."""
+    roots = np.sqrt(block.uncertainty[::step, None])
+    return np.hstack([block.features[::step] * roots, roots])
 
 
 @dataclass(frozen=True)
 class Preconditioner:
-    r"""The inverse of :math:`I + C \, S \otimes G`, by the eigenvectors of S (classes) and of G (features)."""
+    r"""The inverse of :math:`D + C s G`, the same for all classes.
 
-    features: Singles
-    classes: Singles
-    values: Floats  # (width + 1, n_columns)
+    G are the moments of rows, s the curvature by the scores, and D is the identity matrix, 0 for the intercept. A
+    common number that is added to all scores changes no probability: there the inverse is that of the identity.
+
+    Attributes
+    ----------
+    C : float
+        The value of C.
+    factor : ndarray of shape (width + 1, width + 1)
+        The lower Cholesky factor.
+    """
+
+    C: float
+    factor: Singles
 
     @classmethod
-    def of(cls, hessian: Hessian) -> "Preconditioner":
-        """Return the preconditioner whose S and G are means over the rows of all problems."""
-        row_values, features = serial_blas(np.linalg.eigh)(hessian.row_moments())
-        class_values, classes = serial_blas(np.linalg.eigh)(serial_blas(hessian.class_moments)() / hessian.shape[0])
-        values = np.outer(np.maximum(row_values, 0.0), np.maximum(class_values, 0.0))
-        return cls(features.astype(np.float32), classes.astype(np.float32), values)
+    def of(cls, hessian: Hessian, C: float) -> "Preconditioner":
+        """Return the preconditioner whose moments are means over the rows of all problems."""
+        moments = hessian.row_moments()
+        moments *= C * hessian.class_curvature()
+        diagonal = np.diag(moments).copy()
+        penalty = np.append(np.ones(len(diagonal) - 1), 0.0)
+        for jitter in JITTERS:
+            np.fill_diagonal(moments, diagonal + penalty + jitter * diagonal.max() + np.finfo(np.float32).tiny)
+            try:
+                return cls(C, cholesky(moments).astype(np.float32))
+            except np.linalg.LinAlgError:
+                continue
+        return cls(C, np.diag(np.sqrt(diagonal + penalty)).astype(np.float32))
 
     @serial_blas
-    def solve(self, C: float, vectors: Singles) -> Singles:
+    def solve(self, vectors: Singles) -> Singles:
         """Return the inverse times vectors of shape (width + 1, n_problems, n_columns)."""
-        rotated = (self.features.T @ vectors.reshape(len(vectors), -1)).reshape(vectors.shape) @ self.classes
-        rotated /= (1.0 + C * self.values).astype(np.float32)[:, None, :]
-        rotated = rotated @ self.classes.T
-        return np.asarray((self.features @ rotated.reshape(len(vectors), -1)).reshape(vectors.shape))
+        common = vectors.mean(axis=2, keepdims=True) if vectors.shape[2] > 1 else np.float32(0.0)
+        flat = (vectors - common).reshape(len(vectors), -1)
+        solution = linalg.cho_solve((self.factor.T, False), flat, check_finite=False)
+        return np.asarray(solution.reshape(vectors.shape) + common)
 
 
 def _conjugate_gradients(
@@ -575,8 +607,10 @@ def _conjugate_gradients(
     precondition: Callable[[Singles], Singles],
     residuals: Singles,
     tolerance: float,
-) -> Floats:
+) -> tuple[Floats, int]:
     """Solve one system per problem; arrays have the shape (width + 1, n_problems, n_columns).
+
+    Return the solutions, and the number of products.
 
     Iterations end when the residuals, in the norm of the preconditioner, are below `tolerance` of those at the start,
     or far above them: where rows of very different weights make a Hessian singular in float32, they grow.
@@ -585,7 +619,7 @@ def _conjugate_gradients(
     steps = preconditioned = precondition(residuals)
     sizes = _inner(residuals, preconditioned)
     goal, bound = tolerance**2 * sizes, LARGEST_GROWTH * sizes
-    for _ in range(MAX_PRODUCTS):
+    for n_products in range(MAX_PRODUCTS):
         products = product(steps)
         curvatures = _inner(steps, products)
         open_problems = (sizes > goal) & (sizes < bound) & (curvatures > 0.0)
@@ -599,7 +633,7 @@ def _conjugate_gradients(
         is_bounded = open_problems & (sizes < bound)
         ratios = np.divide(sizes, before, out=np.zeros_like(sizes), where=is_bounded)[:, None]
         steps = preconditioned + ratios.astype(np.float32) * steps
-    return solution
+    return solution, n_products
 
 
 def _inner(left: Array, right: Array) -> Floats:

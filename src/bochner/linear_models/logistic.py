@@ -143,12 +143,11 @@ class FourierLogisticRegression(PathClassifier):
     def _problems(self, passes: FeaturePasses) -> LogisticProblems:
         """Return the problems on the features of one candidate, with the rows that Hessians are computed from."""
         width, n_classes, held = passes.feature_map.width, len(self.classes_), passes.held
-        # Features and the probabilities of every fold, in float32.
-        n_most = CURVATURE_BYTES // (4 * (width + (passes.training.n_folds + 1) * n_classes))
-        if held is None or len(held.labels) > n_most:
-            curvature = Curvature(passes.sample(min(n_most, MOST_SAMPLED)), is_sample=True)
-        else:
+        if held is not None:
             curvature = Curvature(held, is_sample=False)
+        else:  # features and the probabilities of every fold, in float32
+            n_most = CURVATURE_BYTES // (4 * (width + (passes.training.n_folds + 1) * n_classes))
+            curvature = Curvature(passes.sample(min(n_most, MOST_SAMPLED)), is_sample=True)
         return LogisticProblems(passes.accumulate, curvature, width, n_classes)
 
     def _walk(self, problems: LogisticProblems, n_folds: int, Cs: Floats) -> LogLossPath:
