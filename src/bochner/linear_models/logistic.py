@@ -8,8 +8,9 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from bochner.feature_maps.formulas import LogisticFormula, log_probabilities, probabilities
+from bochner.linear_models.curvature import CURVATURE_BYTES, Curvature
 from bochner.linear_models.feature_passes import FeaturePasses
-from bochner.linear_models.log_loss import CURVATURE_BYTES, Curvature, LogisticProblems, LogLossPath, solve_one, walk
+from bochner.linear_models.log_loss import LogisticProblems, LogLossPath, solve_one, walk
 from bochner.linear_models.memory import check_memory
 from bochner.linear_models.path_classifier import PathClassifier
 from bochner.parameters import LOGISTIC_EXPLANATIONS, Explanation

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: BSD-3-Clause
+r"""Newton directions of logistic regressions, by preconditioned conjugate gradients in float32.
+
+The Hessian of the losses by coefficients of classes is
+:math:`\sum_i s_i (\operatorname{diag} p_i - p_i p_i^T) \otimes z_i z_i^T`. Rows whose class is certain contribute
+nothing to it and are left out. The preconditioner replaces the sum of products by a product of means, and is the same
+for all classes: the moments of some of the rows, sampled by how uncertain their class is.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+from scipy.special import expit
+
+from bochner.linear_models.feature_passes import FeatureBatch
+from bochner.linear_models.folds import NO_FOLD
+from bochner.rows import Array, Floats, Indices, cholesky, in_threads, row_spans, serial_blas
+
+__all__ = ["CURVATURE_BYTES", "SPAN_ROWS", "Curvature", "cached_rows", "inner"]
+
+Singles = NDArray[np.float32]
+
+CURVATURE_BYTES = 1 << 29  # of the sampled rows that Hessians are computed from, with their probabilities
+MAX_PRODUCTS = 200  # conjugate gradient iterations per Newton step
+LARGEST_GROWTH = 1e15  # of squared residuals in conjugate gradients, beyond which they soon overflow float32
+RESIDUAL = 0.1  # of a Newton system, relative to the gradient
+FEW_PRODUCTS = 15  # in conjugate gradients: with more, another preconditioner is worth as many as it costs
+PRECONDITIONER_ROWS = 4  # per column
+JITTERS = (1e-7, 1e-6, 1e-5, 1e-4)  # of the moments of rows, which are float32
+TILE = 512  # columns of these moments per thread and matrix product
+MOST_COPIED = 0.8  # share of rows: copies of more cost more than products with all
+CERTAIN = 1e-3  # a row's share of the mean uncertainty, below which it is left out of Hessians
+SPAN_ROWS = 2048  # rows per thread
+CACHED_NUMBERS = 1 << 20  # features per matrix product, so that the second product with them reads the cache
+LEAST_ROWS = 64  # per matrix product
+
+
+@dataclass
+class Curvature:
+    """The rows that Hessians are computed from.
+
+    Parameters
+    ----------
+    batch : FeatureBatch
+        The rows.
+    is_sample : bool
+        Whether these are a sample of all rows, which stands for the training rows of every problem.
+    preconditioner : Preconditioner or None
+        That of the last problem on all rows. Problems without a fold use it too.
+    is_slow : bool
+        Whether the last conjugate gradients needed so many products that another preconditioner costs less.
+    """
+
+    batch: FeatureBatch
+    is_sample: bool
+    preconditioner: "Preconditioner | None" = None
+    is_slow: bool = False
+
+    def directions(
+        self, C: float, held_out: Indices, weights: Floats, gradients: Floats, *, row_weights: Floats
+    ) -> Floats:
+        """Return Newton directions (width + 1, n_problems, n_columns) up to a residual, by conjugate gradients.
+
+        Parameters
+        ----------
+        C : float
+            The value of C.
+        held_out : ndarray of shape (n_problems,)
+            The fold that each problem leaves out.
+        weights, gradients : ndarray of shape (width + 1, n_problems, n_columns)
+            The coefficients and intercepts, and the gradients of the objectives.
+        row_weights : ndarray of shape (n_problems,)
+            Total weights of the training rows.
+        """
+        hessian = self._hessian(held_out, weights, row_weights)
+        known = self.preconditioner
+        if known is None or (NO_FOLD in held_out and (self.is_slow or known.C != C)):
+            self.preconditioner = known = Preconditioner.of(hessian, C)
+        scale = np.abs(gradients).max(axis=(0, 2), keepdims=True)  # float32 has few exponents
+        scale[scale == 0.0] = 1.0
+        residuals = (-gradients / scale).astype(np.float32)
+        solution, n_products = _conjugate_gradients(partial(hessian.product, C), known.solve, residuals, RESIDUAL)
+        self.is_slow = n_products > FEW_PRODUCTS + len(weights) ** 2 / (len(self.batch.labels) * weights.shape[2])
+        solution *= scale
+        if solution.shape[2] > 1:  # the same number added to all intercepts of a problem changes no probability
+            solution[-1] -= solution[-1].mean(axis=1, keepdims=True)
+        return solution
+
+    def _hessian(self, held_out: Indices, weights: Floats, row_weights: Floats) -> "Hessian":
+        """Return the Hessians of the problems at `weights`, without the rows whose class is certain."""
+        batch = self.batch
+        flat = weights.reshape(len(weights), -1).astype(np.float32)
+
+        def of_span(span: slice) -> tuple[Singles, Floats, Floats]:
+            features = batch.features[span].astype(np.float32, copy=False)
+            scores = (features @ flat[:-1] + flat[-1]).reshape(-1, *weights.shape[1:])
+            probabilities = _probabilities(scores)
+            if self.is_sample:
+                own = np.outer(batch.weights[span], row_weights / batch.weights.sum())
+            else:
+                own = batch.weights[span, None] * (batch.folds[span, None] != held_out)
+            return probabilities, own, np.asarray(_uncertainty(probabilities) * (own > 0.0), dtype=np.float64)
+
+        spans = row_spans(len(batch.labels), SPAN_ROWS)
+        parts = list(in_threads(of_span, spans))
+        totals = np.sum([uncertainty.sum(axis=0) for _, _, uncertainty in parts], axis=0)
+        least = CERTAIN * totals / len(batch.labels)  # of each problem
+        kept = []
+        for span, (probabilities, own, uncertainty) in zip(spans, parts, strict=True):
+            rows: Any = np.flatnonzero((uncertainty >= least).any(axis=1))
+            if len(rows) > MOST_COPIED * len(own):
+                rows = slice(None)  # a copy of most rows would cost more than their share of the products
+            features = batch.features[span][rows].astype(np.float32, copy=False)
+            kept.append(_HessianBlock(features, probabilities[rows], own[rows].astype(np.float32)))
+        return Hessian(kept, weights.shape[1:])
+
+
+def _probabilities(scores: Singles) -> Singles:
+    """Return probabilities (n_rows, n_problems, n_columns); for two classes, those of the second one."""
+    if scores.shape[2] == 1:
+        return np.asarray(expit(scores))
+    scores -= scores.max(axis=2, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=2, keepdims=True)
+    return scores
+
+
+def _uncertainty(probabilities: Singles) -> Singles:
+    """Return the trace of a row's Hessian by the scores, for each problem."""
+    if probabilities.shape[2] == 1:
+        return np.asarray((probabilities * (1.0 - probabilities))[:, :, 0])
+    return np.asarray((probabilities * (1.0 - probabilities)).sum(axis=2))  # 1 - sum of squares would cancel
+
+
+class _HessianBlock(NamedTuple):
+    """Features of rows, probabilities (n_rows, n_problems, n_columns) and weights (n_rows, n_problems)."""
+
+    features: Singles
+    probabilities: Singles
+    weights: Singles
+
+    @property
+    def uncertainty(self) -> Singles:
+        """The traces of the Hessians by the scores, summed over problems."""
+        return np.asarray((self.weights * _uncertainty(self.probabilities)).sum(axis=1))
+
+
+@dataclass
+class Hessian:
+    """Hessians of the losses of several problems, as blocks of rows."""
+
+    blocks: list[_HessianBlock]
+    shape: tuple[int, ...]
+
+    def product(self, C: float, vectors: Singles) -> Singles:
+        """Return the Hessians of the objectives times vectors, each of shape (width + 1, n_problems, n_columns)."""
+        flat = vectors.reshape(len(vectors), -1)
+
+        def part(block: _HessianBlock) -> Singles:
+            total = np.zeros_like(flat)
+            for rows in row_spans(len(block.features), cached_rows(len(flat))):
+                total += of_rows(*(array[rows] for array in block))
+            return total
+
+        def of_rows(features: Singles, probabilities: Singles, weights: Singles) -> Singles:
+            changes = (features @ flat[:-1] + flat[-1]).reshape(len(features), *self.shape)
+            if self.shape[1] == 1:
+                changes *= probabilities * (1.0 - probabilities)
+            else:
+                changes -= np.einsum("ijk,ijk->ij", probabilities, changes)[:, :, None]
+                changes *= probabilities
+            changes *= weights[:, :, None]
+            changes = changes.reshape(len(features), -1)
+            return np.vstack([features.T @ changes, changes.sum(axis=0)])
+
+        parts = in_threads(part, self.blocks)
+        total = next(parts)
+        for addend in parts:
+            total += addend
+        result = np.float32(C) * total.reshape(vectors.shape)
+        result[:-1] += vectors[:-1]
+        return result
+
+    def class_curvature(self) -> float:
+        r"""Return the curvature by the scores, the trace of :math:`\sum_i s_i (\operatorname{diag} p_i - p_i p_i^T)`.
+
+        It is divided by the number of problems, and of directions except one: adding a number to all scores of a row
+        changes no probability.
+        """
+        n_problems, n_columns = self.shape
+        total = sum(float(block.uncertainty.sum(dtype=np.float64)) for block in self.blocks)
+        return total / (n_problems * max(1, n_columns - 1))
+
+    def row_moments(self) -> Floats:
+        """Return the lower half of the mean of [z, 1] [z, 1]' over sampled rows, which count by their uncertainty."""
+        counts = np.concatenate([block.uncertainty for block in self.blocks]).astype(np.float64)
+        size = self.blocks[0].features.shape[1] + 1
+        shares = _sample_shares(counts, PRECONDITIONER_ROWS * size)
+        edges = np.cumsum([0, *(len(block.features) for block in self.blocks)])
+        sample = np.concatenate(
+            [
+                _weighted_rows(block.features, shares[first:last])
+                for block, (first, last) in zip(self.blocks, pairwise(edges), strict=True)
+            ]
+        )
+        moments = np.zeros((size, size))
+
+        def fill(rows: slice) -> None:
+            moments[rows, : rows.stop] = sample[:, rows].T @ sample[:, : rows.stop]
+
+        list(in_threads(fill, row_spans(size, TILE)[::-1]))  # the longest first
+        return np.asarray(moments / max(float(moments[-1, -1]), np.finfo(np.float64).tiny))
+
+
+def _sample_shares(counts: Floats, n_rows: int) -> Floats:
+    """Return shares of rows with about `n_rows` of them above 0, whose weighted sums are close to those of the counts.
+
+    Rows above a threshold keep their counts. Of the others, one is taken per sum of counts that reaches the threshold.
+    """
+    if np.count_nonzero(counts) <= n_rows:
+        return counts
+    ordered = np.sort(counts)[::-1]
+    left = np.cumsum(ordered[::-1])[::-1][:n_rows]  # what is left when the largest ones are taken
+    thresholds = left / np.arange(n_rows, 0, -1)
+    threshold = thresholds[np.argmax(ordered[:n_rows] <= thresholds)]
+    probabilities = np.minimum(counts / threshold, 1.0)
+    taken = np.diff(np.floor(np.cumsum(probabilities) + 0.5), prepend=0.0) > 0.0
+    return np.where(taken, np.maximum(counts, threshold), 0.0)
+
+
+def _weighted_rows(features: Singles, shares: Floats) -> Singles:
+    """Return rows [z, 1] times the roots of their shares, without those of share 0."""
+    rows = np.flatnonzero(shares)
+    roots = np.sqrt(shares[rows, None]).astype(np.float32)
+    return np.hstack([features[rows] * roots, roots])
+
+
+@dataclass(frozen=True)
+class Preconditioner:
+    r"""The inverse of :math:`D + C s G`, the same for all classes.
+
+    G are the moments of rows, s the curvature by the scores, and D is the identity matrix, 0 for the intercept. A
+    common number that is added to all scores changes no probability: there the inverse is that of the identity.
+
+    Attributes
+    ----------
+    C : float
+        The value of C.
+    factor : ndarray of shape (width + 1, width + 1)
+        The lower Cholesky factor.
+    """
+
+    C: float
+    factor: Singles
+
+    @classmethod
+    def of(cls, hessian: Hessian, C: float) -> "Preconditioner":
+        """Return the preconditioner whose moments are means over the rows of all problems."""
+        moments = hessian.row_moments()
+        moments *= C * hessian.class_curvature()
+        diagonal = np.diag(moments).copy()
+        penalty = np.append(np.ones(len(diagonal) - 1), 0.0)
+        for jitter in JITTERS:
+            np.fill_diagonal(moments, diagonal + penalty + jitter * diagonal.max() + np.finfo(np.float32).tiny)
+            try:
+                return cls(C, cholesky(moments).astype(np.float32))
+            except np.linalg.LinAlgError:
+                continue
+        return cls(C, np.diag(np.sqrt(diagonal + penalty)).astype(np.float32))
+
+    @serial_blas
+    def solve(self, vectors: Singles) -> Singles:
+        """Return the inverse times vectors of shape (width + 1, n_problems, n_columns)."""
+        common = vectors.mean(axis=2, keepdims=True) if vectors.shape[2] > 1 else np.float32(0.0)
+        flat = (vectors - common).reshape(len(vectors), -1)
+        solution = linalg.cho_solve((self.factor.T, False), flat, check_finite=False)
+        return np.asarray(solution.reshape(vectors.shape) + common)
+
+
+def _conjugate_gradients(
+    product: Callable[[Singles], Singles],
+    precondition: Callable[[Singles], Singles],
+    residuals: Singles,
+    tolerance: float,
+) -> tuple[Floats, int]:
+    """Solve one system per problem; arrays have the shape (width + 1, n_problems, n_columns).
+
+    Return the solutions, and the number of products.
+
+    Iterations end when the residuals, in the norm of the preconditioner, are below `tolerance` of those at the start,
+    or far above them: where rows of very different weights make a Hessian singular in float32, they grow.
+    """
+    solution = np.zeros(residuals.shape)
+    steps = preconditioned = precondition(residuals)
+    sizes = inner(residuals, preconditioned)
+    goal, bound = tolerance**2 * sizes, LARGEST_GROWTH * sizes
+    n_products = 0
+    while n_products < MAX_PRODUCTS:
+        products = product(steps)
+        n_products += 1
+        curvatures = inner(steps, products)
+        open_problems = (sizes > goal) & (sizes < bound) & (curvatures > 0.0)
+        if not open_problems.any():
+            break
+        lengths = np.divide(sizes, curvatures, out=np.zeros_like(sizes), where=open_problems)[:, None]
+        solution += lengths * steps
+        residuals = residuals - lengths.astype(np.float32) * products
+        preconditioned = precondition(residuals)
+        before, sizes = sizes, np.where(open_problems, inner(residuals, preconditioned), sizes)
+        is_bounded = open_problems & (sizes < bound)
+        ratios = np.divide(sizes, before, out=np.zeros_like(sizes), where=is_bounded)[:, None]
+        steps = preconditioned + ratios.astype(np.float32) * steps
+    return solution, n_products
+
+
+def inner(left: Array, right: Array) -> Floats:
+    """Return the inner product of each problem, in float64."""
+    return np.asarray(np.einsum("ijk,ijk->j", left, right, dtype=np.float64))
+
+
+def cached_rows(width: int) -> int:
+    """Return the number of rows per matrix product for the number of columns."""
+    return max(LEAST_ROWS, CACHED_NUMBERS // width)
