@@ -32,43 +32,28 @@ from bochner import (
 )
 from bochner.progress import progress_bar, show_progress
 
-FIGURE_SIZE = (10, 4.8)
+FIGURE_SIZE = (11, 4.4)
 WIDTHS = (512, 1024, 2048, 4096)
 HEADS = {"ridge": FourierRidgeClassifier, "SVC": FourierSVC, "logistic": FourierLogisticRegression}
 # Features, model, widths: frequencies of Fourier features, which have two columns each, and landmarks.
 SERIES = {
     "Fourier, ridge": (*WIDTHS, 8192),
-    "Fourier, learned length scales, ridge": WIDTHS,
-    "Fourier, logistic": (512, 1024),
-    "Fourier, SVC": WIDTHS,
-    "Fourier, learned length scales, SVC": WIDTHS,
-    "landmarks, logistic": (512, 1024, 2048),
+    "Fourier, SVC(C=10)": (*WIDTHS, 8192),
+    "Fourier, logistic(C=10)": (*WIDTHS, 8192),
+    "Fourier, learned length scales, ridge": (*WIDTHS, 8192),
+    "Fourier, learned length scales, SVC(C=10)": (*WIDTHS, 8192),
+    "Fourier, learned length scales, logistic(C=10)": (*WIDTHS, 8192),
     "landmarks, ridge": WIDTHS,
-    "landmarks, SVC": WIDTHS,
     "landmarks, SVC(C=10)": WIDTHS,
+    "landmarks, logistic(C=10)": WIDTHS,
+    "Fourier, SVC": WIDTHS,
+    "Fourier, logistic": (512, 1024),
+    "Fourier, learned length scales, SVC": WIDTHS,
+    "landmarks, SVC": WIDTHS,
+    "landmarks, logistic": (512, 1024, 2048),
     "Nystroem, LinearSVC(C=10)": (1000, 2000),
     "exact kernel, SVC(C=10)": (0,),
 }
-MARKERS = dict(zip(SERIES, "osv^Dp<>PX*", strict=True))
-COLORS = dict(
-    zip(
-        SERIES,
-        (
-            "#9ecae1",
-            "#6baed6",
-            "#74c476",
-            "#3182bd",
-            "#08519c",
-            "#31a354",
-            "#fdae6b",
-            "#e6550d",
-            "#a63603",
-            "#969696",
-            "#1b1b1b",
-        ),
-        strict=True,
-    )
-)
 console = Console() if Console().is_terminal else Console(width=120)
 
 

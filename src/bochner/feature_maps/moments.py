@@ -16,7 +16,8 @@ from bochner.rows import Floats, Indices, add_gram, in_threads, mirror, row_span
 
 __all__ = ["SPAN_ROWS", "add_moments"]
 
-SPAN_ROWS = 8192  # rows that one thread adds up before its part joins the total
+SPAN_ROWS = 8192  # rows whose parts join the total before those of the next ones
+TASK_ROWS = 2048  # rows of a fold that one thread adds up before its part joins the total
 
 
 def add_moments(
@@ -54,12 +55,8 @@ def add_moments(
     size = feature_map.width + 1 + targets.shape[1]
     spare: deque[Floats] = deque()  # new memory costs page faults
 
-    def part(task: tuple[slice, int]) -> Floats | None:
-        span, fold = task
-        own = fold_of[span] == fold
-        if not own.any():
-            return None
-        rows: Any = span if own.all() else span.start + np.flatnonzero(own)  # a slice copies nothing
+    def part(task: tuple[int, Any]) -> Floats:
+        rows = task[1]
         try:
             moments = spare.pop()
         except IndexError:
@@ -67,11 +64,8 @@ def add_moments(
         _write_moments(moments, feature_map, X[rows], targets[rows], None if row_weights is None else row_weights[rows])
         return moments
 
-    present = range(int(fold_of.min(initial=0)), int(fold_of.max(initial=0)) + 1)
-    tasks = [(span, fold) for span in row_spans(X.shape[0], span_rows) for fold in present]
-    for (_, fold), moments in zip(tasks, in_threads(part, tasks), strict=True):
-        if moments is None:
-            continue
+    tasks = [task for span in row_spans(X.shape[0], span_rows) for task in _tasks(span, fold_of[span])]
+    for (fold, _), moments in zip(tasks, in_threads(part, tasks), strict=True):
         if isinstance(totals, np.ndarray) or fold in totals:
             for rows in row_spans(size, GRAM_ROWS):  # the lower half
                 totals[fold][rows, : rows.stop] += moments[rows, : rows.stop]
@@ -80,6 +74,18 @@ def add_moments(
             totals[fold] = moments
     list(in_threads(mirror, list(totals if isinstance(totals, np.ndarray) else totals.values())))
     feature_map.release_buffers()
+
+
+def _tasks(span: slice, folds: Indices) -> list[tuple[int, Any]]:
+    """Return folds and rows of theirs, few enough for the work to be divided evenly among threads."""
+    tasks: list[tuple[int, Any]] = []
+    for fold in np.unique(folds).tolist():
+        own = span.start + np.flatnonzero(folds == fold)
+        for part in row_spans(len(own), TASK_ROWS):
+            first, last = int(own[part][0]), int(own[part][-1])
+            is_dense = last - first == part.stop - part.start - 1
+            tasks.append((fold, slice(first, last + 1) if is_dense else own[part]))  # a slice copies nothing
+    return tasks
 
 
 def _write_moments(

@@ -17,6 +17,7 @@ __all__ = ["BandForm", "ShiftedBand"]
 
 BLOCK = 64  # width of the band: wide enough for fast products, narrow enough for cheap solutions
 SHIFTS = 5  # that a thread factors at a time
+ROWS = 64  # that a thread rotates at a time
 TILE = 128  # the lower half of the matrix is updated in tiles of this width
 
 
@@ -81,17 +82,22 @@ class BandForm:
         return cls(diagonal, below, reflectors)
 
     def rotate(self, rows: Floats) -> Floats:
-        """Return rows of shape (..., size) times Q."""
-        rotated = rows.reshape(-1, rows.shape[-1]).copy()
-        for start, vectors, triangle in self.reflectors:
-            rotated[:, start:] -= ((rotated[:, start:] @ vectors) @ triangle) @ vectors.T
-        return rotated.reshape(rows.shape)
+        """Return rows of shape (..., size) times Q, computed in threads."""
+        return self._reflect(rows, [(start, vectors, triangle) for start, vectors, triangle in self.reflectors])
 
     def unrotate(self, rows: Floats) -> Floats:
-        """Return rows of shape (..., size) times the transpose of Q."""
+        """Return rows of shape (..., size) times the transpose of Q, computed in threads."""
+        return self._reflect(rows, [(start, vectors, triangle.T) for start, vectors, triangle in self.reflectors[::-1]])
+
+    def _reflect(self, rows: Floats, factors: list[tuple[int, Floats, Floats]]) -> Floats:
         rotated = rows.reshape(-1, rows.shape[-1]).copy()
-        for start, vectors, triangle in reversed(self.reflectors):
-            rotated[:, start:] -= ((rotated[:, start:] @ vectors) @ triangle.T) @ vectors.T
+
+        def apply(some: slice) -> None:
+            for start, vectors, triangle in factors:
+                part = rotated[some, start:]
+                part -= ((part @ vectors) @ triangle) @ vectors.T
+
+        list(in_threads(apply, row_spans(len(rotated), ROWS)))
         return rotated.reshape(rows.shape)
 
     def shifted(self, shifts: Floats) -> "ShiftedBand":
@@ -139,17 +145,22 @@ class ShiftedBand:
         ndarray of the same shape
             Solutions.
         """
-        n_active, solution = len(rows), np.empty_like(rows)
+        solution = np.empty(rows.shape)
         edges = np.cumsum([0, *(inverse.shape[1] for inverse in self.inverses)])
         spans = [slice(first, last) for first, last in pairwise(edges)]
-        for number, (span, inverse) in enumerate(zip(spans, self.inverses, strict=True)):
-            right = rows[:, :, span]
-            if number:
-                right = right - solution[:, :, spans[number - 1]] @ self.below[number - 1].T
-            solution[:, :, span] = right @ inverse[:n_active]
-        for number in range(len(spans) - 2, -1, -1):
-            later = solution[:, :, spans[number + 1]] @ self.below[number]
-            solution[:, :, spans[number]] -= later @ self.inverses[number][:n_active]
+
+        def solve(shifts: slice) -> None:
+            right, found = rows[shifts], solution[shifts]
+            for number, (span, inverse) in enumerate(zip(spans, self.inverses, strict=True)):
+                changed = right[:, :, span]
+                if number:
+                    changed = changed - found[:, :, spans[number - 1]] @ self.below[number - 1].T
+                found[:, :, span] = changed @ inverse[shifts]
+            for number in range(len(spans) - 2, -1, -1):
+                later = found[:, :, spans[number + 1]] @ self.below[number]
+                found[:, :, spans[number]] -= later @ self.inverses[number][shifts]
+
+        list(in_threads(solve, row_spans(len(rows), SHIFTS)))
         return solution
 
 

@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bochner.learning.band_form import BandForm, ShiftedBand
-from bochner.rows import Floats, serial_blas
+from bochner.rows import Floats, in_threads, row_spans, serial_blas
 
 __all__ = ["FoldErrors", "HeldOut", "StoredFolds"]
 
+COLUMN_PARTS = 2  # of moments, which threads multiply by
 MOST_STEPS = 24  # more cost as much as a reduction of the fold's own moments
 TOLERANCE = 1e-10  # relative to the error
 
@@ -67,9 +68,15 @@ class StoredFolds:
     def multiply(self, rows: Floats) -> Floats:
         """Multiply rows by the moments of each fold."""
         size, products = rows.shape[-1], np.empty(rows.shape)
-        for number, fold in enumerate(self.moments):
-            product = rows[:, number].reshape(-1, size) @ fold[:size, :size]
-            products[:, number] = product.reshape(products[:, number].shape)
+        by_fold = [np.ascontiguousarray(rows[:, number]).reshape(-1, size) for number in range(len(self.moments))]
+
+        def fill(task: tuple[int, slice]) -> None:
+            number, columns = task
+            product = by_fold[number] @ self.moments[number][:size, columns]
+            products[:, number, :, columns] = product.reshape(*rows[:, number].shape[:2], -1)
+
+        spans = row_spans(size, -(-size // COLUMN_PARTS))
+        list(in_threads(fill, [(number, span) for number in range(len(self.moments)) for span in spans]))
         return products
 
 
@@ -173,7 +180,6 @@ class FoldErrors:
             result[on] = squares[on] + state.step(multiply, on)
         return result, np.asarray(~unfinished.any(axis=(0, 2)))
 
-    @serial_blas  # no bit depends on the number of threads
     def _solve(self, rows: Floats) -> Floats:
         """Divide rotated rows by P, in which the intercept is decoupled."""
         solution = np.empty_like(rows)
@@ -184,32 +190,24 @@ class FoldErrors:
         solution[..., -1] = rows[..., -1] / self.weight
         return solution
 
-    @serial_blas
     def _rotate(self, rows: Floats) -> Floats:
         """Center and rotate rows of moments with [z, 1]."""
         rotated = rows.copy()
         rotated[..., :-1] = self.form.rotate(rows[..., :-1] - rows[..., -1:] * self.mean)
         return rotated
 
-    @serial_blas
     def _unrotate(self, rotated: Floats) -> Floats:
         """Return the rows that the transpose of `_rotate` gives."""
         rows = np.empty_like(rotated)
         rows[..., :-1] = self.form.unrotate(rotated[..., :-1])
-        rows[..., -1] = rotated[..., -1] - rows[..., :-1] @ self.mean
+        rows[..., -1] = rotated[..., -1] - serial_blas(np.matmul)(rows[..., :-1], self.mean)
         return rows
 
 
 def _solve_on_all_rows(form: BandForm, cross: Floats, penalties: Floats) -> tuple[ShiftedBand, Floats]:
     """Return the solver for every penalty, and its rotated solutions."""
-    shifted = form.shifted(penalties)
-
-    @serial_blas  # no bit depends on the number of threads
-    def solve() -> Floats:
-        right = form.rotate(cross.T)
-        return shifted.solve(np.broadcast_to(right, (len(penalties), *right.shape)))
-
-    return shifted, solve()
+    shifted, right = form.shifted(penalties), form.rotate(cross.T)
+    return shifted, shifted.solve(np.broadcast_to(right, (len(penalties), *right.shape)))
 
 
 class _ConjugateGradients:

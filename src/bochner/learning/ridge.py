@@ -18,7 +18,7 @@ from scipy.linalg import lapack
 
 from bochner.learning.band_form import BandForm
 from bochner.learning.fold_errors import FoldErrors, HeldOut, StoredFolds
-from bochner.rows import Floats, add_product, cholesky, in_threads, serial_blas
+from bochner.rows import Floats, add_product, cholesky, in_threads, row_spans, serial_blas
 
 __all__ = [
     "RidgeSolution",
@@ -31,7 +31,7 @@ __all__ = [
 
 JITTERS = (1.0, 1e2, 1e4, 1e6)  # multiples of the rounding errors that a penalty is raised to
 BAND_WIDTH = 1024  # columns from which matrix products reduce a Gram matrix faster than LAPACK
-FOLDS_PER_GROUP = 3  # folds that share matrix products; the groups are computed in threads
+TOTAL_ROWS = 16  # that a thread adds up at a time, in the cache
 MOST_PASSES = 200  # over the rows, where the moments of the folds are not stored
 STEP_COST = 45  # columns per penalty and target, from which steps cost less than a reduction per fold
 
@@ -246,9 +246,12 @@ def total_moments(moments: Sequence[Floats] | Floats) -> Floats:
     ndarray of shape (size, size)
         Their sum.
     """
-    total: Floats = moments[0].copy()
-    for addend in moments[1:]:
-        total += addend
+    total = np.empty(moments[0].shape)
+
+    def add(rows: slice) -> None:
+        np.add.reduce([part[rows] for part in moments], axis=0, out=total[rows])
+
+    list(in_threads(add, row_spans(len(total), TOTAL_ROWS)))
     return total
 
 
@@ -281,22 +284,16 @@ def cross_validated_errors(
     is_wide = width * (n_folds - 1) > STEP_COST * len(penalties) * n_targets * n_folds
     shared = FoldErrors.of(**vars(centered), penalties=floored) if is_wide else None
 
-    def errors(folds: list[Floats]) -> list[Floats]:
-        found = [None] * len(folds) if shared is None else shared.squares(StoredFolds(folds, n_targets))
-        return [
-            (
-                _held_out_squares(_CenteredMoments.of(total - held_out, n_targets), held_out, floored)
-                if squares is None
-                else squares
-            )
-            / held_out[width, width]
-            for held_out, squares in zip(folds, found, strict=True)
-        ]
+    folds = list(fold_moments[:n_folds])
+    found = [None] * n_folds if shared is None else shared.squares(StoredFolds(folds, n_targets))
 
-    # The groups do not depend on the number of threads, so the result does not either.
-    group_size = 1 if shared is None else FOLDS_PER_GROUP
-    groups = [list(fold_moments[start : min(start + group_size, n_folds)]) for start in range(0, n_folds, group_size)]
-    sorted_errors = np.stack([error for group in in_threads(errors, groups) for error in group], axis=1)
+    def errors(number: int) -> Floats:
+        held_out, squares = folds[number], found[number]
+        if squares is None:
+            squares = _held_out_squares(_CenteredMoments.of(total - held_out, n_targets), held_out, floored)
+        return np.asarray(squares / held_out[width, width])
+
+    sorted_errors = np.stack(list(in_threads(errors, range(n_folds))), axis=1)
     return np.asarray(np.maximum(sorted_errors, 0.0)[np.argsort(order)])
 
 
