@@ -444,7 +444,6 @@ def _shrinkage_factor(validation: list[PairStatistics], solutions: list[Floats])
     return float(np.clip(gain / curvature, 0.0, 1.0)) if curvature > 0.0 else 1.0
 
 
-@serial_blas  # factorizations of this size are slower in several threads
 def _solve(statistics: PairStatistics, ridge: float, start: Mask | None = None) -> Floats:
     return nonnegative_ridge(statistics.gram, statistics.target, ridge, start)
 

@@ -132,25 +132,28 @@ class ShiftedBand:
     below: list[Floats]
     inverses: list[Floats]
 
-    def solve(self, rows: Floats) -> Floats:
+    def solve(self, rows: Floats, on: slice | None = None) -> Floats:
         """Solve for rotated rows.
 
         Parameters
         ----------
         rows : ndarray of shape (n_active, n_rows, size)
-            Right-hand sides for the first `n_active` shifts.
+            Right-hand sides for some shifts.
+        on : slice, default=None
+            Which shifts these are, a slice with a start; None means all.
 
         Returns
         -------
         ndarray of the same shape
             Solutions.
         """
-        solution = np.empty(rows.shape)
+        solution, first_shift = np.empty(rows.shape), 0 if on is None else on.start
         edges = np.cumsum([0, *(inverse.shape[1] for inverse in self.inverses)])
         spans = [slice(first, last) for first, last in pairwise(edges)]
 
-        def solve(shifts: slice) -> None:
-            right, found = rows[shifts], solution[shifts]
+        def solve(some: slice) -> None:
+            right, found = rows[some], solution[some]
+            shifts = slice(first_shift + some.start, first_shift + some.stop)
             for number, (span, inverse) in enumerate(zip(spans, self.inverses, strict=True)):
                 changed = right[:, :, span]
                 if number:

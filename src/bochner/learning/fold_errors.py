@@ -25,7 +25,9 @@ __all__ = ["FoldErrors", "HeldOut", "StoredFolds"]
 
 COLUMN_PARTS = 2  # of moments, which threads multiply by
 MOST_STEPS = 24  # more cost as much as a reduction of the fold's own moments
-TOLERANCE = 1e-10  # relative to the error
+TOLERANCE = 1e-10  # relative to the error, of penalties whose error is near the smallest one of a fold
+FAR_TOLERANCE = 1e-6  # of the other penalties
+NEAR = 1.02  # times the smallest error
 
 
 class HeldOut(Protocol):
@@ -167,24 +169,27 @@ class FoldErrors:
     ) -> tuple[Floats, NDArray[np.bool_]]:
         """Add what follows from leaving the folds out to the sums of squares under the solution on all rows.
 
-        Penalties whose sums have converged are dropped from the end, where few steps are enough. Return the sums, and
-        whether those of each fold have converged.
+        Penalties whose sums have converged are dropped from both ends. Return the sums, and whether those of each fold
+        have converged.
         """
         state = _ConjugateGradients(gradient)
         result, on = squares.copy(), slice(0, len(gradient))
         for _ in range(most_steps):
-            unfinished = ~(state.precondition(self._solve, on) <= TOLERANCE * result[on])
+            tolerance = np.where(result <= NEAR * result.min(axis=0), TOLERANCE, FAR_TOLERANCE)
+            state.precondition(self._solve, on)
+            unfinished = ~(state.left <= tolerance * result)
             if not unfinished.any():
                 break
-            on = slice(0, int(np.flatnonzero(unfinished.any(axis=(1, 2)))[-1]) + 1)
+            penalties = np.flatnonzero(unfinished.any(axis=(1, 2)))
+            on = slice(int(penalties[0]), int(penalties[-1]) + 1)
             result[on] = squares[on] + state.step(multiply, on)
         return result, np.asarray(~unfinished.any(axis=(0, 2)))
 
-    def _solve(self, rows: Floats) -> Floats:
-        """Divide rotated rows by P, in which the intercept is decoupled."""
+    def _solve(self, rows: Floats, on: slice) -> Floats:
+        """Divide rotated rows by P at some penalties; the intercept is decoupled in it."""
         solution = np.empty_like(rows)
         features = rows[..., :-1]
-        solution[..., :-1] = self.shifted.solve(features.reshape(len(rows), -1, features.shape[-1])).reshape(
+        solution[..., :-1] = self.shifted.solve(features.reshape(len(rows), -1, features.shape[-1]), on).reshape(
             features.shape
         )
         solution[..., -1] = rows[..., -1] / self.weight
@@ -223,15 +228,16 @@ class _ConjugateGradients:
         self.residual = right.copy()
         self.solution, self.image, self.direction, self.direction_image = np.zeros((4, *right.shape))
         self.energy, self.value = np.zeros((2, *right.shape[:-1]))
-        self.squares = self.gain = np.full(right.shape[:-1], np.inf)
+        # Squares of residuals, the last change of the value, and estimates of what all further steps add to it.
+        self.squares, self.gain, self.left = np.full((3, *right.shape[:-1]), np.inf)
 
-    def precondition(self, solve: Callable[[Floats], Floats], on: slice) -> Floats:
-        """Find the next directions, and return estimates of what all further steps add to the value.
+    def precondition(self, solve: Callable[[Floats, slice], Floats], on: slice) -> None:
+        """Find the next directions of some penalties, and estimate what all further steps add to the value.
 
         The gains shrink like the residual, by the factor s of the last step: s / (1 - s) times the last gain is left.
         """
         residual = self.residual[on]
-        divided = solve(residual)
+        divided = solve(residual, on)
         squares = (residual * divided).sum(axis=-1)
         factor = squares / self.squares[on]  # 0 before the first step
         for vectors, addend in ((self.direction, divided), (self.direction_image, residual)):
@@ -240,11 +246,10 @@ class _ConjugateGradients:
         left = np.where(squares > 0.0, np.inf, 0.0)
         known = (factor > 0.0) & (factor < 1.0)
         left[known] = self.gain[on][known] * factor[known] / (1.0 - factor[known])
-        self.squares = squares
-        return left
+        self.squares[on], self.left[on] = squares, left
 
     def step(self, multiply: Callable[[Floats], Floats], on: slice) -> Floats:
-        """Take a step, and return the value of the quadrature."""
+        """Take a step at some penalties, and return the values of the quadrature."""
         direction, image, squares = self.direction[on], self.direction_image[on], self.squares[on]
         product = image - multiply(direction)
         curvature = (direction * product).sum(axis=-1)
@@ -253,6 +258,5 @@ class _ConjugateGradients:
             vectors[on] += size[..., None] * change
         self.energy[on] += size * squares
         value = self.energy[on] + (self.solution[on] * self.image[on]).sum(axis=-1)
-        self.gain, self.value = np.abs(value - self.value[on]), value
-        self.squares = squares
+        self.gain[on], self.value[on] = np.abs(value - self.value[on]), value
         return np.asarray(value)

@@ -5,7 +5,7 @@ import numpy as np
 from scipy import linalg
 from scipy.optimize import nnls
 
-from bochner.rows import Floats, Mask, cholesky
+from bochner.rows import Floats, Mask, cholesky, serial_blas
 
 __all__ = ["nonnegative_ridge"]
 
@@ -54,8 +54,8 @@ def nonnegative_ridge(gram: Floats, target: Floats, ridge: float, start: Mask | 
         coef = np.zeros(n)
         if positive.any():
             factor = cholesky(gram if positive.all() else gram[np.ix_(positive, positive)])
-            coef[positive] = linalg.cho_solve((factor.T, False), target[positive], check_finite=False)
-        gradient = gram @ coef - target
+            coef[positive] = serial_blas(linalg.cho_solve)((factor.T, False), target[positive], check_finite=False)
+        gradient = serial_blas(np.matmul)(gram, coef) - target
         wrong = np.where(positive, coef < 0.0, gradient < -slack)
         n_wrong = int(wrong.sum())
         if n_wrong == 0:

@@ -24,6 +24,7 @@ from bochner.rows import (
     in_threads,
     mirror,
     pair_differences,
+    row_spans,
     serial_blas,
     sum_over_spans,
 )
@@ -32,6 +33,7 @@ __all__ = ["PairStatistics", "point_statistics", "row_norm_pair_statistics", "un
 
 POOL_FACTOR = 16  # candidate pairs per sampled pair, to estimate the distribution of row norms
 SPAN_ROWS = 128
+TILE = 64  # rows of a matrix that a thread computes at a time, in the cache
 
 
 @dataclass(frozen=True)
@@ -75,16 +77,18 @@ class PairStatistics:
             The statistics.
         """
         m, n_pairs = len(grams[0]) // 2, n_points**2
-        cosine, sine = slice(0, m), slice(m, None)
+        cosines = np.empty((m, m))
 
-        def squares(rows: slice, columns: slice) -> Floats:
-            return np.square(sum((gram[rows, columns] for gram in grams[1:]), start=grams[0][rows, columns]))
+        def fill(rows: slice) -> None:
+            above, sines = slice(0, rows.stop), slice(m + rows.start, m + rows.stop)
+            own = cosines[rows, above]
+            own[...] = 0.0
+            for left, right in ((rows, above), (sines, slice(m, m + rows.stop)), (sines, above)):
+                own += np.square(_sum([gram[left, right] for gram in grams]))
+            own += np.square(_sum([gram[m : m + rows.stop, rows] for gram in grams])).T
+            own /= n_pairs
 
-        mixed = squares(sine, cosine)
-        cosines = mixed + mixed.T
-        for part in (cosine, sine):
-            cosines += squares(part, part)
-        cosines /= n_pairs
+        list(in_threads(fill, row_spans(m, TILE)[::-1]))  # the longest first
         mirror(cosines)
         return cls(cosines, (forms[:m] + forms[m:-1]) / n_pairs, float(forms[-1]) / n_pairs)
 
@@ -164,8 +168,12 @@ def point_statistics(
     forms = own[0] + own[1] + 2.0 * _kernel_forms(kernel, points, roots, features, *halves)
     halved = [(size, [gram], form) for size, gram, form in zip(sizes, grams, own, strict=True)]
     samples = [(sum(sizes), grams, forms), *halved]
-    whole, first, second = in_threads(lambda sample: PairStatistics.of_points(*sample), samples)
+    whole, first, second = (PairStatistics.of_points(*sample) for sample in samples)
     return whole, first, second
+
+
+def _sum(parts: list[Floats]) -> Floats:
+    return parts[0] if len(parts) == 1 else np.asarray(sum(parts[1:], start=parts[0]))
 
 
 def _gram(features: Floats) -> Floats:
