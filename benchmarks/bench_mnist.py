@@ -54,6 +54,14 @@ SERIES = {
     "Nystroem, LinearSVC(C=10)": (1000, 2000),
     "exact kernel, SVC(C=10)": (0,),
 }
+MODELS = {"ridge": "ridge regression", "SVC(C=10)": "support vector machine", "logistic(C=10)": "logistic regression"}
+STYLES: dict[str, dict[str, Any]] = {
+    "Fourier": {"color": "#3182bd", "marker": "o"},
+    "Fourier, learned length scales": {"color": "#08306b", "marker": "s", "linestyle": "--"},
+    "landmarks": {"color": "#e6550d", "marker": "^"},
+    "Nystroem, LinearSVC(C=10)": {"color": "#969696", "marker": "X", "linestyle": ":"},
+    "exact kernel, SVC(C=10)": {"color": "#1b1b1b", "marker": "*", "markersize": 13, "linestyle": "none"},
+}
 console = Console() if Console().is_terminal else Console(width=120)
 
 
@@ -106,20 +114,22 @@ def show(results: list[dict[str, Any]]) -> None:
 
 
 def draw(figure: Figure, results: list[dict[str, Any]]) -> None:
-    """Draw errors against seconds of fit and prediction."""
-    axes = figure.subplots()
-    for series in SERIES:
-        rows = sorted((row for row in results if row["series"] == series), key=lambda row: int(row["width"]))
-        seconds, errors = [row["fit"] + row["predict"] for row in rows], [100 * row["error"] for row in rows]
-        size = 12 if series.startswith("exact") else 7
-        style: Any = {"color": COLORS[series], "marker": MARKERS[series], "markersize": size}
-        axes.plot(seconds, errors, label=series, markeredgecolor="#1b1b1b", markeredgewidth=0.5, **style)
-    axes.set(xscale="log", yscale="log", xlabel="seconds of fit and prediction", ylabel="test error, %")
-    axes.set_yticks([1.5, 2, 3, 4, 5], ["1.5", "2", "3", "4", "5"])
-    axes.set_xticks([3, 10, 30, 100, 300, 1000], ["3", "10", "30", "100", "300", "1000"])
-    axes.minorticks_off()
-    axes.grid(color="#dddddd", linewidth=0.6)
-    figure.legend(loc="outside right center", frameon=False, fontsize=9)
+    """Draw errors against seconds of fit and prediction: one panel per model, without those that also choose C."""
+    panels = figure.subplots(1, len(MODELS), sharex=True, sharey=True)
+    for axes, (head, title) in zip(panels, MODELS.items(), strict=True):
+        for name, style in STYLES.items():
+            series = name if name in SERIES else f"{name}, {head}"
+            rows = sorted((row for row in results if row["series"] == series), key=lambda row: int(row["width"]))
+            seconds, errors = [row["fit"] + row["predict"] for row in rows], [100 * row["error"] for row in rows]
+            axes.plot(seconds, errors, label=name, markeredgecolor="#1b1b1b", markeredgewidth=0.5, **style)
+        axes.set(xscale="log", yscale="log", title=title, xlabel="seconds of fit and prediction")
+        axes.set_yticks([1.5, 2, 3, 4, 5], ["1.5", "2", "3", "4", "5"])
+        axes.set_xticks([3, 10, 30, 100, 300, 1000], ["3", "10", "30", "100", "300", "1000"])
+        axes.minorticks_off()
+        axes.grid(color="#dddddd", linewidth=0.6)
+    panels[0].set_ylabel("test error, %")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
 
 
 def main(

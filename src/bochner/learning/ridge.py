@@ -18,7 +18,7 @@ from scipy.linalg import lapack
 
 from bochner.learning.band_form import BandForm
 from bochner.learning.fold_errors import FoldErrors, HeldOut, StoredFolds
-from bochner.rows import Floats, add_product, cholesky, in_threads, row_spans, serial_blas
+from bochner.rows import Floats, cholesky, in_threads, row_spans, serial_blas
 
 __all__ = [
     "RidgeSolution",
@@ -31,7 +31,7 @@ __all__ = [
 
 JITTERS = (1.0, 1e2, 1e4, 1e6)  # multiples of the rounding errors that a penalty is raised to
 BAND_WIDTH = 1024  # columns from which matrix products reduce a Gram matrix faster than LAPACK
-TOTAL_ROWS = 16  # that a thread adds up at a time, in the cache
+SPAN_ROWS = 16  # of a matrix, that a thread changes at a time, in the cache
 MOST_PASSES = 200  # over the rows, where the moments of the folds are not stored
 STEP_COST = 45  # columns per penalty and target, from which steps cost less than a reduction per fold
 
@@ -114,8 +114,13 @@ class _CenteredMoments:
         width = len(moments) - 1 - n_targets
         weight = float(moments[width, width])
         mean, target_mean = moments[:width, width] / weight, moments[width + 1 :, width] / weight
-        gram = moments[:width, :width].copy()
-        serial_blas(add_product)(gram, mean[:, None], mean[None], -weight)
+        gram = np.empty((width, width))
+
+        def center(rows: slice) -> None:
+            np.multiply.outer(-weight * mean[rows], mean, out=gram[rows])
+            gram[rows] += moments[rows, :width]
+
+        list(in_threads(center, row_spans(width, SPAN_ROWS), is_small=width < BAND_WIDTH))
         cross = moments[:width, width + 1 :] - weight * np.outer(mean, target_mean)
         return cls(gram, cross, mean, target_mean, weight)
 
@@ -251,7 +256,7 @@ def total_moments(moments: Sequence[Floats] | Floats) -> Floats:
     def add(rows: slice) -> None:
         np.add.reduce([part[rows] for part in moments], axis=0, out=total[rows])
 
-    list(in_threads(add, row_spans(len(total), TOTAL_ROWS)))
+    list(in_threads(add, row_spans(len(total), SPAN_ROWS), is_small=len(total) < BAND_WIDTH))
     return total
 
 

@@ -139,7 +139,7 @@ class FourierLogisticRegression(PathClassifier):
 
     def _check_width(self, width: int, rows: RowSource) -> None:
         del rows
-        check_memory(8 * (width + 1) ** 2 * 4, width, "A logistic regression", "a preconditioner")
+        check_memory(36 * (width + 1) ** 2, width, "A logistic regression", "a preconditioner")
 
     def _problems(self, passes: FeaturePasses) -> LogisticProblems:
         """Return the problems on the features of one candidate, with the rows that Hessians are computed from."""

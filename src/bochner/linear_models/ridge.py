@@ -317,7 +317,8 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
     encoding_ : Encoding
         How the columns of a table become numbers; only after a fit on a file.
     cv_errors_ : ndarray of shape (n_alphas, n_folds)
-        Mean squared errors with the chosen features, the mean over targets.
+        Mean squared errors with the chosen features, the mean over targets. With more than about a thousand columns,
+        those of penalties far from the best one have six digits.
     best_score_ : float
         Mean R2 over the folds with the chosen penalty.
     length_scale_scores_ : ndarray of shape (n_length_scales,)
@@ -539,7 +540,8 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
     encoding_ : Encoding
         How the columns of a table become numbers; only after a fit on a file.
     cv_errors_ : ndarray of shape (n_alphas, n_folds)
-        Mean squared errors of the class indicators with the chosen features.
+        Mean squared errors of the class indicators with the chosen features. With more than about a thousand columns,
+        those of penalties far from the best one have six digits.
     best_score_ : float
         Mean R2 over the folds with the chosen penalty.
     length_scale_scores_ : ndarray of shape (n_length_scales,)
