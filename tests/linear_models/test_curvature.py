@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from bochner.linear_models import curvature
-from bochner.linear_models.curvature import Curvature, Hessian, Preconditioner, _sample_shares
+from bochner.linear_models.curvature import Curvature, Hessian, Preconditioner, _sampled_weights
 from bochner.linear_models.feature_passes import FeatureBatch
 
 
@@ -47,7 +47,7 @@ def test_products_equal_those_of_the_dense_hessian(batch, rng, n_columns, size, 
 def test_preconditioner_of_two_classes_is_the_inverse(batch, rng):
     """With equal uncertainties, the moments are those of the Hessian itself."""
     weights = np.zeros((13, 1, 1))
-    matrix = 5.0 * dense_hessian(batch, weights)[:, 0, :, 0] + np.diag(np.append(np.ones(12), 0.0))
+    matrix = 5.0 * dense_hessian(batch, weights)[:, 0, :, 0] + np.eye(13)
     vectors = rng.normal(size=(13, 1, 1))
     expected = np.linalg.solve(matrix, vectors[:, 0])
     exact = Preconditioner.of(all_rows(hessian_at(batch, weights)), 5.0)
@@ -73,16 +73,16 @@ def test_adding_a_number_to_all_classes_is_not_preconditioned(batch, rng):
     np.testing.assert_allclose(Preconditioner.of(hessian_at(batch, weights), 1.0).solve(vectors), vectors, rtol=1e-5)
 
 
-def test_sampled_shares_keep_large_counts_and_sums(rng):
+def test_sampled_weights_keep_large_counts_and_sums(rng):
     counts = rng.exponential(size=10_000) ** 4
-    shares = _sample_shares(counts, 500)
-    taken = np.flatnonzero(shares)
+    sampled = _sampled_weights(counts, 500)
+    taken = np.flatnonzero(sampled)
     assert 480 <= len(taken) <= 520
     largest = np.argsort(counts)[-50:]
-    np.testing.assert_array_equal(shares[largest], counts[largest])
-    assert shares.sum() == pytest.approx(counts.sum(), rel=0.01)
-    np.testing.assert_array_equal(_sample_shares(counts[:100], 500), counts[:100])
-    equal = _sample_shares(np.ones(1000), 100)
+    np.testing.assert_array_equal(sampled[largest], counts[largest])
+    assert sampled.sum() == pytest.approx(counts.sum(), rel=0.01)
+    np.testing.assert_array_equal(_sampled_weights(counts[:100], 500), counts[:100])
+    equal = _sampled_weights(np.ones(1000), 100)
     assert np.count_nonzero(equal) == 100
     np.testing.assert_allclose(equal[equal > 0], 10.0)
 
@@ -93,4 +93,4 @@ def test_no_uncertain_row(batch):
     weights[-1] = 1e4
     hessian = hessian_at(batch, weights)
     vectors = np.ones((13, 1, 1), dtype=np.float32)
-    np.testing.assert_allclose(Preconditioner.of(hessian, 1.0).solve(vectors)[:-1], 1.0, rtol=1e-5)
+    np.testing.assert_allclose(Preconditioner.of(hessian, 1.0).solve(vectors), 1.0, rtol=1e-5)

@@ -201,11 +201,12 @@ class Hessian:
         """Return the lower half of the mean of [z, 1] [z, 1]' over sampled rows, which count by their uncertainty."""
         counts = np.concatenate([block.uncertainty for block in self.blocks]).astype(np.float64)
         size = self.blocks[0].features.shape[1] + 1
-        shares = _sample_shares(counts, PRECONDITIONER_ROWS * size)
+        counts /= max(float(counts.max(initial=0.0)), np.finfo(np.float64).tiny)  # float32 has few exponents
+        sampled = _sampled_weights(counts, PRECONDITIONER_ROWS * size)
         edges = np.cumsum([0, *(len(block.features) for block in self.blocks)])
         sample = np.concatenate(
             [
-                _weighted_rows(block.features, shares[first:last])
+                _weighted_rows(block.features, sampled[first:last])
                 for block, (first, last) in zip(self.blocks, pairwise(edges), strict=True)
             ]
         )
@@ -218,10 +219,11 @@ class Hessian:
         return np.asarray(moments / max(float(moments[-1, -1]), np.finfo(np.float64).tiny))
 
 
-def _sample_shares(counts: Floats, n_rows: int) -> Floats:
-    """Return shares of rows with about `n_rows` of them above 0, whose weighted sums are close to those of the counts.
+def _sampled_weights(counts: Floats, n_rows: int) -> Floats:
+    """Return the weights of about `n_rows` sampled rows, 0 for the others, for sums close to those of the counts.
 
-    Rows above a threshold keep their counts. Of the others, one is taken per sum of counts that reaches the threshold.
+    Rows above a threshold keep their counts. The others are sampled in proportion to theirs, and have the threshold as
+    their weight.
     """
     if np.count_nonzero(counts) <= n_rows:
         return counts
@@ -234,19 +236,19 @@ def _sample_shares(counts: Floats, n_rows: int) -> Floats:
     return np.where(taken, np.maximum(counts, threshold), 0.0)
 
 
-def _weighted_rows(features: Singles, shares: Floats) -> Singles:
-    """Return rows [z, 1] times the roots of their shares, without those of share 0."""
-    rows = np.flatnonzero(shares)
-    roots = np.sqrt(shares[rows, None]).astype(np.float32)
+def _weighted_rows(features: Singles, sampled: Floats) -> Singles:
+    """Return rows [z, 1] times the roots of their weights, without those of weight 0."""
+    rows = np.flatnonzero(sampled)
+    roots = np.sqrt(sampled[rows, None]).astype(np.float32)
     return np.hstack([features[rows] * roots, roots])
 
 
 @dataclass(frozen=True)
 class Preconditioner:
-    r"""The inverse of :math:`D + C s G`, the same for all classes.
+    r"""The inverse of :math:`I + C s G`, the same for all classes.
 
-    G are the moments of rows, s the curvature by the scores, and D is the identity matrix, 0 for the intercept. A
-    common number that is added to all scores changes no probability: there the inverse is that of the identity.
+    G are the moments of rows and s is the curvature by the scores. Adding a number to all scores of a row changes no
+    probability: in this direction, vectors are left as they are.
 
     Attributes
     ----------
@@ -265,14 +267,13 @@ class Preconditioner:
         moments = hessian.row_moments()
         moments *= C * hessian.class_curvature()
         diagonal = np.diag(moments).copy()
-        penalty = np.append(np.ones(len(diagonal) - 1), 0.0)
         for jitter in JITTERS:
-            np.fill_diagonal(moments, diagonal + penalty + jitter * diagonal.max() + np.finfo(np.float32).tiny)
+            np.fill_diagonal(moments, diagonal + 1.0 + jitter * diagonal.max())
             try:
                 return cls(C, cholesky(moments).astype(np.float32))
             except np.linalg.LinAlgError:
                 continue
-        return cls(C, np.diag(np.sqrt(diagonal + penalty)).astype(np.float32))
+        return cls(C, np.diag(np.sqrt(diagonal + 1.0)).astype(np.float32))
 
     @serial_blas
     def solve(self, vectors: Singles) -> Singles:
