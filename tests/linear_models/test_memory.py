@@ -20,7 +20,7 @@ from bochner.linear_models.memory import check_memory, expected_width
         (FourierRidge, 192000),
         (FourierRidgeClassifier, 192000),
         (FourierSVC, 256000),
-        (FourierLogisticRegression, 128000),
+        (FourierLogisticRegression, 144000),
     ],
 )
 def test_memory_is_refused_with_its_size_before_any_work(model, n_bytes, rng, monkeypatch):

@@ -25,9 +25,9 @@ __all__ = ["FoldErrors", "HeldOut", "StoredFolds"]
 
 COLUMN_PARTS = 2  # of moments, which threads multiply by
 MOST_STEPS = 24  # more cost as much as a reduction of the fold's own moments
-TOLERANCE = 1e-10  # relative to the error, of penalties whose error is near the smallest one of a fold
-FAR_TOLERANCE = 1e-6  # of the other penalties
-NEAR = 1.02  # times the smallest error
+TOLERANCE = 1e-10  # relative to the error, of penalties whose error on some fold is near the smallest one
+FAR_TOLERANCE = 1e-6  # of the other penalties, which are not chosen
+NEAR = 1.02  # times the smallest error of a fold
 
 
 class HeldOut(Protocol):
@@ -175,9 +175,9 @@ class FoldErrors:
         state = _ConjugateGradients(gradient)
         result, on = squares.copy(), slice(0, len(gradient))
         for _ in range(most_steps):
-            tolerance = np.where(result <= NEAR * result.min(axis=0), TOLERANCE, FAR_TOLERANCE)
             state.precondition(self._solve, on)
-            unfinished = ~(state.left <= tolerance * result)
+            is_near = (result <= NEAR * result.min(axis=0)).any(axis=(1, 2), keepdims=True)
+            unfinished = ~(state.left <= np.where(is_near, TOLERANCE, FAR_TOLERANCE) * result)
             if not unfinished.any():
                 break
             penalties = np.flatnonzero(unfinished.any(axis=(1, 2)))
