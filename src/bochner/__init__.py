@@ -2,7 +2,8 @@
 """Data-driven kernel features for scikit-learn: random Fourier features and landmark features.
 
 Estimators, displays and `KernelError` are imported from here; the parts that estimators are made of have modules of
-their own: `bochner.kernels`, `bochner.samplers`, `bochner.weightings`, `bochner.landmarks`, `bochner.learning`.
+their own: `bochner.kernels`, `bochner.samplers`, `bochner.weightings`, `bochner.landmarks`, `bochner.losses`,
+`bochner.learning`.
 """
 
 from importlib import import_module
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from bochner.importance import ColumnContributions, ColumnImportance, column_contributions, column_importance
     from bochner.kernel_error import KernelError
     from bochner.landmark_features import LandmarkFeatures
-    from bochner.linear_models import FourierLogisticRegression, FourierRidge, FourierRidgeClassifier, FourierSVC
+    from bochner.linear_models import FeatureClassifier, FeatureRegressor
     from bochner.robust_standardizer import RobustStandardizer
     from bochner.table_models.table_model import TableModel
     from bochner.tables.table_encoder import TableEncoder
@@ -31,11 +32,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ColumnContributions",
     "ColumnImportance",
+    "FeatureClassifier",
+    "FeatureRegressor",
     "FourierFeatures",
-    "FourierLogisticRegression",
-    "FourierRidge",
-    "FourierRidgeClassifier",
-    "FourierSVC",
     "ImportanceDisplay",
     "KernelError",
     "KernelErrorDisplay",
@@ -54,11 +53,9 @@ __all__ = [
 _MODULES = {
     "ColumnContributions": "importance",
     "ColumnImportance": "importance",
+    "FeatureClassifier": "linear_models",
+    "FeatureRegressor": "linear_models",
     "FourierFeatures": "fourier_features",
-    "FourierLogisticRegression": "linear_models",
-    "FourierRidge": "linear_models",
-    "FourierRidgeClassifier": "linear_models",
-    "FourierSVC": "linear_models",
     "ImportanceDisplay": "display",
     "KernelError": "kernel_error",
     "KernelErrorDisplay": "display",

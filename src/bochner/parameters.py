@@ -19,8 +19,8 @@ from typing import Any, ClassVar, Self, TypeVar
 from sklearn.base import BaseEstimator
 
 __all__ = [
-    *("FOURIER_EXPLANATIONS", "LANDMARK_EXPLANATIONS", "LINEAR_EXPLANATIONS", "LOGISTIC_EXPLANATIONS"),
-    *("RIDGE_EXPLANATIONS", "SVM_EXPLANATIONS", "Explanation", "Parametrized", "refuse_foreign_kernel"),
+    *("FOURIER_EXPLANATIONS", "LANDMARK_EXPLANATIONS", "LINEAR_EXPLANATIONS", "CLASSIFIER_EXPLANATIONS"),
+    *("RIDGE_EXPLANATIONS", "Explanation", "Parametrized", "refuse_foreign_kernel"),
 ]
 
 # What to write instead of a parameter: a text with the value as {value}, or a function of all arguments and the name.
@@ -283,7 +283,7 @@ LANDMARK_EXPLANATIONS: dict[str, Explanation] = {
 _INTERCEPT = "leave it out, because an intercept is always fitted"
 _SOLVER = "leave it out, because the solver stops at the optimum and has no options"
 _PENALTY = "leave it out, because the penalty is always the squared L2 norm of the coefficients"
-_PROBABILITY = "use FourierLogisticRegression, which has predict_proba"
+_PROBABILITY = "use FeatureClassifier(loss='log_loss'), which has predict_proba"
 _CLASSES = "leave it out, because a classifier always has one score per class"
 LINEAR_EXPLANATIONS: dict[str, Explanation] = {
     **_COMMON,
@@ -303,32 +303,19 @@ LINEAR_EXPLANATIONS: dict[str, Explanation] = {
     **dict.fromkeys(("copy_X", "positive", "normalize"), "leave it out"),
     "probability": _PROBABILITY,
 }
-_SQUARED_ERROR = "leave it out, because the loss is always the squared error"
-_LOG_LOSS = "leave it out, because the loss is always the log loss"
-_SQUARED_HINGE = "leave it out, because the loss is always the squared hinge loss"
 RIDGE_EXPLANATIONS: dict[str, Explanation] = {
     **LINEAR_EXPLANATIONS,
     "alpha": "use alphas=[{value}], relative to the number of rows, or alphas=[{value} / n_samples] for the penalty of "
     "Ridge(alpha={value})",
     **dict.fromkeys(("C", "Cs"), "use alphas, of which small ones regularize less"),
-    **dict.fromkeys(("loss", "epsilon"), _SQUARED_ERROR),
-    "scoring": "leave it out, because candidates are compared by their mean R2 over the folds",
+    "epsilon": "use loss=Huber(threshold) of bochner.losses",
+    "scoring": "leave it out, because candidates are compared by their loss, or by R2 for squared errors",
     **dict.fromkeys(("gcv_mode", "store_cv_results", "store_cv_values"), "leave it out; `cv_errors_` has all errors"),
 }
-_C: dict[str, Explanation] = {
+CLASSIFIER_EXPLANATIONS: dict[str, Explanation] = {
     **LINEAR_EXPLANATIONS,
     "C": "use Cs=[{value}]",
     **dict.fromkeys(("alpha", "alphas"), "use Cs, of which large ones regularize less"),
-}
-SVM_EXPLANATIONS: dict[str, Explanation] = {
-    **_C,
-    **dict.fromkeys(("loss", "epsilon"), _SQUARED_HINGE),
-    "scoring": "leave it out, because candidates are compared by their mean accuracy over the folds",
-}
-LOGISTIC_EXPLANATIONS: dict[str, Explanation] = {
-    **_C,
-    **dict.fromkeys(("loss", "epsilon"), _LOG_LOSS),
+    "scoring": "leave it out, because candidates are compared by the accuracy or the loss over the folds",
     **dict.fromkeys(("refit", "use_legacy_attributes"), "leave it out, because a model is always fitted on all rows"),
-    "probability": "leave it out, because the model always has predict_proba",
-    "scoring": "leave it out, because candidates are compared by their mean log loss over the folds",
 }

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 r"""The L2-loss support vector machine, class by class, with the features of all rows in memory.
 
-The objective is that of `squared_hinge`. Of one class against the rest, few rows are inside the margin or near it, and
+.. math:: f(w) = \tfrac12 |w|^2 + C \sum_i s_i \max(0, 1 - y_i \, w \cdot a_i)^2, \quad a = [z, 1],
+
+is liblinear's objective; the intercept is penalized with the other coefficients. Of one class against the rest, few rows are inside the margin or near it, and
 only these enter the gradient and the Hessian :math:`I + 2 C \sum_{active} s_i a_i a_i^T`. Each class is solved on a
 copy of its near rows; a pass over all rows then shows whether others are active at the solution, which are added. The
 problems without a fold start from the solution on all rows, whose factorized Hessian preconditions them.
@@ -18,12 +20,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bochner.linear_models.feature_passes import FeatureBatch
 from bochner.linear_models.folds import NO_FOLD, search_path
-from bochner.linear_models.squared_hinge import JITTERS, MAX_STEPS, Path
+from bochner.linear_models.newton import Path
 from bochner.progress import progress_bar
 from bochner.rows import Array, Floats, Indices, Mask, in_threads, row_spans
 
 __all__ = ["ClassProblems", "solve_classes", "walk_classes"]
 
+MAX_STEPS = 100
+JITTERS = (0.0, 1e-15, 1e-13, 1e-11)
 SPAN_ROWS = 2048  # rows per matrix product
 NEAR_SHARE = 2.5  # near rows per active row
 FEWEST_NEAR = 64
@@ -77,7 +81,7 @@ def walk_classes(problems: "ClassProblems", n_folds: int, Cs: Floats) -> Path:
             return np.asarray(errors[step])
 
         search_path(len(Cs), evaluate)
-    return Path(errors, starts, None)
+    return Path(errors, starts)
 
 
 def solve_classes(problems: "ClassProblems", C: float, path: Path | None = None, position: int = 0) -> Floats:
@@ -94,7 +98,7 @@ def solve_classes(problems: "ClassProblems", C: float, path: Path | None = None,
     position : int, default=0
         The position of C on the path.
     """
-    start = problems.start(C) if path is None else path.starts[position][:, :, None]
+    start = problems.start(C) if path is None else path.weights[position][:, :, None]
     return problems.solve(C, start, ALL_ROWS, TOLERANCE)[0][:, :, 0]
 
 
@@ -109,7 +113,7 @@ class ClassProblems:
     batch : FeatureBatch
         The features of all rows.
     n_targets : int
-        Number of classes.
+        Number of problems: one for two classes, the second against the first, else one per class.
     """
 
     batch: FeatureBatch
@@ -117,10 +121,11 @@ class ClassProblems:
 
     def __post_init__(self) -> None:
         self.width = self.batch.features.shape[1]
+        self.first_class = 1 if self.n_targets == 1 else 0
 
     def start(self, C: float) -> Floats:
         """Return rough weights on all rows, from parts of the rows of growing size, with C in proportion."""
-        n_rows = len(self.batch.labels)
+        n_rows = len(self.batch.targets)
         order = np.random.default_rng(0).permutation(n_rows)
         weights = np.zeros((self.width + 1, self.n_targets, 1))
         for share in SAMPLE_SHARES:
@@ -142,11 +147,13 @@ class ClassProblems:
         tolerance : float
             A problem is solved after a step whose predicted decrease was below this share of its objective.
         """
-        weights, scores = start.copy(), np.empty((len(self.batch.labels), self.n_targets))
+        weights, scores = start.copy(), np.empty((len(self.batch.targets), self.n_targets))
         # Rows of fold -1 are scored by the problem on all rows.
         own = np.minimum(self.batch.folds + 1, len(held_out) - 1)
         for group in row_spans(self.n_targets, max(1, SCORE_BYTES // (8 * len(own) * len(held_out)))):
-            weights[:, group], found = self._solve_group(C, weights[:, group], group.start, held_out, tolerance)
+            weights[:, group], found = self._solve_group(
+                C, weights[:, group], self.first_class + group.start, held_out, tolerance
+            )
             scores[:, group] = found[np.arange(len(own)), :, own]
         return weights, scores
 
@@ -158,7 +165,7 @@ class ClassProblems:
         scores, moving = self._scores(weights), list(range(len(near)))
 
         def slack_of(number: int) -> Floats:
-            return _slack(self.batch.labels, self.batch.folds, first + number, scores[:, number], held_out)
+            return _slack(self.batch.targets, self.batch.folds, first + number, scores[:, number], held_out)
 
         def solve(number: int) -> Floats:
             rows = _NearRows.of(self.batch, C, first + number, near[number], tolerance)
@@ -185,7 +192,8 @@ class ClassProblems:
         """Return the share of misclassified rows of each fold, from the scores (n_rows, n_targets) without it."""
         batch = self.batch
         own = batch.counts[:, None] * (batch.folds[:, None] == np.arange(n_folds))
-        return np.asarray(own[scores.argmax(axis=1) != batch.labels].sum(axis=0) / own.sum(axis=0))
+        guesses = (scores[:, 0] > 0.0).astype(np.intp) if self.n_targets == 1 else scores.argmax(axis=1)
+        return np.asarray(own[guesses != batch.targets].sum(axis=0) / own.sum(axis=0))
 
     def _scores(self, weights: Floats) -> Floats:
         """Return the scores of all rows, in the precision of the features."""
@@ -267,7 +275,7 @@ class _NearRows:
         is_rough = tolerance > TOLERANCE and C * weights.sum() < FLOAT32_PENALTY
         copied = np.ones((len(rows), batch.features.shape[1] + 1), dtype=np.float32 if is_rough else np.float64)
         copied[:, :-1] = batch.features[rows]
-        return cls(C, np.where(batch.labels[rows] == label, 1.0, -1.0), batch.folds[rows], weights, copied)
+        return cls(C, np.where(batch.targets[rows] == label, 1.0, -1.0), batch.folds[rows], weights, copied)
 
     def __post_init__(self) -> None:
         n_near = len(self.copied)

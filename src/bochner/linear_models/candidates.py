@@ -82,7 +82,7 @@ def fit_candidates(
     features: Any,
     rows: RowSource,
     encode: Callable[[Any], Floats],
-    length_scales: Any,
+    length_scale_factors: Any,
     seed: int | None,
     kernels: Sequence[Any] | None = None,
 ) -> list[Any]:
@@ -96,7 +96,7 @@ def fit_candidates(
         Training rows with checked targets, on all of which or on a sample of which the features are fitted.
     encode : callable
         Returns the numeric columns of targets that length scales are learned from.
-    length_scales : array-like of shape (n_candidates,)
+    length_scale_factors : array-like of shape (n_candidates,)
         Multiples of the features' length scale; transformers without one accept ``(1.0,)`` only.
     seed : int or None
         Value of every `random_state` of the features; None leaves them as they are.
@@ -110,7 +110,7 @@ def fit_candidates(
     list of transformer
         The fitted candidates: those of the first kernel with every length scale, then those of the next kernel.
     """
-    factors = positive_values("length_scales", length_scales)
+    factors = positive_values("length_scale_factors", length_scale_factors)
     variants = features_of_kernels(features, kernels)
     features = variants[0]
     if seed is not None:
@@ -121,7 +121,7 @@ def fit_candidates(
         return [candidate for variant in variants for candidate in variant.fit_length_scales(labeled, factors)]
     if factors.tolist() != [1.0]:
         raise ValueError(
-            f"`length_scales`={length_scales!r} needs features with a length scale, and {type(features).__name__} has "
+            f"`length_scale_factors`={length_scale_factors!r} needs features with a length scale, and {type(features).__name__} has "
             f"none; use (1.0,), or search over its own parameters with GridSearchCV."
         )
     return [_fit_transformer(features, rows, seed)]

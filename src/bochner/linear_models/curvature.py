@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-r"""Newton directions of logistic regressions, by preconditioned conjugate gradients in float32.
+r"""Newton directions by preconditioned conjugate gradients in float32.
 
-The Hessian of the losses by coefficients of classes is
-:math:`\sum_i s_i (\operatorname{diag} p_i - p_i p_i^T) \otimes z_i z_i^T`. Rows whose class is certain contribute
-nothing to it and are left out. The preconditioner replaces the sum of products by a product of means, and is the same
-for all classes: the moments of some of the rows, sampled by how uncertain their class is.
+The Hessian of the losses by coefficients is :math:`\sum_i s_i D_i \otimes z_i z_i^T`, where D are the second
+derivatives of a row's loss by its scores. Rows with hardly any curvature are left out. The preconditioner replaces the
+sum of products by a product of means, and is the same for all outputs: the moments of some of the rows, sampled by the
+trace of D.
 """
 
 from collections.abc import Callable
@@ -16,17 +16,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
-from scipy.special import expit
 
 from bochner.linear_models.feature_passes import FeatureBatch
 from bochner.linear_models.folds import NO_FOLD
+from bochner.losses import Loss
 from bochner.rows import Array, Floats, Indices, cholesky, in_threads, row_spans, serial_blas
 
 __all__ = ["CURVATURE_BYTES", "SPAN_ROWS", "Curvature", "cached_rows", "inner"]
 
 Singles = NDArray[np.float32]
 
-CURVATURE_BYTES = 1 << 29  # of the sampled rows that Hessians are computed from, with their probabilities
+CURVATURE_BYTES = 1 << 29  # of the sampled rows that Hessians are computed from, with their curvatures
 MAX_PRODUCTS = 200  # conjugate gradient iterations per Newton step
 LARGEST_GROWTH = 1e15  # of squared residuals in conjugate gradients, beyond which they soon overflow float32
 RESIDUAL = 0.1  # of a Newton system, relative to the gradient
@@ -35,7 +35,7 @@ PRECONDITIONER_ROWS = 4  # per column
 JITTERS = (1e-7, 1e-6, 1e-5, 1e-4)  # of the moments of rows, which are float32
 TILE = 512  # columns of these moments per thread and matrix product
 MOST_COPIED = 0.8  # share of rows: copies of more cost more than products with all
-CERTAIN = 1e-3  # a row's share of the mean uncertainty, below which it is left out of Hessians
+NEGLIGIBLE = 1e-3  # curvature of a row, relative to the mean, below which it is left out of Hessians
 SPAN_ROWS = 2048  # rows per thread
 CACHED_NUMBERS = 1 << 20  # features per matrix product, so that the second product with them reads the cache
 LEAST_ROWS = 64  # per matrix product
@@ -49,6 +49,8 @@ class Curvature:
     ----------
     batch : FeatureBatch
         The rows.
+    loss : Loss
+        The loss.
     is_sample : bool
         Whether these are a sample of all rows, which stands for the training rows of every problem.
     preconditioner : Preconditioner or None
@@ -58,6 +60,7 @@ class Curvature:
     """
 
     batch: FeatureBatch
+    loss: Loss
     is_sample: bool
     preconditioner: "Preconditioner | None" = None
     is_slow: bool = False
@@ -65,7 +68,7 @@ class Curvature:
     def directions(
         self, C: float, held_out: Indices, weights: Floats, gradients: Floats, *, row_weights: Floats
     ) -> Floats:
-        """Return Newton directions (width + 1, n_problems, n_columns) up to a residual, by conjugate gradients.
+        """Return Newton directions (width + 1, n_problems, n_outputs) up to a residual, by conjugate gradients.
 
         Parameters
         ----------
@@ -73,7 +76,7 @@ class Curvature:
             The value of C.
         held_out : ndarray of shape (n_problems,)
             The fold that each problem leaves out.
-        weights, gradients : ndarray of shape (width + 1, n_problems, n_columns)
+        weights, gradients : ndarray of shape (width + 1, n_problems, n_outputs)
             The coefficients and intercepts, and the gradients of the objectives.
         row_weights : ndarray of shape (n_problems,)
             Total weights of the training rows.
@@ -86,69 +89,51 @@ class Curvature:
         scale[scale == 0.0] = 1.0
         residuals = (-gradients / scale).astype(np.float32)
         solution, n_products = _conjugate_gradients(partial(hessian.product, C), known.solve, residuals, RESIDUAL)
-        self.is_slow = n_products > FEW_PRODUCTS + len(weights) ** 2 / (len(self.batch.labels) * weights.shape[2])
+        self.is_slow = n_products > FEW_PRODUCTS + len(weights) ** 2 / (len(self.batch.targets) * weights.shape[2])
         solution *= scale
-        if solution.shape[2] > 1:  # the same number added to all intercepts of a problem changes no probability
+        if self.loss.ignores_shift and solution.shape[2] > 1:
             solution[-1] -= solution[-1].mean(axis=1, keepdims=True)
         return solution
 
     def _hessian(self, held_out: Indices, weights: Floats, row_weights: Floats) -> "Hessian":
-        """Return the Hessians of the problems at `weights`, without the rows whose class is certain."""
+        """Return the Hessians of the problems at `weights`, without the rows that have hardly any curvature."""
         batch = self.batch
         flat = weights.reshape(len(weights), -1).astype(np.float32)
 
         def of_span(span: slice) -> tuple[Singles, Floats, Floats]:
             features = batch.features[span].astype(np.float32, copy=False)
             scores = (features @ flat[:-1] + flat[-1]).reshape(-1, *weights.shape[1:])
-            probabilities = _probabilities(scores)
+            curvature = self.loss.curvature(batch.targets[span], scores)
             if self.is_sample:
                 own = np.outer(batch.weights[span], row_weights / batch.weights.sum())
             else:
                 own = batch.weights[span, None] * (batch.folds[span, None] != held_out)
-            return probabilities, own, np.asarray(_uncertainty(probabilities) * (own > 0.0), dtype=np.float64)
+            return curvature, own, np.asarray(self.loss.trace(curvature) * (own > 0.0), dtype=np.float64)
 
-        spans = row_spans(len(batch.labels), SPAN_ROWS)
+        spans = row_spans(len(batch.targets), SPAN_ROWS)
         parts = list(in_threads(of_span, spans))
-        totals = np.sum([uncertainty.sum(axis=0) for _, _, uncertainty in parts], axis=0)
-        least = CERTAIN * totals / len(batch.labels)  # of each problem
+        totals = np.sum([trace.sum(axis=0) for _, _, trace in parts], axis=0)
+        least = NEGLIGIBLE * totals / len(batch.targets)  # of each problem
         kept = []
-        for span, (probabilities, own, uncertainty) in zip(spans, parts, strict=True):
-            rows: Any = np.flatnonzero((uncertainty >= least).any(axis=1))
+        for span, (curvature, own, trace) in zip(spans, parts, strict=True):
+            rows: Any = np.flatnonzero((trace >= least).any(axis=1))
             if len(rows) > MOST_COPIED * len(own):
                 rows = slice(None)  # a copy of most rows would cost more than their share of the products
             features = batch.features[span][rows].astype(np.float32, copy=False)
-            kept.append(_HessianBlock(features, probabilities[rows], own[rows].astype(np.float32)))
-        return Hessian(kept, weights.shape[1:])
-
-
-def _probabilities(scores: Singles) -> Singles:
-    """Return probabilities (n_rows, n_problems, n_columns); for two classes, those of the second one."""
-    if scores.shape[2] == 1:
-        return np.asarray(expit(scores))
-    scores -= scores.max(axis=2, keepdims=True)
-    np.exp(scores, out=scores)
-    scores /= scores.sum(axis=2, keepdims=True)
-    return scores
-
-
-def _uncertainty(probabilities: Singles) -> Singles:
-    """Return the trace of a row's Hessian by the scores, for each problem."""
-    if probabilities.shape[2] == 1:
-        return np.asarray((probabilities * (1.0 - probabilities))[:, :, 0])
-    return np.asarray((probabilities * (1.0 - probabilities)).sum(axis=2))  # 1 - sum of squares would cancel
+            kept.append(_HessianBlock(features, curvature[rows], own[rows].astype(np.float32)))
+        return Hessian(kept, self.loss, weights.shape[1:])
 
 
 class _HessianBlock(NamedTuple):
-    """Features of rows, probabilities (n_rows, n_problems, n_columns) and weights (n_rows, n_problems)."""
+    """Features of rows, curvatures (n_rows, n_problems, n_outputs) and weights (n_rows, n_problems)."""
 
     features: Singles
-    probabilities: Singles
+    curvature: Singles
     weights: Singles
 
-    @property
-    def uncertainty(self) -> Singles:
-        """The traces of the Hessians by the scores, summed over problems."""
-        return np.asarray((self.weights * _uncertainty(self.probabilities)).sum(axis=1))
+    def traces(self, loss: Loss) -> Singles:
+        """Return the traces of the Hessians by the scores, summed over problems."""
+        return np.asarray((self.weights * loss.trace(self.curvature)).sum(axis=1))
 
 
 @dataclass
@@ -156,10 +141,11 @@ class Hessian:
     """Hessians of the losses of several problems, as blocks of rows."""
 
     blocks: list[_HessianBlock]
+    loss: Loss
     shape: tuple[int, ...]
 
     def product(self, C: float, vectors: Singles) -> Singles:
-        """Return the Hessians of the objectives times vectors, each of shape (width + 1, n_problems, n_columns)."""
+        """Return the Hessians of the objectives times vectors, each of shape (width + 1, n_problems, n_outputs)."""
         flat = vectors.reshape(len(vectors), -1)
 
         def part(block: _HessianBlock) -> Singles:
@@ -168,13 +154,9 @@ class Hessian:
                 total += of_rows(*(array[rows] for array in block))
             return total
 
-        def of_rows(features: Singles, probabilities: Singles, weights: Singles) -> Singles:
+        def of_rows(features: Singles, curvature: Singles, weights: Singles) -> Singles:
             changes = (features @ flat[:-1] + flat[-1]).reshape(len(features), *self.shape)
-            if self.shape[1] == 1:
-                changes *= probabilities * (1.0 - probabilities)
-            else:
-                changes -= np.einsum("ijk,ijk->ij", probabilities, changes)[:, :, None]
-                changes *= probabilities
+            changes = self.loss.multiply(curvature, changes)
             changes *= weights[:, :, None]
             changes = changes.reshape(len(features), -1)
             return np.vstack([features.T @ changes, changes.sum(axis=0)])
@@ -184,22 +166,19 @@ class Hessian:
         for addend in parts:
             total += addend
         result = np.float32(C) * total.reshape(vectors.shape)
-        result[:-1] += vectors[:-1]
+        n_penalized = len(vectors) - (not self.loss.penalizes_intercept)
+        result[:n_penalized] += vectors[:n_penalized]
         return result
 
-    def class_curvature(self) -> float:
-        r"""Return the curvature by the scores, the trace of :math:`\sum_i s_i (\operatorname{diag} p_i - p_i p_i^T)`.
-
-        It is divided by the number of problems, and of directions except one: adding a number to all scores of a row
-        changes no probability.
-        """
-        n_problems, n_columns = self.shape
-        total = sum(float(block.uncertainty.sum(dtype=np.float64)) for block in self.blocks)
-        return total / (n_problems * max(1, n_columns - 1))
+    def mean_curvature(self) -> float:
+        """Return the sum of the rows' traces per problem and direction of the scores."""
+        n_problems, n_outputs = self.shape
+        total = sum(float(block.traces(self.loss).sum(dtype=np.float64)) for block in self.blocks)
+        return total / (n_problems * max(1, n_outputs - self.loss.ignores_shift))
 
     def row_moments(self) -> Floats:
-        """Return the lower half of the mean of [z, 1] [z, 1]' over sampled rows, which count by their uncertainty."""
-        counts = np.concatenate([block.uncertainty for block in self.blocks]).astype(np.float64)
+        """Return the lower half of the mean of [z, 1] [z, 1]' over sampled rows, which count by their traces."""
+        counts = np.concatenate([block.traces(self.loss) for block in self.blocks]).astype(np.float64)
         size = self.blocks[0].features.shape[1] + 1
         counts /= max(float(counts.max(initial=0.0)), np.finfo(np.float64).tiny)  # float32 has few exponents
         sampled = _sampled_weights(counts, PRECONDITIONER_ROWS * size)
@@ -245,10 +224,10 @@ def _weighted_rows(features: Singles, sampled: Floats) -> Singles:
 
 @dataclass(frozen=True)
 class Preconditioner:
-    r"""The inverse of :math:`I + C s G`, the same for all classes.
+    r"""The inverse of :math:`I + C s G`, the same for all outputs.
 
-    G are the moments of rows and s is the curvature by the scores. Adding a number to all scores of a row changes no
-    probability: in this direction, vectors are left as they are.
+    G are the moments of rows and s is the mean curvature by the scores. Where adding a number to all scores of a row
+    changes nothing, vectors are left as they are in this direction.
 
     Attributes
     ----------
@@ -256,29 +235,33 @@ class Preconditioner:
         The value of C.
     factor : ndarray of shape (width + 1, width + 1)
         The lower Cholesky factor.
+    ignores_shift : bool
+        As for the loss.
     """
 
     C: float
     factor: Singles
+    ignores_shift: bool
 
     @classmethod
     def of(cls, hessian: Hessian, C: float) -> "Preconditioner":
         """Return the preconditioner whose moments are means over the rows of all problems."""
         moments = hessian.row_moments()
-        moments *= C * hessian.class_curvature()
+        moments *= C * hessian.mean_curvature()
         diagonal = np.diag(moments).copy()
         for jitter in JITTERS:
             np.fill_diagonal(moments, diagonal + 1.0 + jitter * diagonal.max())
             try:
-                return cls(C, cholesky(moments).astype(np.float32))
+                return cls(C, cholesky(moments).astype(np.float32), hessian.loss.ignores_shift)
             except np.linalg.LinAlgError:
                 continue
-        return cls(C, np.diag(np.sqrt(diagonal + 1.0)).astype(np.float32))
+        return cls(C, np.diag(np.sqrt(diagonal + 1.0)).astype(np.float32), hessian.loss.ignores_shift)
 
     @serial_blas
     def solve(self, vectors: Singles) -> Singles:
-        """Return the inverse times vectors of shape (width + 1, n_problems, n_columns)."""
-        common = vectors.mean(axis=2, keepdims=True) if vectors.shape[2] > 1 else np.float32(0.0)
+        """Return the inverse times vectors of shape (width + 1, n_problems, n_outputs)."""
+        has_shift = self.ignores_shift and vectors.shape[2] > 1
+        common = vectors.mean(axis=2, keepdims=True) if has_shift else np.float32(0.0)
         flat = (vectors - common).reshape(len(vectors), -1)
         solution = linalg.cho_solve((self.factor.T, False), flat, check_finite=False)
         return np.asarray(solution.reshape(vectors.shape) + common)
@@ -290,7 +273,7 @@ def _conjugate_gradients(
     residuals: Singles,
     tolerance: float,
 ) -> tuple[Floats, int]:
-    """Solve one system per problem; arrays have the shape (width + 1, n_problems, n_columns).
+    """Solve one system per problem; arrays have the shape (width + 1, n_problems, n_outputs).
 
     Return the solutions, and the number of products.
 

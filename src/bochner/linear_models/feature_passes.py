@@ -11,15 +11,13 @@ import numpy as np
 
 from bochner.feature_maps import FeatureMap, map_rows
 from bochner.linear_models.candidates import feature_map_of
-from bochner.linear_models.labels import label_positions
-from bochner.linear_models.training_sets import TrainingSet
+from bochner.linear_models.training_sets import SAMPLE_BLOCKS, TrainingSet
 from bochner.rows import Array, Batch, Floats, Indices, RowSource, Statistic, row_spans, scattered_blocks
 
 __all__ = ["HELD_BYTES", "Accumulate", "FeatureBatch", "FeaturePasses", "are_held", "fold_weights"]
 
 HELD_BYTES = 1 << 32  # features of all rows are held up to this size
 BATCH_ROWS = 32_768
-SAMPLE_BLOCKS = 128
 
 
 class FeatureBatch(NamedTuple):
@@ -29,8 +27,8 @@ class FeatureBatch(NamedTuple):
     ----------
     features : ndarray of shape (n_rows, width)
         Features.
-    labels : ndarray of shape (n_rows,)
-        Positions of the classes.
+    targets : ndarray of shape (n_rows,) or (n_rows, n_targets)
+        Positions of classes, or targets of a regression.
     weights : ndarray of shape (n_rows,)
         Weights in the loss.
     counts : ndarray of shape (n_rows,)
@@ -40,15 +38,15 @@ class FeatureBatch(NamedTuple):
     """
 
     features: Array
-    labels: Indices
+    targets: Array
     weights: Floats
     counts: Floats
     folds: Indices
 
     def select(self, rows: Indices) -> "FeatureBatch":
         """Return some of the rows."""
-        features, labels, weights, counts, folds = self
-        return FeatureBatch(features[rows], labels[rows], weights[rows], counts[rows], folds[rows])
+        features, targets, weights, counts, folds = self
+        return FeatureBatch(features[rows], targets[rows], weights[rows], counts[rows], folds[rows])
 
 
 def are_held(rows: RowSource, width: int, item_bytes: int) -> bool:
@@ -70,36 +68,38 @@ class FeaturePasses:
         The rows.
     feature_map : FeatureMap
         The map to features.
-    classes : ndarray of shape (n_classes,)
-        The sorted classes.
-    class_weights : ndarray of shape (n_classes,)
-        Weights of the classes.
+    encode : callable
+        Returns what a loss compares with scores: positions of classes, or columns of targets.
+    class_weights : ndarray of shape (n_classes,) or None
+        Weights of the classes, which multiply the sample weights.
     held : FeatureBatch or None
         The features of all rows.
     """
 
     training: TrainingSet
     feature_map: FeatureMap
-    classes: Array
-    class_weights: Floats
+    encode: Callable[[Array], Array]
+    class_weights: Floats | None
     held: FeatureBatch | None = None
 
     @classmethod
-    def of(cls, training: TrainingSet, classes: Array, class_weights: Floats, features: Any) -> "FeaturePasses":
+    def of(
+        cls, training: TrainingSet, encode: Callable[[Array], Array], class_weights: Floats | None, features: Any
+    ) -> "FeaturePasses":
         feature_map = feature_map_of(features, row=training.rows.select(slice(0, 1)).X)
-        passes = cls(training, feature_map, classes, class_weights)
+        passes = cls(training, feature_map, encode, class_weights)
         if not are_held(training.rows, feature_map.width, feature_map.dtype.itemsize):
             return passes
         rows = training.rows.select(slice(None))
         rows = rows._replace(folds=training.assignment.folds(0, rows.y)).drop_zero_weights()
-        return replace(passes, held=_feature_batch(feature_map, classes, class_weights, rows))
+        return replace(passes, held=_feature_batch(feature_map, encode, class_weights, rows))
 
     def accumulate(self, part: Callable[[FeatureBatch], Statistic]) -> Statistic:
         """Add up the statistics that `part` computes of batches of features."""
         if self.held is not None:
             return part(self.held)
-        # The part is sent to the workers of a cluster, so it holds the map and the classes, but not the rows.
-        prepare = partial(_feature_batch, self.feature_map, self.classes, self.class_weights)
+        # The part is sent to the workers of a cluster, so it holds the map, but not the rows.
+        prepare = partial(_feature_batch, self.feature_map, self.encode, self.class_weights)
         return self.training.accumulate(partial(_part_of_features, prepare, part))
 
     def sample(self, n_rows: int) -> FeatureBatch:
@@ -111,7 +111,7 @@ class FeaturePasses:
             chosen = scattered_blocks(rows.shape[0], SAMPLE_BLOCKS, block_rows, np.random.default_rng(0))
         batch = rows.select(chosen).drop_zero_weights()
         batch = batch._replace(folds=np.full(len(batch.y), -1))
-        return _feature_batch(self.feature_map, self.classes, self.class_weights, batch)
+        return _feature_batch(self.feature_map, self.encode, self.class_weights, batch)
 
 
 def _part_of_features(
@@ -121,13 +121,14 @@ def _part_of_features(
     return reduce(operator.add, (part(prepare(rows.select(span))) for span in spans))
 
 
-def _feature_batch(feature_map: FeatureMap, classes: Array, class_weights: Floats, rows: Batch) -> FeatureBatch:
-    positions = label_positions(classes, rows.y)
+def _feature_batch(
+    feature_map: FeatureMap, encode: Callable[[Array], Array], class_weights: Floats | None, rows: Batch
+) -> FeatureBatch:
+    targets, weights = encode(rows.y), rows.counts
     feature_map.check(rows.X)
     assert rows.folds is not None
-    return FeatureBatch(
-        map_rows(feature_map, rows.X), positions, rows.counts * class_weights[positions], rows.counts, rows.folds
-    )
+    in_loss = weights if class_weights is None else weights * class_weights[targets]
+    return FeatureBatch(map_rows(feature_map, rows.X), targets, in_loss, weights, rows.folds)
 
 
 def fold_weights(n_folds: int, rows: Batch) -> Floats:

@@ -66,7 +66,7 @@ class LinearModel(Parametrized):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "features": [HasMethods(["fit", "transform"]), None],
         "cv": ["cv_object"],
-        "length_scales": ["array-like"],
+        "length_scale_factors": ["array-like"],
         "kernels": [list, tuple, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -83,12 +83,11 @@ class LinearModel(Parametrized):
         "_candidates",
         "_n_kernels",
     )
-    is_resumable: ClassVar[bool] = False  # whether one pass over the rows is enough, so that it can be interrupted
     _target_options: ClassVar[dict[str, bool]] = {}  # of scikit-learn's validate_data
     _formula: ClassVar[type[LinearFormula]] = LinearFormula
 
     features: Any
-    length_scales: Sequence[float]
+    length_scale_factors: Sequence[float]
     kernels: Sequence[str | Kernel] | None
     random_state: Any
     verbose: int
@@ -295,7 +294,7 @@ class LinearModel(Parametrized):
             self._seed = seed_of(self.features, self.random_state)
         self._n_kernels = 1 if self.kernels is None else len(self.kernels)
         encode = encode or self._encode_targets
-        return fit_candidates(self.features, rows, encode, self.length_scales, self._seed, self.kernels)
+        return fit_candidates(self.features, rows, encode, self.length_scale_factors, self._seed, self.kernels)
 
     def _fit_table(self, data: Any, target: Any, sample_weight: Any) -> Self:
         """Fit on a file or a data frame, as `bochner fit` does."""

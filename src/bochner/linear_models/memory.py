@@ -32,7 +32,7 @@ def check_memory(n_bytes: int, n_columns: int, model: str, contents: str) -> Non
     if n_bytes > physical:
         raise ValueError(
             f"{model} on {n_columns:,} columns needs {n_bytes / 1e9:.1f} GB for {contents}, and this machine has "
-            f"{physical / 1e9:.1f} GB; use fewer frequencies or `length_scales`."
+            f"{physical / 1e9:.1f} GB; use fewer frequencies or `length_scale_factors`."
         )
 
 

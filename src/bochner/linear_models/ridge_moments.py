@@ -25,7 +25,6 @@ from bochner.linear_models.candidates import feature_map_of
 from bochner.linear_models.folds import RoundRobin, check_fold_weights
 from bochner.linear_models.streamed_folds import StreamedFolds, streamed_bytes
 from bochner.linear_models.training_sets import TrainingSet
-from bochner.linear_models.widths import WidthPath, Widths, narrowed_moments
 from bochner.rows import Batch, Floats, MemoryRows, RowSource, in_threads, row_spans, serial_blas, stack_rows
 
 __all__ = ["MomentAccumulator", "Residuals", "RidgeChoice", "RidgeMoments", "moments_of_batch", "r2_scores"]
@@ -35,6 +34,7 @@ LARGEST_ROUNDING = 1e-10  # of accumulated moments, relative to the number of ro
 SMALLEST_VARIANCE = 1e-100  # of the targets of a fold, relative to all rows: errors divided by smaller ones overflow
 
 Encode = Callable[[Any], Floats]
+Penalties = Callable[[float], Floats]
 FitCandidates = Callable[[RowSource], list[Any]]
 
 
@@ -200,8 +200,6 @@ class RidgeChoice:
         Mean squared errors of the chosen features, the mean over targets.
     scores : ndarray of shape (n_candidates,)
         The best mean R2 of each candidate.
-    path : WidthPath or None
-        The errors of the chosen candidate at every width; None without widths.
     """
 
     features: Any
@@ -209,18 +207,20 @@ class RidgeChoice:
     solution: RidgeSolution
     errors: Floats
     scores: Floats
-    path: WidthPath | None = None
+
+    @property
+    def coef(self) -> Floats:
+        """Coefficients (width, n_targets)."""
+        return self.solution.coef
+
+    @property
+    def intercept(self) -> Floats:
+        """Intercepts (n_targets,)."""
+        return self.solution.intercept
 
     @classmethod
     def of(
-        cls,
-        candidates: list[Any],
-        moments: RidgeMoments,
-        origin: Floats,
-        n_folds: int,
-        alphas: Floats,
-        cv: Any,
-        widths: Widths | None = None,
+        cls, candidates: list[Any], moments: RidgeMoments, origin: Floats, n_folds: int, alphas: Penalties, cv: Any
     ) -> "RidgeChoice":
         """Choose the candidate and penalty with the best mean R2 over the folds, or by generalized cross-validation.
 
@@ -234,30 +234,20 @@ class RidgeChoice:
             What was subtracted from the targets.
         n_folds : int
             Number of folds; 0 means generalized cross-validation.
-        alphas : ndarray of shape (n_alphas,)
-            Candidate penalties, relative to the number of rows.
+        alphas : callable
+            Returns candidate penalties, relative to the sum of the weights, for that sum.
         cv : object
             What the user asked for, for the error message.
-        widths : Widths, default=None
-            Candidate widths; None means all columns.
         """
-        n_targets = len(origin)
-
-        def outcomes_of(number: int, features: Any) -> list[_Outcome]:
-            of_features = _moments_of_features(features, moments.by_fold(number, n_folds))
-            if widths is None:
-                return [_Outcome.of(of_features, n_targets, alphas, cv)]
-            return [
-                _Outcome.of([narrowed_moments(features, part, width) for part in of_features], n_targets, alphas, cv)
-                for width in widths.values
-            ]
-
-        table = [outcomes_of(number, features) for number, features in enumerate(candidates)]
-        return cls._best(candidates, table, origin, widths)
+        outcomes = [
+            _Outcome.of(_moments_of_features(features, moments.by_fold(number, n_folds)), len(origin), alphas, cv)
+            for number, features in enumerate(candidates)
+        ]
+        return cls._best(candidates, outcomes, origin)
 
     @classmethod
     def streamed(
-        cls, candidates: list[Any], training: TrainingSet, encode: Encode, origin: Floats, alphas: Floats, cv: Any
+        cls, candidates: list[Any], training: TrainingSet, encode: Encode, origin: Floats, alphas: Penalties, cv: Any
     ) -> "RidgeChoice":
         """Choose as `of` does, from moments of all rows and passes over the rows of the folds.
 
@@ -271,12 +261,12 @@ class RidgeChoice:
             Returns the targets (n_rows, n_targets) of checked targets or labels.
         origin : ndarray of shape (n_targets,)
             What is subtracted from the targets.
-        alphas : ndarray of shape (n_alphas,)
-            Candidate penalties, relative to the number of rows.
+        alphas : callable
+            Returns candidate penalties, relative to the sum of the weights, for that sum.
         cv : object
             What the user asked for, for the error message.
         """
-        table = []
+        outcomes = []
         row = training.rows.select(slice(0, 1)).X
         for features in candidates:
             feature_map = feature_map_of(features, row=row)
@@ -285,27 +275,21 @@ class RidgeChoice:
             moments = training.accumulate(part, f"accumulating moments ({n_bytes / 1e9:.1f} GB)")
             total = _moments_of_features(features, moments.by_fold(0, 0))[0]
             folds = StreamedFolds.of(training, feature_map, encode, origin)
-            table.append([_Outcome.streamed(total, folds, len(origin), alphas, cv)])
-        return cls._best(candidates, table, origin)
+            outcomes.append(_Outcome.streamed(total, folds, len(origin), alphas, cv))
+        return cls._best(candidates, outcomes, origin)
 
     @classmethod
-    def _best(
-        cls, candidates: list[Any], table: list[list["_Outcome"]], origin: Floats, widths: Widths | None = None
-    ) -> "RidgeChoice":
-        """Return the best of the outcomes of each candidate and width, solved on all rows."""
+    def _best(cls, candidates: list[Any], outcomes: list["_Outcome"], origin: Floats) -> "RidgeChoice":
+        """Return the candidate with the best outcome, solved on all rows."""
         n_targets = len(origin)
-        scores = np.array([max(outcome.score for outcome in outcomes) for outcomes in table])
+        scores = np.array([outcome.score for outcome in outcomes])
         best = int(np.argmax(scores))
-        features, path, chosen = candidates[best], None, table[best][0]
-        if widths is not None:
-            path = widths.path([outcome.fold_errors for outcome in table[best]], [o.fold_scores for o in table[best]])
-            chosen = table[best][widths.values.index(path.width)]
-            features = features.narrowed(path.width)
+        chosen = outcomes[best]
         _warn_of_constant_targets(chosen.total, n_targets)
         weight = chosen.total[-1 - n_targets, -1 - n_targets]
         solution = ridge_solution(chosen.total, n_targets, chosen.alpha * weight)
         solution = replace(solution, intercept=solution.intercept + origin)
-        return cls(features, chosen.alpha, solution, chosen.errors, scores, path)
+        return cls(candidates[best], chosen.alpha, solution, chosen.errors, scores)
 
 
 def _warn_of_constant_targets(moments: Floats, n_targets: int) -> None:
@@ -333,18 +317,13 @@ class _Outcome:
     alpha: float
     errors: Floats
     total: Floats
-    fold_errors: Floats  # with the best penalty, the mean over targets
-    fold_scores: Floats
-
-    @property
-    def score(self) -> float:
-        """Mean R2 over folds and targets."""
-        return float(self.fold_scores.mean())
+    score: float  # mean R2 over folds and targets
 
     @classmethod
-    def of(cls, moments: list[Floats], n_targets: int, alphas: Floats, cv: Any) -> "_Outcome":
+    def of(cls, moments: list[Floats], n_targets: int, penalties: Penalties, cv: Any) -> "_Outcome":
         total = total_moments(moments)
-        weight = total[-1 - n_targets, -1 - n_targets]
+        weight = float(total[-1 - n_targets, -1 - n_targets])
+        alphas = penalties(weight)
         fold_weights = np.array([held_out[-1 - n_targets, -1 - n_targets] for held_out in moments[:-1]])
         check_fold_weights(cv, fold_weights, weight)
         if len(moments) > 1:
@@ -356,9 +335,10 @@ class _Outcome:
         return cls._best(errors, variances, total, alphas)
 
     @classmethod
-    def streamed(cls, total: Floats, folds: StreamedFolds, n_targets: int, alphas: Floats, cv: Any) -> "_Outcome":
+    def streamed(cls, total: Floats, folds: StreamedFolds, n_targets: int, penalties: Penalties, cv: Any) -> "_Outcome":
         """Return the outcome without the moments of the folds."""
-        weight = total[-1 - n_targets, -1 - n_targets]
+        weight = float(total[-1 - n_targets, -1 - n_targets])
+        alphas = penalties(weight)
         corners = folds.borders[:, :, -1 - n_targets :]
         check_fold_weights(cv, corners[:, 0, 0], weight)
         errors = streamed_errors(total, folds, n_targets, alphas * weight)
@@ -368,8 +348,8 @@ class _Outcome:
     @classmethod
     def _best(cls, errors: Floats, variances: Floats, total: Floats, alphas: Floats) -> "_Outcome":
         scores = r2_scores(errors, variances, target_variances(total, errors.shape[2]))
-        best, means = int(scores.mean(axis=(1, 2)).argmax()), errors.mean(axis=2)
-        return cls(float(alphas[best]), means, total, means[best], scores[best].mean(axis=1))
+        best = int(scores.mean(axis=(1, 2)).argmax())
+        return cls(float(alphas[best]), errors.mean(axis=2), total, float(scores[best].mean()))
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bochner.linear_models.folds import FoldAssignment
-from bochner.rows import Array, Batch, RowSource, Statistic, row_spans
+import numpy as np
 
-__all__ = ["TrainingSet"]
+from bochner.linear_models.folds import FoldAssignment
+from bochner.rows import Array, Batch, Floats, RowSource, Statistic, row_spans, scattered_blocks
+
+__all__ = ["SAMPLE_BLOCKS", "TrainingSet"]
+
+SAMPLE_BLOCKS = 128  # of consecutive rows, from everywhere
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,18 @@ class TrainingSet:
                 return y
         raise ValueError("No row has a positive `sample_weight`; give some rows a weight.")
 
+    def sample_targets(self, n_rows: int) -> Batch:
+        """Return targets and weights: of all rows in memory, else of up to about `n_rows` rows from everywhere."""
+        chosen: Any = slice(None)
+        if self.rows.location != "memory" and self.rows.shape[0] > n_rows:
+            block_rows = max(1, n_rows // SAMPLE_BLOCKS)
+            chosen = scattered_blocks(self.rows.shape[0], SAMPLE_BLOCKS, block_rows, np.random.default_rng(0))
+        return self.rows.select(chosen, with_rows=False).drop_zero_weights()
+
+    def total_weight(self, class_weights: Floats | None, encode: Callable[[Array], Array]) -> float:
+        """Return the sum of the sample weights, times the weights of classes."""
+        return float(self.accumulate(partial(_weight_of, class_weights, encode), with_rows=False))
+
     def accumulate(
         self, part: Callable[[Batch], Statistic], description: str = "", with_rows: bool = True
     ) -> Statistic:
@@ -70,3 +86,7 @@ def _part_with_folds(
     batch = batch._replace(folds=assignment.folds(start, batch.y))
     batch = (batch if weigh is None else weigh(batch)).drop_zero_weights()
     return part(batch) if len(batch.y) else None
+
+
+def _weight_of(class_weights: Floats | None, encode: Callable[[Array], Array], batch: Batch) -> Any:
+    return np.sum(batch.counts if class_weights is None else batch.counts * class_weights[encode(batch.y)])
