@@ -14,17 +14,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FEATURES = """
 import numpy as np
-from bochner import FourierFeatures, FourierRidge, FourierSVC, LandmarkFeatures
+from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures
 X = np.random.default_rng(0).normal(size=(200, 3))
 y = np.sin(X[:, 0])
 assert FourierFeatures(random_state=0).fit_transform(X).shape == (200, 512)
-assert FourierRidge(LandmarkFeatures(n_landmarks=32), random_state=0).fit(X, y).score(X, y) > 0.8
-assert FourierSVC(random_state=0).fit(X, y > 0).score(X, y > 0) > 0.9
+assert FeatureRegressor(LandmarkFeatures(n_landmarks=32), random_state=0).fit(X, y).score(X, y) > 0.8
+assert FeatureClassifier(random_state=0).fit(X, y > 0).score(X, y > 0) > 0.9
 """
 DISPLAY = "import bochner; bochner.KernelErrorDisplay([16, 32], {'a': [[0.1], [0.05]]}).plot()"
 TABLE = (
     "import pathlib; pathlib.Path('t.csv').write_text('x,y\\n' + '\\n'.join(f'{i % 17},{i % 17 + 0.5 * (i % 3)}' "
-    "for i in range(100))); from bochner import FourierRidge; FourierRidge().fit('t.csv', 'y').score('t.csv', 'y')"
+    "for i in range(100))); from bochner import FeatureRegressor; FeatureRegressor().fit('t.csv', 'y').score('t.csv', 'y')"
 )
 DASK = (
     "import dask.array as da; from bochner import FourierFeatures; "

@@ -38,7 +38,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from bochner import FourierFeatures, FourierRidge, FourierSVC, LandmarkFeatures
+from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures
 from bochner.feature_maps import FourierMap, add_moments, fourier_map
 from bochner.feature_maps.exponential import exponential_rows
 from bochner.feature_maps.trigonometry import sincos_rows
@@ -427,13 +427,13 @@ def linear_models(folder: Path | None) -> list[Row]:
     X, *rest = _labeled_data(folder, "covtype")
     plain = make_pipeline(RBFSampler(gamma=0.5 / _median(X) ** 2, n_components=512, random_state=0), Ridge())
     search = GridSearchCV(plain, {"ridge__alpha": np.logspace(-8, 4, 25) * len(X)}, cv=5)
-    ridge = FourierRidge(FourierFeatures(random_state=0))
-    rows = [_model_row("FourierRidge, 25 alphas, 5 folds", ridge, search, X, *rest)]
+    ridge = FeatureRegressor(FourierFeatures(random_state=0))
+    rows = [_model_row("FeatureRegressor, 25 alphas, 5 folds", ridge, search, X, *rest)]
     X, *rest = _labeled_data(folder, "adult")
     sampler = RBFSampler(gamma=0.5 / _median(X) ** 2, n_components=512, random_state=0)
     search = GridSearchCV(make_pipeline(sampler, LinearSVC(dual=False)), {"linearsvc__C": np.logspace(-3, 5, 9)}, cv=5)
-    svc = FourierSVC(FourierFeatures(random_state=0))
-    return [*rows, _model_row("FourierSVC, 9 values of C, 5 folds", svc, search, X, *rest)]
+    svc = FeatureClassifier(FourierFeatures(random_state=0))
+    return [*rows, _model_row("FeatureClassifier, 9 values of C, 5 folds", svc, search, X, *rest)]
 
 
 def wide_ridge(repeats: int) -> list[Row]:
@@ -451,8 +451,8 @@ def wide_ridge(repeats: int) -> list[Row]:
         seconds = interleave(
             {
                 "pass": transform_and_gram,
-                "fit": lambda features=features: FourierRidge(features).fit(X, y),
-                "path": lambda features=features, widths=widths: FourierRidge(features, widths=widths).fit(X, y),
+                "fit": lambda features=features: FeatureRegressor(features).fit(X, y),
+                "path": lambda features=features, widths=widths: FeatureRegressor(features, widths=widths).fit(X, y),
             },
             repeats,
         )
@@ -473,7 +473,7 @@ def one_row() -> list[Row]:
     X = np.random.default_rng(0).standard_normal((2000, 54))
     y = np.sin(X[:, 0])
     models = {
-        "FourierRidge": FourierRidge(FourierFeatures(random_state=0)).fit(X, y),
+        "FeatureRegressor": FeatureRegressor(FourierFeatures(random_state=0)).fit(X, y),
         "RBFSampler, Ridge": make_pipeline(RBFSampler(n_components=512, random_state=0), Ridge()).fit(X, y),
     }
     seconds: dict[str, list[float]] = {name: [] for name in models}
@@ -496,12 +496,12 @@ def learning(folder: Path | None) -> list[Row]:
     """Measure what learning length scales adds to a ridge fit at M = 256: seconds, and R2 on test rows."""
     X, y, X_test, y_test = _labeled_data(folder, "covtype")
     plain, learned = (
-        FourierRidge(FourierFeatures(length_scale=scale, random_state=0)) for scale in ("median", "learn")
+        FeatureRegressor(FourierFeatures(length_scale=scale, random_state=0)) for scale in ("median", "learn")
     )
     seconds = interleave({"plain": lambda: plain.fit(X, y), "learned": lambda: learned.fit(X, y)}, 3)
     return [
         {
-            "what": f"FourierRidge, {X.shape[0]:,} x {X.shape[1]}",
+            "what": f"FeatureRegressor, {X.shape[0]:,} x {X.shape[1]}",
             "one fit, s": seconds["plain"],
             "learning adds, s": seconds["learned"] - seconds["plain"],
             "learning / one fit": seconds["learned"] / seconds["plain"] - 1.0,

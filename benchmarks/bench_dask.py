@@ -25,7 +25,7 @@ from distributed import Client, LocalCluster, wait
 from rich.console import Console
 from rich.table import Table
 
-from bochner import FourierFeatures, FourierRidge
+from bochner import FeatureRegressor, FourierFeatures
 
 N_COLUMNS = 54
 CHUNK_ROWS = 250_000
@@ -35,9 +35,9 @@ MEMORY_ROWS = 4_000_000
 console = Console() if Console().is_terminal else Console(width=120)
 
 
-def new_model(n_frequencies: int) -> FourierRidge:
+def new_model(n_frequencies: int) -> FeatureRegressor:
     """Return an unfitted model."""
-    return FourierRidge(FourierFeatures(n_frequencies=n_frequencies), random_state=0)
+    return FeatureRegressor(FourierFeatures(n_frequencies=n_frequencies), random_state=0)
 
 
 def rows_on_workers(n_rows: int) -> tuple[Any, Any]:
@@ -54,7 +54,7 @@ def rows_in_memory(n_rows: int) -> tuple[Any, Any]:
     return X, np.sin(X[:, 0]) + 0.1 * X[:, 1]
 
 
-def seconds_of(model: FourierRidge, X: Any, y: Any) -> float:
+def seconds_of(model: FeatureRegressor, X: Any, y: Any) -> float:
     """Return the seconds of one fit."""
     start = perf_counter()
     model.fit(X, y)
@@ -188,7 +188,7 @@ def main(
         print(MEMORY_ROWS / median(seconds_of(new_model(n_frequencies), X, y) for _ in range(3)))
         return
     console.print(
-        f"FourierRidge, {N_COLUMNS} columns of float32, {n_frequencies} frequencies, chunks of {CHUNK_ROWS:,} rows, "
+        f"FeatureRegressor, {N_COLUMNS} columns of float32, {n_frequencies} frequencies, chunks of {CHUNK_ROWS:,} rows, "
         f"{os.cpu_count()} cores.\n"
     )
     results: dict[str, Any] = {"generated": generated(n_frequencies, rows)}

@@ -10,6 +10,7 @@ import json
 import resource
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -24,17 +25,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC
 
 from bochner import (
+    FeatureClassifier,
     FourierFeatures,
-    FourierLogisticRegression,
-    FourierRidgeClassifier,
-    FourierSVC,
     LandmarkFeatures,
 )
 from bochner.progress import progress_bar, show_progress
 
 FIGURE_SIZE = (11, 4.4)
 WIDTHS = (512, 1024, 2048, 4096)
-HEADS = {"ridge": FourierRidgeClassifier, "SVC": FourierSVC, "logistic": FourierLogisticRegression}
+HEADS = {
+    "ridge": partial(FeatureClassifier, loss="squared_error"),
+    "SVC": FeatureClassifier,
+    "logistic": partial(FeatureClassifier, loss="log_loss"),
+}
 # Features, model, widths: frequencies of Fourier features, which have two columns each, and landmarks.
 SERIES = {
     "Fourier, ridge": (*WIDTHS, 8192),

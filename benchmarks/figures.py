@@ -133,8 +133,8 @@ def front(figure: Figure) -> None:
     series = {
         "exact kernel, SVC(C=10)": ('SVC(kernel="rbf")', {"color": "#1b1b1b", "marker": "*", "markersize": 14}),
         "Nystroem, LinearSVC(C=10)": ("Nystroem, LinearSVC", {"color": "#8a8a8a", "marker": "s", "linestyle": "--"}),
-        "Fourier, SVC(C=10)": ("FourierFeatures, FourierSVC", {"color": "#3182bd", "marker": "D"}),
-        "landmarks, SVC(C=10)": ("LandmarkFeatures, FourierSVC", {"color": "#d9601a", "marker": "o"}),
+        "Fourier, SVC(C=10)": ("FourierFeatures, FeatureClassifier", {"color": "#3182bd", "marker": "D"}),
+        "landmarks, SVC(C=10)": ("LandmarkFeatures, FeatureClassifier", {"color": "#d9601a", "marker": "o"}),
     }
     for name, (label, style) in series.items():
         found = sorted(rows("mnist", series=name), key=lambda row: int(row["width"]))

@@ -60,7 +60,7 @@ INTERNAL = {
 
 def skip_member(app: Sphinx, what: str, name: str, member: object, *rest: object) -> bool | None:
     """Tell autodoc to leave out a member; None keeps the default."""
-    is_absent = name == "predict_proba" and isinstance(member, property)  # FourierSVC has none, and says so
+    is_absent = name == "predict_proba" and isinstance(member, property)  # FeatureClassifier has none, and says so
     return True if is_absent or name in INTERNAL or name.endswith(("_", "_request")) else None
 
 

@@ -23,11 +23,9 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bochner import (
+    FeatureClassifier,
+    FeatureRegressor,
     FourierFeatures,
-    FourierLogisticRegression,
-    FourierRidge,
-    FourierRidgeClassifier,
-    FourierSVC,
     LandmarkFeatures,
     RobustStandardizer,
     TableEncoder,
@@ -70,35 +68,51 @@ SHORT_METRIC = LearnedMetric(n_rounds=1, length_scales=LearnedLengthScales(n_row
 RANK_ONE = LearnedMetric(n_rounds=1, rank=1, length_scales=LearnedLengthScales(n_rows=50, n_iterations=2))
 
 LINEAR_MODELS = [
-    FourierRidge(small_features()),
-    FourierRidge(small_features(), cv=None, length_scales=[0.5, 2.0], kernels=["gaussian", "exponential"]),
-    FourierRidgeClassifier(small_features()),
-    FourierRidgeClassifier(small_features(), cv=None),
-    FourierSVC(small_features()),
-    FourierLogisticRegression(small_features()),
-    FourierRidge(FourierFeatures(weighting="matrix", n_frequencies=24, n_components=24)),
-    FourierSVC(FourierFeatures(weighting="matrix", n_frequencies=12, n_components=12, refine=3)),
-    FourierSVC(FourierFeatures("laplacian", sampler="sobol", weighting="shrinkage", n_frequencies=6), Cs=[0.1, 10.0]),
-    FourierRidge(FourierFeatures(length_scale=SHORT, n_frequencies=6)),
-    FourierRidge(LandmarkFeatures(n_landmarks=24)),
-    FourierRidge(FourierFeatures(weighting="alignment", n_frequencies=6), length_scales=[0.5, 1.0]),
+    FeatureRegressor(small_features()),
+    FeatureRegressor(small_features(), cv=None, length_scale_factors=[0.5, 2.0], kernels=["gaussian", "exponential"]),
+    FeatureClassifier(small_features(), loss="squared_error"),
+    FeatureClassifier(small_features(), cv=None, loss="squared_error"),
+    FeatureClassifier(small_features()),
+    FeatureClassifier(small_features(), loss="log_loss"),
+    FeatureRegressor(FourierFeatures(weighting="matrix", n_frequencies=24, n_components=24)),
+    FeatureClassifier(FourierFeatures(weighting="matrix", n_frequencies=12, n_components=12, refine=3)),
+    FeatureClassifier(
+        FourierFeatures("laplacian", sampler="sobol", weighting="shrinkage", n_frequencies=6), Cs=[0.1, 10.0]
+    ),
+    FeatureRegressor(FourierFeatures(length_scale=SHORT, n_frequencies=6)),
+    FeatureRegressor(LandmarkFeatures(n_landmarks=24)),
+    FeatureRegressor(FourierFeatures(weighting="alignment", n_frequencies=6), length_scale_factors=[0.5, 1.0]),
 ]
 SLOW_LINEAR_MODELS = [
-    FourierRidgeClassifier(FourierFeatures(weighting="alignment", n_frequencies=6), length_scales=[0.5, 1.0]),
-    FourierSVC(FourierFeatures(length_scale=SHORT, weighting="alignment", n_frequencies=6)),
-    FourierRidge(FourierFeatures(length_scale="learn", n_frequencies=6)),
-    FourierRidge(FourierFeatures(length_scale=SHORT_METRIC, n_frequencies=6)),
-    FourierRidge(FourierFeatures(length_scale="learn-matrix", n_frequencies=6)),
-    FourierRidgeClassifier(FourierFeatures(length_scale=SHORT_METRIC, n_frequencies=6), length_scales=[0.5, 1.0]),
-    FourierSVC(FourierFeatures(length_scale=SHORT_METRIC, n_frequencies=6)),
-    FourierRidgeClassifier(FourierFeatures(length_scale="learn", n_frequencies=6), length_scales=[0.5, 1.0]),
-    FourierSVC(FourierFeatures("matern", length_scale="learn", n_frequencies=6), Cs=[1.0, 10.0]),
-    FourierRidgeClassifier(LandmarkFeatures("laplacian", n_landmarks=24, n_components=8), length_scales=[0.5, 1.0]),
-    FourierSVC(LandmarkFeatures(length_scale=SHORT, n_landmarks=8)),
-    FourierSVC(small_features(), Cs=[1.0, 10.0], kernels=("gaussian", Matern(nu=2.5))),
-    FourierRidgeClassifier(LandmarkFeatures(n_landmarks=8), kernels=["laplacian", "exponential"]),
-    FourierLogisticRegression(FourierFeatures(length_scale="learn", n_frequencies=6), Cs=[1.0, 10.0]),
-    FourierLogisticRegression(LandmarkFeatures(n_landmarks=8), length_scales=[0.5, 1.0], class_weight="balanced"),
+    FeatureClassifier(
+        FourierFeatures(weighting="alignment", n_frequencies=6), length_scale_factors=[0.5, 1.0], loss="squared_error"
+    ),
+    FeatureClassifier(FourierFeatures(length_scale=SHORT, weighting="alignment", n_frequencies=6)),
+    FeatureRegressor(FourierFeatures(length_scale="learn", n_frequencies=6)),
+    FeatureRegressor(FourierFeatures(length_scale=SHORT_METRIC, n_frequencies=6)),
+    FeatureRegressor(FourierFeatures(length_scale="learn-matrix", n_frequencies=6)),
+    FeatureClassifier(
+        FourierFeatures(length_scale=SHORT_METRIC, n_frequencies=6),
+        length_scale_factors=[0.5, 1.0],
+        loss="squared_error",
+    ),
+    FeatureClassifier(FourierFeatures(length_scale=SHORT_METRIC, n_frequencies=6)),
+    FeatureClassifier(
+        FourierFeatures(length_scale="learn", n_frequencies=6), length_scale_factors=[0.5, 1.0], loss="squared_error"
+    ),
+    FeatureClassifier(FourierFeatures("matern", length_scale="learn", n_frequencies=6), Cs=[1.0, 10.0]),
+    FeatureClassifier(
+        LandmarkFeatures("laplacian", n_landmarks=24, n_components=8),
+        length_scale_factors=[0.5, 1.0],
+        loss="squared_error",
+    ),
+    FeatureClassifier(LandmarkFeatures(length_scale=SHORT, n_landmarks=8)),
+    FeatureClassifier(small_features(), Cs=[1.0, 10.0], kernels=("gaussian", Matern(nu=2.5))),
+    FeatureClassifier(LandmarkFeatures(n_landmarks=8), kernels=["laplacian", "exponential"], loss="squared_error"),
+    FeatureClassifier(FourierFeatures(length_scale="learn", n_frequencies=6), Cs=[1.0, 10.0], loss="log_loss"),
+    FeatureClassifier(
+        LandmarkFeatures(n_landmarks=8), length_scale_factors=[0.5, 1.0], class_weight="balanced", loss="log_loss"
+    ),
 ]
 
 
@@ -257,7 +271,15 @@ def test_array_api_check_with_array_api_support_on():
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("model", [FourierRidge(), FourierRidgeClassifier(), FourierSVC(), FourierLogisticRegression()])
+@pytest.mark.parametrize(
+    "model",
+    [
+        FeatureRegressor(),
+        FeatureClassifier(loss="squared_error"),
+        FeatureClassifier(),
+        FeatureClassifier(loss="log_loss"),
+    ],
+)
 def test_every_parameter_of_a_linear_model_can_be_searched(rng, model):
     X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
     grids = {
@@ -366,7 +388,7 @@ PARTS = ["bochner.kernels.Matern", "bochner.samplers.Sobol", "bochner.weightings
 @pytest.mark.parametrize("name", ["learn", "learn-matrix"])
 def test_every_parameter_of_learned_length_scales_can_be_searched(rng, name):
     X, y = rng.normal(size=(40, 3)), rng.normal(size=40)
-    model = FourierRidge().set_params(features__length_scale=name, features__n_frequencies=4, cv=2, random_state=0)
+    model = FeatureRegressor().set_params(features__length_scale=name, features__n_frequencies=4, cv=2, random_state=0)
     grids = {"n_rows": [20], "n_iterations": [1, 2], "folds": [2], "penalty": [1.0], "objective": ["likelihood"]}
     if name == "learn-matrix":
         grids = {f"length_scales__{key}": values for key, values in grids.items()}
@@ -394,7 +416,7 @@ def test_every_parameter_of_an_alignment_can_be_searched(rng):
     assert set(Alignment().get_params()) == set(grids)
     for model, prefix in (
         (make_pipeline(features, RidgeClassifier()), "fourierfeatures"),
-        (FourierSVC(features), "features"),
+        (FeatureClassifier(features), "features"),
     ):
         for name, values in grids.items():
             search = GridSearchCV(model, {f"{prefix}__weighting__{name}": values}, cv=2, error_score="raise").fit(X, y)

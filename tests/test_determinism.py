@@ -2,6 +2,7 @@
 """One test per line of the tables in docs/guide/determinism.md: what is equal to the bit, and what only to rounding."""
 
 import re
+from functools import partial
 from functools import cache
 from pathlib import Path
 
@@ -12,10 +13,8 @@ from threadpoolctl import threadpool_limits
 
 from bochner import (
     FourierFeatures,
-    FourierLogisticRegression,
-    FourierRidge,
-    FourierRidgeClassifier,
-    FourierSVC,
+    FeatureClassifier,
+    FeatureRegressor,
     LandmarkFeatures,
     RobustStandardizer,
 )
@@ -59,7 +58,7 @@ def few_rows():
     X, y, _ = data()
     wide = data(784)[0][:100].astype(np.float32)
     wide_features = features(1024, weighting="uniform").fit(wide)
-    model = FourierRidge(features(), cv=None).fit(X, y)
+    model = FeatureRegressor(features(), cv=None).fit(X, y)
     landmarks = LandmarkFeatures(n_landmarks=100, random_state=0).fit(X)
     outputs = (model.predict, model.features_.transform, landmarks.transform)
     return [wide_features.transform(wide[:1]), *(output(X[:n_rows]) for output in outputs for n_rows in (1, 2, 100))]
@@ -74,12 +73,12 @@ def landmarks(selection):
 def ridge_kinds():
     X, y, _ = data()
     kinds = X, X.astype(np.float32), sparse.csr_array(np.where(np.abs(X) > 1.0, X, 0.0))
-    return [part for kind in kinds for part in of_model(FourierRidge(features()), kind, y)]
+    return [part for kind in kinds for part in of_model(FeatureRegressor(features()), kind, y)]
 
 
 def ridge_deviations():
     X, y, _ = data()
-    model = FourierRidge(features()).fit(X, np.column_stack([y, -y]))
+    model = FeatureRegressor(features()).fit(X, np.column_stack([y, -y]))
     return (*model.predict(X, return_std=True), *model.predict(X[:1], return_std=True))
 
 
@@ -102,24 +101,24 @@ EQUAL = {
     "`kernel_error` with a `random_state`": lambda: [
         np.array(features().fit(data()[0]).kernel_error(data()[0], random_state=0))
     ],
-    "`FourierRidge`: float64, float32, sparse": ridge_kinds,
-    "`FourierRidge(cv=None)`": lambda: of_model(FourierRidge(features(), cv=None), *data()[:2]),
-    "`FourierRidge` with `LandmarkFeatures`": lambda: of_model(
-        FourierRidge(LandmarkFeatures(n_landmarks=100, random_state=0)), *data()[:2]
+    "`FeatureRegressor`: float64, float32, sparse": ridge_kinds,
+    "`FeatureRegressor(cv=None)`": lambda: of_model(FeatureRegressor(features(), cv=None), *data()[:2]),
+    "`FeatureRegressor` with `LandmarkFeatures`": lambda: of_model(
+        FeatureRegressor(LandmarkFeatures(n_landmarks=100, random_state=0)), *data()[:2]
     ),
-    "`FourierRidge` with 1,200 columns": lambda: of_model(
-        FourierRidge(features(600, weighting="uniform")), *data()[:2]
+    "`FeatureRegressor` with 1,200 columns": lambda: of_model(
+        FeatureRegressor(features(600, weighting="uniform")), *data()[:2]
     ),
     "standard deviations of predictions": ridge_deviations,
-    "`FourierRidgeClassifier`": lambda: classifier(FourierRidgeClassifier, 10),
-    "`FourierLogisticRegression`, two and many classes": lambda: [
-        part for n_classes in (2, 10) for part in classifier(FourierLogisticRegression, n_classes)
+    "`FeatureClassifier(loss="squared_error")`": lambda: classifier(partial(FeatureClassifier, loss="squared_error"), 10),
+    "`FeatureClassifier(loss="log_loss")`, two and many classes": lambda: [
+        part for n_classes in (2, 10) for part in classifier(partial(FeatureClassifier, loss="log_loss"), n_classes)
     ],
-    "`FourierSVC`, two and many classes": lambda: [
-        part for n_classes in (2, 10) for part in classifier(FourierSVC, n_classes)
+    "`FeatureClassifier`, two and many classes": lambda: [
+        part for n_classes in (2, 10) for part in classifier(FeatureClassifier, n_classes)
     ],
 }
-SLOW = ("`FourierRidge` with 1,200 columns",)
+SLOW = ("`FeatureRegressor` with 1,200 columns",)
 
 
 def in_threads_of_blas(function):
@@ -143,7 +142,7 @@ def refined_kernel():
 
 def row_alone_and_among_others():
     X, y, _ = data()
-    model = FourierRidge(features()).fit(X, y)
+    model = FeatureRegressor(features()).fit(X, y)
     return model.predict(X[:1]), model.predict(X)[:1]
 
 
@@ -152,7 +151,7 @@ def in_memory_and_in_partitions():
     X, y, _ = data()
     transformer = features(weighting="uniform", length_scale=3.0)
     partitions = [array.from_array(whole, chunks=len(whole) // 4) for whole in (X, y)]
-    return [FourierRidge(transformer, cv=None).fit(*rows).predict(X) for rows in ((X, y), partitions)]
+    return [FeatureRegressor(transformer, cv=None).fit(*rows).predict(X) for rows in ((X, y), partitions)]
 
 
 CLOSE = {

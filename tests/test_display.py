@@ -12,8 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from bochner import (
+    FeatureRegressor,
     FourierFeatures,
-    FourierRidge,
     ImportanceDisplay,
     KernelErrorDisplay,
     MetricDisplay,
@@ -73,7 +73,7 @@ def test_unfitted_estimator_is_rejected():
 
 def test_errors_against_widths(digits):
     y = digits[:200, 20] + digits[:200, 30]
-    model = FourierRidge(widths=(4, 16, 64), random_state=0).fit(digits[:200], y)
+    model = FeatureRegressor(widths=(4, 16, 64), random_state=0).fit(digits[:200], y)
     display = WidthDisplay.from_estimator(model)
     (line,) = (container[0] for container in display.ax_.containers)
     np.testing.assert_allclose(line.get_ydata(), model.width_errors_.mean(axis=1))
@@ -164,7 +164,7 @@ class TestMetric:
 class TestPipelines:
     """Displays of a pipeline show its last step."""
 
-    @pytest.fixture(params=[FourierFeatures(n_frequencies=4), FourierRidge(FourierFeatures(n_frequencies=4))])
+    @pytest.fixture(params=[FourierFeatures(n_frequencies=4), FeatureRegressor(FourierFeatures(n_frequencies=4))])
     def last(self, request):
         return request.param
 
@@ -181,7 +181,7 @@ class TestPipelines:
 
     def test_metric_of_a_pipeline(self, rng):
         features = FourierFeatures(length_scale=Metric(np.diag([3.0, 1.0, 1.0])), n_frequencies=4)
-        display = MetricDisplay.from_estimator(self.fit(rng, StandardScaler(), FourierRidge(features)))
+        display = MetricDisplay.from_estimator(self.fit(rng, StandardScaler(), FeatureRegressor(features)))
         assert display.names == ["x0", "x1", "x2"]
         np.testing.assert_allclose(display.directions[0], [1.0, 0.0, 0.0], atol=1e-12)
         np.testing.assert_allclose(display.shares, [9 / 11, 1 / 11, 1 / 11])
@@ -193,7 +193,7 @@ class TestPipelines:
 
 def test_importance_shows_the_most_important_columns(rng):
     X = rng.normal(size=(200, 4))
-    model = FourierRidge(FourierFeatures(n_frequencies=16), random_state=0).fit(X, 3.0 * X[:, 2] + X[:, 0])
+    model = FeatureRegressor(FourierFeatures(n_frequencies=16), random_state=0).fit(X, 3.0 * X[:, 2] + X[:, 0])
     display = ImportanceDisplay.from_estimator(model, X, n_columns=2)
     assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["column 2", "column 0"]
     assert display.ax_.get_title() == "the 2 most important of 4 columns"

@@ -10,11 +10,9 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.pipeline import make_pipeline
 
 from bochner import (
+    FeatureClassifier,
+    FeatureRegressor,
     FourierFeatures,
-    FourierLogisticRegression,
-    FourierRidge,
-    FourierRidgeClassifier,
-    FourierSVC,
     LandmarkFeatures,
     RobustStandardizer,
     TableModel,
@@ -25,16 +23,16 @@ from bochner.importance import BLOCK_VALUES
 from bochner.kernels import Matern
 
 MODELS = {
-    "ridge": FourierRidge(FourierFeatures(n_frequencies=32), random_state=0),
-    "laplacian": FourierRidge(FourierFeatures("laplacian", n_frequencies=32), random_state=0),
-    "learned": FourierRidge(FourierFeatures(length_scale="learn-matrix", n_frequencies=16), random_state=0),
-    "matrix": FourierRidge(FourierFeatures(weighting="matrix", n_frequencies=32, n_components=16), random_state=0),
-    "hadamard": FourierRidge(FourierFeatures(sampler="sorf", n_frequencies=32), random_state=0),
-    "landmarks": FourierRidge(LandmarkFeatures(Matern(nu=2.5), n_landmarks=32), random_state=0),
-    "transformer": FourierRidge(RBFSampler(gamma=0.2, random_state=0)),
-    "ridge classes": FourierRidgeClassifier(FourierFeatures(n_frequencies=32), random_state=0),
-    "svm": FourierSVC(FourierFeatures(n_frequencies=16), random_state=0),
-    "logistic": FourierLogisticRegression(FourierFeatures(n_frequencies=16), random_state=0),
+    "ridge": FeatureRegressor(FourierFeatures(n_frequencies=32), random_state=0),
+    "laplacian": FeatureRegressor(FourierFeatures("laplacian", n_frequencies=32), random_state=0),
+    "learned": FeatureRegressor(FourierFeatures(length_scale="learn-matrix", n_frequencies=16), random_state=0),
+    "matrix": FeatureRegressor(FourierFeatures(weighting="matrix", n_frequencies=32, n_components=16), random_state=0),
+    "hadamard": FeatureRegressor(FourierFeatures(sampler="sorf", n_frequencies=32), random_state=0),
+    "landmarks": FeatureRegressor(LandmarkFeatures(Matern(nu=2.5), n_landmarks=32), random_state=0),
+    "transformer": FeatureRegressor(RBFSampler(gamma=0.2, random_state=0)),
+    "ridge classes": FeatureClassifier(FourierFeatures(n_frequencies=32), random_state=0, loss="squared_error"),
+    "svm": FeatureClassifier(FourierFeatures(n_frequencies=16), random_state=0),
+    "logistic": FeatureClassifier(FourierFeatures(n_frequencies=16), random_state=0, loss="log_loss"),
 }
 
 
@@ -94,7 +92,7 @@ def test_contributions_are_integrals_of_gradients(rng):
 @pytest.mark.parametrize("seed", range(3))
 def test_informative_columns_of_friedmans_function_come_first(seed):
     X, y = make_friedman1(1000, n_features=10, noise=1.0, random_state=seed)
-    model = make_pipeline(RobustStandardizer(), FourierRidge(random_state=seed)).fit(X, y)
+    model = make_pipeline(RobustStandardizer(), FeatureRegressor(random_state=seed)).fit(X, y)
     found = column_importance(model, X)
     # The last two informative columns are linear: 10 x4 + 5 x5. The gradients of both are nearly constant.
     assert set(found.order[:5].tolist()) == set(range(5))
@@ -156,8 +154,12 @@ def test_blocks_and_sparse_rows_do_not_matter(rng, monkeypatch):
 
 def test_float32_rows(rng):
     X = rng.normal(size=(300, 3)).astype(np.float32)
-    model = FourierRidge(FourierFeatures(n_frequencies=32), random_state=0).fit(X, np.sin(X[:, 0]).astype(np.float32))
-    double = FourierRidge(FourierFeatures(n_frequencies=32), random_state=0).fit(X.astype(np.float64), np.sin(X[:, 0]))
+    model = FeatureRegressor(FourierFeatures(n_frequencies=32), random_state=0).fit(
+        X, np.sin(X[:, 0]).astype(np.float32)
+    )
+    double = FeatureRegressor(FourierFeatures(n_frequencies=32), random_state=0).fit(
+        X.astype(np.float64), np.sin(X[:, 0])
+    )
     found = column_importance(model, X).importance
     np.testing.assert_allclose(found[0], column_importance(double, X.astype(np.float64)).importance[0], rtol=1e-3)
     parts = column_contributions(model, X)
@@ -166,13 +168,13 @@ def test_float32_rows(rng):
 
 def test_constant_columns_have_no_importance(rng):
     X = np.column_stack([rng.normal(size=100), np.full(100, 1e6)])
-    model = FourierRidge(FourierFeatures(length_scale=np.array([1.0, 1e6]), n_frequencies=16), random_state=0)
+    model = FeatureRegressor(FourierFeatures(length_scale=np.array([1.0, 1e6]), n_frequencies=16), random_state=0)
     assert column_importance(model.fit(X, X[:, 0]), X).importance[1] == 0.0
 
 
 def test_names_of_pipelines_and_frames(rng):
     frame = pd.DataFrame(rng.normal(size=(100, 2)), columns=["a", "b"])
-    model = FourierRidge(FourierFeatures(n_frequencies=8), random_state=0)
+    model = FeatureRegressor(FourierFeatures(n_frequencies=8), random_state=0)
     assert column_importance(model.fit(frame.to_numpy(), frame["a"]), frame.to_numpy()).names == [
         "column 0",
         "column 1",

@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 from threadpoolctl import threadpool_limits
 
-from bochner import FourierFeatures, FourierRidge, LandmarkFeatures
+from bochner import FeatureRegressor, FourierFeatures, LandmarkFeatures
 from bochner.feature_maps.feature_map import FeatureMap
 from bochner.kernels import KERNELS, Gaussian, Matern
 from bochner.landmarks import LANDMARKS, KMeans, LandmarkSelection, Pivoted
@@ -423,7 +423,7 @@ class TestFunctionKernels:
 
     def test_in_a_linear_model(self, shares):
         y = np.sin(8 * shares[:, 0])
-        model = FourierRidge(LandmarkFeatures(chi2_kernel, n_landmarks=50), random_state=0).fit(shares, y)
+        model = FeatureRegressor(LandmarkFeatures(chi2_kernel, n_landmarks=50), random_state=0).fit(shares, y)
         assert model.score(shares, y) > 0.95
         message = r"has no length scale, of which multiples \[0.5, 1.0\] were asked for; leave them at \[1.0\]"
         with pytest.raises(ValueError, match=message):

@@ -58,7 +58,9 @@ def test_start_is_the_best_constant_with_weights_as_copies(name):
     loss.fit(y, weights)
     copied = np.repeat(y, weights.astype(int), axis=0)
     start = loss.start(y, weights, 1)
-    np.testing.assert_allclose(start, type(loss)().fit(copied, np.ones(len(copied))).start(copied, np.ones(len(copied)), 1))
+    np.testing.assert_allclose(
+        start, type(loss)().fit(copied, np.ones(len(copied))).start(copied, np.ones(len(copied)), 1)
+    )
 
     def total(score):
         return float(weights @ loss.evaluate(y, np.full((60, 1, 1), score))[0][:, 0])

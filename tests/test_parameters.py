@@ -26,10 +26,8 @@ from sklearn.svm import SVC, SVR, LinearSVC
 
 from bochner import (
     FourierFeatures,
-    FourierLogisticRegression,
-    FourierRidge,
-    FourierRidgeClassifier,
-    FourierSVC,
+    FeatureClassifier,
+    FeatureRegressor,
     LandmarkFeatures,
     RobustStandardizer,
 )
@@ -42,7 +40,7 @@ from bochner.weightings import Stein
 
 ESTIMATORS = (
     *(FourierFeatures, LandmarkFeatures),
-    *(FourierRidge, FourierRidgeClassifier, FourierSVC, FourierLogisticRegression),
+    *(FeatureRegressor, partial(FeatureClassifier, loss="squared_error"), FeatureClassifier, partial(FeatureClassifier, loss="log_loss")),
 )
 
 
@@ -73,25 +71,25 @@ class TestUnknownParameters:
             (partial(LandmarkFeatures, kernel_params={"c": 1}), "kernel=functools.partial(function, **{'c': 1})"),
             (partial(LandmarkFeatures, polynomial_kernel, degree=2), "functools.partial(function, degree=2)"),
             (partial(LandmarkFeatures, n_frequencies=100), "use n_landmarks, which gives one column per landmark"),
-            (partial(FourierSVC, C=10), "use Cs=[10]."),
-            (partial(FourierSVC, C=np.float64(0.5)), "use Cs=[0.5]."),
-            (partial(FourierSVC, gamma=0.1), "use features=FourierFeatures(length_scale=2.23607), which is sqrt("),
-            (partial(FourierSVC, kernel="rbf"), "use features=FourierFeatures(kernel='rbf'), or kernels=[...]"),
-            (partial(FourierSVC, kernel="poly"), "use features=LandmarkFeatures(kernel=sklearn.metrics.pairwise."),
-            (partial(FourierSVC, kernel=chi2_kernel), "use features=LandmarkFeatures(kernel=function)."),
-            (partial(FourierSVC, probability=True), "use FourierLogisticRegression, which has predict_proba."),
-            (partial(FourierLogisticRegression, C=10), "use Cs=[10]."),
-            (partial(FourierSVC, tol=1e-4), "leave it out, because the solver stops at the optimum"),
-            (partial(FourierSVC, alphas=[1.0]), "use Cs, of which large ones regularize less."),
+            (partial(FeatureClassifier, C=10), "use Cs=[10]."),
+            (partial(FeatureClassifier, C=np.float64(0.5)), "use Cs=[0.5]."),
+            (partial(FeatureClassifier, gamma=0.1), "use features=FourierFeatures(length_scale=2.23607), which is sqrt("),
+            (partial(FeatureClassifier, kernel="rbf"), "use features=FourierFeatures(kernel='rbf'), or kernels=[...]"),
+            (partial(FeatureClassifier, kernel="poly"), "use features=LandmarkFeatures(kernel=sklearn.metrics.pairwise."),
+            (partial(FeatureClassifier, kernel=chi2_kernel), "use features=LandmarkFeatures(kernel=function)."),
+            (partial(FeatureClassifier, probability=True), "use partial(FeatureClassifier, loss="log_loss"), which has predict_proba."),
+            (partial(partial(FeatureClassifier, loss="log_loss"), C=10), "use Cs=[10]."),
+            (partial(FeatureClassifier, tol=1e-4), "leave it out, because the solver stops at the optimum"),
+            (partial(FeatureClassifier, alphas=[1.0]), "use Cs, of which large ones regularize less."),
             (
-                partial(FourierRidge, alpha=1),
+                partial(FeatureRegressor, alpha=1),
                 "use alphas=[1], relative to the number of rows, or alphas=[1 / n_samples]",
             ),
-            (partial(FourierRidge, C=1.0), "use alphas, of which small ones regularize less."),
-            (partial(FourierRidge, n_frequencies=64), "use features=FourierFeatures(n_frequencies=64)."),
-            (partial(FourierRidge, n_landmarks=64), "use features=LandmarkFeatures(n_landmarks=64)."),
-            (partial(FourierRidge, fit_intercept=True), "leave it out, because an intercept is always fitted."),
-            (partial(FourierRidge, epsilon=0.1), "leave it out, because the loss is always the squared error."),
+            (partial(FeatureRegressor, C=1.0), "use alphas, of which small ones regularize less."),
+            (partial(FeatureRegressor, n_frequencies=64), "use features=FourierFeatures(n_frequencies=64)."),
+            (partial(FeatureRegressor, n_landmarks=64), "use features=LandmarkFeatures(n_landmarks=64)."),
+            (partial(FeatureRegressor, fit_intercept=True), "leave it out, because an intercept is always fitted."),
+            (partial(FeatureRegressor, epsilon=0.1), "leave it out, because the loss is always the squared error."),
             (partial(Matern, length_scale=2.0), "use FourierFeatures(kernel, length_scale=2.0)"),
             (partial(RobustStandardizer, quantile_range=(5, 95)), "its parameters are limit, joint_limit."),
         ],
@@ -111,18 +109,18 @@ class TestUnknownParameters:
             estimator().set_params(wavelets=3)
 
     def test_every_unknown_parameter_has_a_sentence(self):
-        with pytest.raises(TypeError, match=r"'C'; use Cs=\[10\]\. FourierSVC has no parameter 'gamma'; use features="):
-            FourierSVC(C=10, gamma=0.1)
+        with pytest.raises(TypeError, match=r"'C'; use Cs=\[10\]\. FeatureClassifier has no parameter 'gamma'; use features="):
+            FeatureClassifier(C=10, gamma=0.1)
 
     @pytest.mark.parametrize(
         ("estimator", "others"),
         [
             (FourierFeatures, [RBFSampler, Nystroem]),
             (LandmarkFeatures, [RBFSampler, Nystroem]),
-            (FourierRidge, [Ridge, RidgeCV, SVR]),
-            (FourierRidgeClassifier, [RidgeClassifier, RidgeClassifierCV]),
-            (FourierSVC, [SVC, LinearSVC]),
-            (FourierLogisticRegression, [LogisticRegression, LogisticRegressionCV, SVC]),
+            (FeatureRegressor, [Ridge, RidgeCV, SVR]),
+            (partial(FeatureClassifier, loss="squared_error"), [RidgeClassifier, RidgeClassifierCV]),
+            (FeatureClassifier, [SVC, LinearSVC]),
+            (partial(FeatureClassifier, loss="log_loss"), [LogisticRegression, LogisticRegressionCV, SVC]),
         ],
     )
     def test_parameters_of_scikit_learn_are_known_or_explained(self, estimator, others):
@@ -140,12 +138,12 @@ class TestUnknownParameters:
 
     def test_equivalent_penalty(self, data):
         X, y = data
-        model = FourierRidge(alphas=[2.0 / len(X)], random_state=0).fit(X, y)
+        model = FeatureRegressor(alphas=[2.0 / len(X)], random_state=0).fit(X, y)
         expected = Ridge(alpha=2.0).fit(model.features_.transform(X), y)
         np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-8, atol=1e-12)
 
     def test_search_over_an_unknown_parameter(self, data):
-        search = GridSearchCV(FourierRidge(), {"features__gamma": [0.1]}, cv=2, error_score="raise")
+        search = GridSearchCV(FeatureRegressor(), {"features__gamma": [0.1]}, cv=2, error_score="raise")
         with pytest.raises(
             ValueError, match="Invalid parameter 'gamma' for estimator FourierFeatures; use length_scale"
         ):
@@ -154,10 +152,10 @@ class TestUnknownParameters:
     def test_positional_arguments(self):
         assert FourierFeatures("matern").kernel == "matern"
         message = (
-            r"^FourierRidge\(\) takes 1 positional argument but 2 were given; give the others by name: alphas, cv,"
+            r"^FeatureRegressor\(\) takes 1 positional argument but 2 were given; give the others by name: alphas, cv,"
         )
         with pytest.raises(TypeError, match=message):
-            FourierRidge(None, 1.0)
+            FeatureRegressor(None, 1.0)
         with pytest.raises(TypeError, match="multiple values for argument 'kernel'"):
             FourierFeatures("matern", kernel="matern")
 
@@ -194,9 +192,9 @@ class TestUnknownParameters:
 
     @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, clone, lambda x: pickle.loads(pickle.dumps(x))])
     def test_copies(self, duplicate):
-        for estimator in (FourierRidge(cv=3), FourierFeatures(Matern(nu=2.5), length_scale=[1.0, 2.0]), Matern(nu=0.5)):
+        for estimator in (FeatureRegressor(cv=3), FourierFeatures(Matern(nu=2.5), length_scale=[1.0, 2.0]), Matern(nu=0.5)):
             assert repr(duplicate(estimator)) == repr(estimator)
-        assert duplicate(FourierRidge()).features is None
+        assert duplicate(FeatureRegressor()).features is None
 
 
 class TestKernelNames:
@@ -210,15 +208,15 @@ class TestKernelNames:
 
     def test_rbf_among_kernels_of_a_model(self, data):
         X, y = data
-        model = FourierRidge(kernels=["rbf", "laplacian"], random_state=0).fit(X, y)
-        expected = FourierRidge(kernels=["gaussian", "laplacian"], random_state=0).fit(X, y)
+        model = FeatureRegressor(kernels=["rbf", "laplacian"], random_state=0).fit(X, y)
+        expected = FeatureRegressor(kernels=["gaussian", "laplacian"], random_state=0).fit(X, y)
         np.testing.assert_array_equal(model.kernel_scores_, expected.kernel_scores_)
 
     @pytest.mark.parametrize("kernel", FOREIGN_KERNELS)
     def test_other_kernels_of_scikit_learn_are_explained(self, data, kernel):
         X, y = data
         remedy = rf"Got '{kernel}' instead; use LandmarkFeatures\(kernel=sklearn\.metrics\.pairwise\.\w+\)\.$"
-        for estimator in (FourierFeatures(kernel), LandmarkFeatures(kernel), FourierRidge(kernels=[kernel])):
+        for estimator in (FourierFeatures(kernel), LandmarkFeatures(kernel), FeatureRegressor(kernels=[kernel])):
             with pytest.raises(ValueError, match=remedy):
                 estimator.fit(X, y)
 
@@ -232,7 +230,7 @@ class TestKernelNames:
 
 class TestDefaultParts:
     def test_features_of_none(self):
-        model = FourierRidge()
+        model = FeatureRegressor()
         assert {f"features__{name}" for name in FourierFeatures().get_params()} <= set(model.get_params())
         assert model.get_params(deep=False)["features"] is None
         assert clone(model).features is None
@@ -244,7 +242,7 @@ class TestDefaultParts:
         assert model.set_params(features__n_frequencies=32).features is features
 
     def test_reading_parameters_changes_nothing(self):
-        model = FourierSVC()
+        model = FeatureClassifier()
         before = dict(vars(model))
         model.get_params()
         assert vars(model) == before
@@ -269,7 +267,7 @@ class TestDefaultParts:
         assert found.get_params()[parameter] == value
 
     def test_parts_of_parts(self):
-        features = FourierRidge().set_params(
+        features = FeatureRegressor().set_params(
             features__length_scale="learn-matrix", features__length_scale__length_scales__penalty=3.0
         )
         assert features.get_params()["features__length_scale__length_scales__penalty"] == 3.0
@@ -300,35 +298,35 @@ class TestDefaultParts:
 
     def test_instances_are_equivalent_to_names(self, data):
         X, y = data
-        plain = FourierRidge(random_state=0).fit(X, y)
-        nested = FourierRidge(random_state=0).set_params(features__weighting__n_points=2000).fit(X, y)
+        plain = FeatureRegressor(random_state=0).fit(X, y)
+        nested = FeatureRegressor(random_state=0).set_params(features__weighting__n_points=2000).fit(X, y)
         np.testing.assert_array_equal(plain.coef_, nested.coef_)
 
     def test_search(self, data):
         X, y = data
         grid = {"features__n_frequencies": [2, 32], "features__weighting__sketch": ["points", "pairs"]}
-        search = GridSearchCV(FourierRidge(random_state=0), grid, cv=2, error_score="raise").fit(X, y)
+        search = GridSearchCV(FeatureRegressor(random_state=0), grid, cv=2, error_score="raise").fit(X, y)
         assert search.estimator.features is None
         assert search.best_estimator_.features.n_frequencies == search.best_params_["features__n_frequencies"]
         expected = (
-            FourierRidge(FourierFeatures(n_frequencies=2), random_state=0).fit(X[:20], y[:20]).score(X[20:], y[20:])
+            FeatureRegressor(FourierFeatures(n_frequencies=2), random_state=0).fit(X[:20], y[:20]).score(X[20:], y[20:])
         )
         assert search.cv_results_["split1_test_score"][0] == pytest.approx(expected)
 
     def test_search_over_learned_length_scales(self, data):
-        model = FourierRidge(FourierFeatures(length_scale="learn", n_frequencies=4), random_state=0)
+        model = FeatureRegressor(FourierFeatures(length_scale="learn", n_frequencies=4), random_state=0)
         grid = {"features__length_scale__penalty": [1.0, 10.0], "features__length_scale__n_iterations": [2]}
         search = GridSearchCV(model, grid, cv=2, error_score="raise").fit(*data)
         assert isinstance(search.best_estimator_.features.length_scale, LearnedLengthScales)
         assert model.features.length_scale == "learn"
 
     def test_ensembles_set_nested_seeds(self, data):
-        ensemble = BaggingRegressor(FourierRidge(cv=2), n_estimators=2, random_state=0).fit(*data)
+        ensemble = BaggingRegressor(FeatureRegressor(cv=2), n_estimators=2, random_state=0).fit(*data)
         seeds = [model.random_state for model in ensemble.estimators_]
         assert len(set(seeds)) == 2
 
     def test_diagram(self):
-        assert "n_frequencies" in FourierRidge()._repr_html_()
+        assert "n_frequencies" in FeatureRegressor()._repr_html_()
 
 
 def test_laplacian_kernel_with_the_default_sampler(data):
@@ -349,9 +347,9 @@ def test_laplacian_kernel_with_the_default_sampler(data):
 @pytest.mark.parametrize(
     ("model", "parameter", "candidates"),
     [
-        (FourierRidge(random_state=0), "alphas", np.logspace(-8, 4, 25)),
-        (FourierSVC(FourierFeatures(n_frequencies=8), random_state=0), "Cs", np.logspace(-3, 5, 9)),
-        (FourierLogisticRegression(FourierFeatures(n_frequencies=8), random_state=0), "Cs", np.logspace(-3, 5, 9)),
+        (FeatureRegressor(random_state=0), "alphas", np.logspace(-8, 4, 25)),
+        (FeatureClassifier(FourierFeatures(n_frequencies=8), random_state=0), "Cs", np.logspace(-3, 5, 9)),
+        (FeatureClassifier(FourierFeatures(n_frequencies=8), random_state=0, loss="log_loss"), "Cs", np.logspace(-3, 5, 9)),
     ],
 )
 def test_default_candidates(data, model, parameter, candidates):

@@ -8,7 +8,7 @@ import pytest
 from mpmath import mp, mpf
 from scipy.linalg import LinAlgWarning
 
-from bochner import FourierFeatures, FourierRidge
+from bochner import FeatureRegressor, FourierFeatures
 from bochner.kernels import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
 from bochner.learning.nonnegative_ridge import nonnegative_ridge
 from bochner.learning.ridge import ridge_solution
@@ -142,7 +142,9 @@ def test_ridge_on_dependent_features_and_with_a_weight_above_all_others(rng, alp
     X = rng.normal(size=(20, 2))
     y, weights = np.sin(X[:, 0]), np.ones(20)
     weights[3] = largest_weight
-    model = FourierRidge(FourierFeatures(length_scale=20.0, n_frequencies=4, random_state=0), alphas=[alpha], cv=None)
+    model = FeatureRegressor(
+        FourierFeatures(length_scale=20.0, n_frequencies=4, random_state=0), alphas=[alpha], cv=None
+    )
     model.fit(X, y, sample_weight=weights)
     expected = exact_ridge(model.features_.transform(X), y, weights, alpha * weights.sum())
     np.testing.assert_allclose(model.predict(X), expected, rtol=0, atol=1e-6)
@@ -156,7 +158,7 @@ def test_weight_above_all_others_with_a_negligible_penalty(rng, length_scale, cv
     y, weights = np.sin(X[:, 0]), np.ones(100)
     weights[3] = largest_weight
     features = FourierFeatures(length_scale=length_scale, n_frequencies=64, random_state=0)
-    model = FourierRidge(features, alphas=[1e-20], cv=cv)
+    model = FeatureRegressor(features, alphas=[1e-20], cv=cv)
     with warnings.catch_warnings():
         # Only where digits are lost: with a long length scale.
         warnings.simplefilter("ignore" if length_scale == 50.0 else "error", LinAlgWarning)

@@ -8,7 +8,7 @@ from scipy.stats import norm
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import RobustScaler
 
-from bochner import FourierFeatures, FourierRidge, RobustStandardizer
+from bochner import FeatureRegressor, FourierFeatures, RobustStandardizer
 from bochner.robust_standardizer import SoftClipping, robust_moments, soft_clip
 
 
@@ -138,7 +138,7 @@ class TestRobustStandardizer:
     @pytest.mark.parametrize("outlier", [[0.0, 0.0, 1e6], [1.5, -1.5, 0.0]])
     def test_prediction_of_an_outlying_row_stays_bounded(self, related, outlier):
         y = np.sin(3.0 * related[:, 0]) + related[:, 2]  # between -5 and 5
-        model = make_pipeline(RobustStandardizer(), FourierRidge(FourierFeatures(n_frequencies=64), random_state=0))
+        model = make_pipeline(RobustStandardizer(), FeatureRegressor(FourierFeatures(n_frequencies=64), random_state=0))
         assert abs(model.fit(related, y).predict([outlier])[0]) < 10.0
 
 

@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -15,11 +16,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bochner import (
+    FeatureClassifier,
+    FeatureRegressor,
     FourierFeatures,
-    FourierLogisticRegression,
-    FourierRidge,
-    FourierRidgeClassifier,
-    FourierSVC,
     LandmarkFeatures,
     TableModel,
 )
@@ -39,7 +38,7 @@ FEATURES = {
 
 @pytest.fixture(scope="module")
 def ridge():
-    return FourierRidge(FourierFeatures(n_frequencies=32), random_state=0).fit(X, TARGETS)
+    return FeatureRegressor(FourierFeatures(n_frequencies=32), random_state=0).fit(X, TARGETS)
 
 
 @pytest.mark.parametrize("kind", FEATURES)
@@ -57,7 +56,7 @@ class TestKernels:
                 np.testing.assert_allclose(result.numpy(), expected, rtol=0, atol=tolerance)
 
     def test_gradients_are_finite_differences(self, kernel, kind):
-        model = FourierRidge(FEATURES[kind](kernel), random_state=0).fit(X, TARGETS)
+        model = FeatureRegressor(FEATURES[kind](kernel), random_state=0).fit(X, TARGETS)
         rows = torch.tensor(Y, requires_grad=True)
         model.predict(rows).sum().backward()
         step = 1e-5
@@ -81,13 +80,20 @@ class TestModels:
     @pytest.mark.parametrize("n_targets", [1, 2])
     def test_ridge(self, n_targets):
         targets = TARGETS if n_targets == 1 else np.stack([TARGETS, X[:, 3]], axis=1)
-        model = FourierRidge(random_state=0).fit(X, targets)
+        model = FeatureRegressor(random_state=0).fit(X, targets)
         expected = model.predict(Y)
         for result in (model.predict(torch.tensor(Y)), model.to_torch()(torch.tensor(Y))):
             assert result.shape == expected.shape
             np.testing.assert_allclose(result.numpy(), expected, rtol=0, atol=1e-12)
 
-    @pytest.mark.parametrize("kind", [FourierRidgeClassifier, FourierSVC, FourierLogisticRegression])
+    @pytest.mark.parametrize(
+        "kind",
+        [
+            partial(FeatureClassifier, loss="squared_error"),
+            FeatureClassifier,
+            partial(FeatureClassifier, loss="log_loss"),
+        ],
+    )
     @pytest.mark.parametrize("n_classes", [2, 10])
     def test_classifiers(self, kind, n_classes):
         digits, labels = load_digits(return_X_y=True)
@@ -98,13 +104,13 @@ class TestModels:
         np.testing.assert_allclose(scores.numpy(), model.decision_function(digits[500:600]), rtol=0, atol=1e-12)
         assert torch.equal(model.decision_function(rows), scores)
         np.testing.assert_array_equal(model.predict(rows).numpy(), model.predict(digits[500:600]))
-        if kind is FourierLogisticRegression:
+        if kind is partial(FeatureClassifier, loss="log_loss"):
             for method in ("predict_proba", "predict_log_proba"):
                 result, expected = getattr(model.to_torch(), method)(rows), getattr(model, method)(digits[500:600])
                 np.testing.assert_allclose(result.numpy(), expected, rtol=0, atol=1e-12)
 
     def test_pipeline(self):
-        model = make_pipeline(StandardScaler(), FourierRidge(random_state=0)).fit(X, TARGETS)
+        model = make_pipeline(StandardScaler(), FeatureRegressor(random_state=0)).fit(X, TARGETS)
         result = to_torch(model)(torch.tensor(Y))
         np.testing.assert_allclose(result.numpy(), model.predict(Y), rtol=0, atol=1e-12)
 
@@ -115,12 +121,12 @@ class TestModels:
 import numpy as np, sklearn, torch
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from bochner import FourierRidge
+from bochner import FeatureRegressor
 X = np.random.default_rng(0).normal(size=(100, 3))
 with sklearn.config_context(array_api_dispatch=True):
-    model = make_pipeline(StandardScaler(), FourierRidge(random_state=0)).fit(torch.tensor(X), torch.tensor(X[:, 0]))
+    model = make_pipeline(StandardScaler(), FeatureRegressor(random_state=0)).fit(torch.tensor(X), torch.tensor(X[:, 0]))
     result = model.predict(torch.tensor(X))
-expected = make_pipeline(StandardScaler(), FourierRidge(random_state=0)).fit(X, X[:, 0]).predict(X)
+expected = make_pipeline(StandardScaler(), FeatureRegressor(random_state=0)).fit(X, X[:, 0]).predict(X)
 print(type(result).__name__, float(np.abs(result.numpy() - expected).max()) < 1e-9)
 """
         environment = os.environ | {"SCIPY_ARRAY_API": "1"}
@@ -129,7 +135,7 @@ print(type(result).__name__, float(np.abs(result.numpy() - expected).max()) < 1e
 
     def test_model_of_a_table_takes_encoded_rows(self):
         table = pd.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 0.0, "yes", "no"), "y": TARGETS})
-        model = FourierRidge(FourierFeatures(n_frequencies=8), random_state=0).fit(table, "y")
+        model = FeatureRegressor(FourierFeatures(n_frequencies=8), random_state=0).fit(table, "y")
         encoded = np.concatenate([rows for _, rows in model.encoding_.open(table).batches()])
         result = model.to_torch()(torch.tensor(encoded))
         np.testing.assert_allclose(result.numpy(), model.predict(table), rtol=0, atol=1e-6)
@@ -143,7 +149,7 @@ class TestModules:
     """What torch does with modules."""
 
     def test_state_round_trip(self, ridge):
-        other = FourierRidge(FourierFeatures(n_frequencies=32), random_state=1).fit(X, -TARGETS).to_torch()
+        other = FeatureRegressor(FourierFeatures(n_frequencies=32), random_state=1).fit(X, -TARGETS).to_torch()
         file = io.BytesIO()
         torch.save(ridge.to_torch(trainable=("frequencies",)).state_dict(), file)
         file.seek(0)
@@ -210,7 +216,7 @@ def train(module, loss_of, n_steps=100):
 def test_training_a_model_lowers_its_loss(features, name):
     rows = np.random.default_rng(0).uniform(-1.0, 1.0, size=(500, 2))
     tensor, targets = torch.tensor(rows), torch.tensor(np.sin(6.0 * rows[:, 0] * rows[:, 1]))
-    model = FourierRidge(features, random_state=0).fit(rows, targets)
+    model = FeatureRegressor(features, random_state=0).fit(rows, targets)
 
     def loss_of(module):
         return torch.mean((module(tensor) - targets) ** 2)

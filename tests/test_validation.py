@@ -7,7 +7,7 @@ from numbers import Integral, Real
 import numpy as np
 import pytest
 
-from bochner import FourierFeatures, FourierRidge, FourierSVC, LandmarkFeatures
+from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures
 from bochner.kernels import KERNELS
 from bochner.landmarks import LANDMARKS, KMeans, Pivoted
 from bochner.learning import LearnedLengthScales, LearnedMetric
@@ -55,8 +55,8 @@ def test_aliases_are_accepted_and_not_listed():
             for name in ("n_frequencies", "refine", "n_components", "tolerance", "length_scale")
         ),
         *((LandmarkFeatures(), name) for name in ("n_landmarks", "n_components")),
-        *((FourierRidge(), name) for name in ("cv", "features__n_frequencies")),
-        (FourierSVC(), "cv"),
+        *((FeatureRegressor(), name) for name in ("cv", "features__n_frequencies")),
+        (FeatureClassifier(), "cv"),
         *((FourierFeatures(weighting=part()), "weighting__n_points") for part in (Stein, Matrix, Shrinkage, Alignment)),
         *((FourierFeatures(weighting=part()), "weighting__n_pairs") for part in (Stein, Quadrature)),
         *((LandmarkFeatures(landmarks=part()), "landmarks__n_points") for part in (Pivoted, KMeans)),
@@ -113,7 +113,7 @@ class TestWeights:
     def test_weights_whose_products_overflow_or_underflow(self, largest):
         weights = np.r_[np.zeros(11), largest]
         message = re.escape(f"The largest `sample_weight` is {largest:.3g};") + ".* Divide all weights by their mean"
-        for refused in (lambda: check_weights(weights, X), lambda: FourierRidge().fit(X, Y, sample_weight=weights)):
+        for refused in (lambda: check_weights(weights, X), lambda: FeatureRegressor().fit(X, Y, sample_weight=weights)):
             with pytest.raises(ValueError, match=message):
                 refused()
 

@@ -4,7 +4,7 @@ import pytest
 from scipy import integrate, linalg, sparse
 from scipy.optimize import nnls
 
-from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures
 from bochner.feature_maps import fourier_map
 from bochner.kernels import KERNELS, Gaussian
 from bochner.learning import LearnedLengthScales
@@ -304,11 +304,13 @@ class TestAlignment:
         np.testing.assert_array_equal(compressed.weights_, plain.weights_)
         np.testing.assert_allclose(compressed.approximate_kernel(X), plain.approximate_kernel(X), atol=1e-10)
 
-    @pytest.mark.parametrize("model", [FourierRidge(), FourierRidgeClassifier(), FourierSVC()])
+    @pytest.mark.parametrize(
+        "model", [FeatureRegressor(), FeatureClassifier(loss="squared_error"), FeatureClassifier()]
+    )
     def test_linear_models_give_their_targets_to_every_candidate(self, model, rng):
         X = rng.normal(size=(90, 3))
         y = np.digitize(X[:, 0], [-0.5, 0.5])
-        coded = y[:, None] if isinstance(model, FourierRidge) else 2.0 * np.eye(3)[y] - 1.0
+        coded = y[:, None] if isinstance(model, FeatureRegressor) else 2.0 * np.eye(3)[y] - 1.0
         fitted = model.set_params(features=aligned(), length_scales=[0.5, 2.0], random_state=0).fit(X, y).features_
         expected = aligned(length_scale=fitted.length_scale_).fit(X, coded)
         np.testing.assert_allclose(fitted.weights_, expected.weights_, rtol=1e-9)
@@ -319,7 +321,7 @@ class TestAlignment:
         with pytest.raises(ValueError, match=r"`weighting`='alignment' requires y .*; give y, or a weighting"):
             features.fit(X)
         with pytest.raises(ValueError, match=r"`weighting`=Alignment\(\) requires y"):
-            FourierRidge(FourierFeatures(weighting=Alignment())).fit_features(X)
+            FeatureRegressor(FourierFeatures(weighting=Alignment())).fit_features(X)
         with pytest.raises(ValueError, match=r"`length_scale`='learn' requires y"):
             features.set_params(length_scale="learn").fit(X)
         with pytest.raises(ValueError, match="The rows have no `targets`"):

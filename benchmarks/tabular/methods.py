@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
-from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, LandmarkFeatures
+from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures
 from tabular.data import Kind
 
 __all__ = ["BOOSTING", "METHODS", "OURS", "Method"]
@@ -119,7 +119,7 @@ def _svm(kind: Kind, n_columns: int, seed: int) -> Any:
 
 def _ours(features: Callable[[], Any], multiples: tuple[float, ...], kind: Kind, n_columns: int, seed: int) -> Any:
     del n_columns
-    ridge = FourierRidge if kind == "regression" else FourierRidgeClassifier
+    ridge = FeatureRegressor if kind == "regression" else partial(FeatureClassifier, loss="squared_error")
     return make_pipeline(StandardScaler(), ridge(features(), length_scales=multiples, random_state=seed))
 
 

@@ -94,4 +94,4 @@ plt.show()
 # Conclusion
 # ----------
 # The posterior of the weights takes a time proportional to the number of rows, and its draws are functions. On large
-# data, :class:`~bochner.FourierRidge` computes the same mean and standard deviation, and estimates the noise.
+# data, :class:`~bochner.FeatureRegressor` computes the same mean and standard deviation, and estimates the noise.

@@ -23,7 +23,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from bochner import FourierFeatures, FourierRidgeClassifier, RelevanceDisplay
+from bochner import FeatureClassifier, FourierFeatures, RelevanceDisplay
 
 digits = load_digits()
 X_train, X_test, y_train, y_test = train_test_split(digits.data, digits.target, test_size=1 / 3, random_state=0)
@@ -31,7 +31,7 @@ scaler = StandardScaler().fit(X_train)
 X_train, X_test = scaler.transform(X_train), scaler.transform(X_test)
 
 features = FourierFeatures(length_scale="learn", n_frequencies=64)
-model = FourierRidgeClassifier(features, random_state=0).fit(X_train, y_train)
+model = FeatureClassifier(features, random_state=0, loss="squared_error").fit(X_train, y_train)
 relevance = model.features_.relevance_
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4))
@@ -54,11 +54,13 @@ sizes = (16, 32, 64)
 
 def one_length_scale(size, seed):
     features = FourierFeatures(n_frequencies=size)
-    return FourierRidgeClassifier(features, length_scales=(0.5, 1, 2, 4), random_state=seed)
+    return FeatureClassifier(features, length_scale_factors=(0.5, 1, 2, 4), random_state=seed, loss="squared_error")
 
 
 def learned(size, seed):
-    return FourierRidgeClassifier(FourierFeatures(length_scale="learn", n_frequencies=size), random_state=seed)
+    return FeatureClassifier(
+        FourierFeatures(length_scale="learn", n_frequencies=size), random_state=seed, loss="squared_error"
+    )
 
 
 def error(model):

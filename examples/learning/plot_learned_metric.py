@@ -23,7 +23,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, MetricDisplay
+from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, MetricDisplay
 
 
 def target(X):
@@ -43,7 +43,7 @@ figure.colorbar(levels, ax=ax, label="target")
 angles = np.linspace(0, 2 * np.pi, 200)
 circle = np.array([np.cos(angles), np.sin(angles)])
 for length_scale, color, linestyle in (("learn", "C0", "--"), ("learn-matrix", "C1", "-")):
-    model = FourierRidge(FourierFeatures(length_scale=length_scale, n_frequencies=32), random_state=0).fit(X, y)
+    model = FeatureRegressor(FourierFeatures(length_scale=length_scale, n_frequencies=32), random_state=0).fit(X, y)
     fitted = model.features_
     matrix = fitted.metric_ if length_scale == "learn-matrix" else np.diag(1 / fitted.length_scale_)
     ellipse = np.linalg.solve(matrix, circle)
@@ -67,7 +67,9 @@ X_train, X_test, y_train, y_test = train_test_split(*load_digits(return_X_y=True
 
 def classifier(length_scale):
     features = FourierFeatures(length_scale=length_scale, n_frequencies=128)
-    return make_pipeline(StandardScaler(), FourierRidgeClassifier(features, random_state=0)).fit(X_train, y_train)
+    return make_pipeline(StandardScaler(), FeatureClassifier(features, random_state=0, loss="squared_error")).fit(
+        X_train, y_train
+    )
 
 
 model = classifier("learn-matrix")

@@ -4,7 +4,7 @@ Calibrated probabilities
 ========================
 
 A probability is calibrated if, among the rows that get 30 %, 30 % are of the class. This example shows it for two ways
-to get probabilities: :class:`~bochner.FourierLogisticRegression`, and a :class:`~bochner.FourierSVC` that scikit-learn
+to get probabilities: :class:`~bochner.FeatureClassifier`, and a :class:`~bochner.FeatureClassifier` that scikit-learn
 calibrates. Both are calibrated; the former needs one fit instead of six. :doc:`/guide/linear-models` describes
 both models.
 """
@@ -23,7 +23,7 @@ from sklearn.calibration import CalibratedClassifierCV, calibration_curve
 from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.model_selection import train_test_split
 
-from bochner import FourierFeatures, FourierLogisticRegression, FourierSVC
+from bochner import FeatureClassifier, FourierFeatures
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(12_000, 8))
@@ -32,9 +32,11 @@ y = (rng.uniform(size=len(X)) < truth).astype(int)
 X_train, X_test, y_train, y_test, _, truth = train_test_split(X, y, truth, random_state=0)
 
 features = FourierFeatures(n_frequencies=128)
-logistic = FourierLogisticRegression(features, random_state=0).fit(X_train, y_train)
-svc = FourierSVC(features, random_state=0).fit(X_train, y_train)
-calibrated = CalibratedClassifierCV(FourierSVC(features, Cs=[svc.C_], cv=None, random_state=0), cv=5, ensemble=False)
+logistic = FeatureClassifier(features, random_state=0, loss="log_loss").fit(X_train, y_train)
+svc = FeatureClassifier(features, random_state=0).fit(X_train, y_train)
+calibrated = CalibratedClassifierCV(
+    FeatureClassifier(features, Cs=[svc.C_], cv=None, random_state=0), cv=5, ensemble=False
+)
 calibrated.fit(X_train, y_train)
 
 # %%
@@ -44,9 +46,9 @@ calibrated.fit(X_train, y_train)
 # The lower panel shows the distribution of the probabilities.
 
 probabilities = {
-    "FourierLogisticRegression": logistic.predict_proba(X_test)[:, 1],
-    "FourierSVC, calibrated": calibrated.predict_proba(X_test)[:, 1],
-    "FourierSVC, not calibrated": expit(svc.decision_function(X_test)),
+    "FeatureClassifier": logistic.predict_proba(X_test)[:, 1],
+    "FeatureClassifier, calibrated": calibrated.predict_proba(X_test)[:, 1],
+    "FeatureClassifier, not calibrated": expit(svc.decision_function(X_test)),
 }
 styles = (
     {"color": "C0", "marker": "D"},
@@ -70,7 +72,7 @@ plt.show()
 # %%
 # Conclusion
 # ----------
-# ``FourierLogisticRegression`` selects C by the log loss, so that its probabilities need no further step.
+# ``FeatureClassifier(loss="log_loss")`` selects C by the log loss, so that its probabilities need no further step.
 
 for name, predicted in (probabilities | {"true probabilities": truth}).items():
     print(

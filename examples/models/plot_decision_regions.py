@@ -5,7 +5,7 @@ Decision regions at growing M
 
 A support vector machine on a few Fourier features has coarse decision regions. With more frequencies, they approach
 those of the exact kernel. This example shows the regions for two spirals, with 4 to 128 frequencies and for
-scikit-learn's exact ``SVC``. :doc:`/guide/linear-models` describes :class:`~bochner.FourierSVC`.
+scikit-learn's exact ``SVC``. :doc:`/guide/linear-models` describes :class:`~bochner.FeatureClassifier`.
 """
 
 # %%
@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.svm import SVC
 
-from bochner import FourierFeatures, FourierSVC
+from bochner import FeatureClassifier, FourierFeatures
 
 
 def spirals(n, rng):
@@ -40,7 +40,7 @@ X_test, y_test = spirals(2000, rng)
 
 length_scale, C = 0.25, 100.0
 models = {
-    f"FourierSVC, M = {M}": FourierSVC(
+    f"FeatureClassifier, M = {M}": FeatureClassifier(
         FourierFeatures(length_scale=length_scale, n_frequencies=M), Cs=[C], cv=None, random_state=0
     )
     for M in (4, 8, 16, 32, 128)

@@ -3,7 +3,7 @@
 A predictive band
 =================
 
-:class:`~bochner.FourierRidge` returns standard deviations beside its predictions. This example shows the band that they
+:class:`~bochner.FeatureRegressor` returns standard deviations beside its predictions. This example shows the band that they
 form around a curve, which is wider where there are no rows, and checks on a real table how often such bands contain the
 target. :doc:`/guide/linear-models` explains the distribution behind them.
 """
@@ -20,7 +20,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from bochner import FourierFeatures, FourierRidge
+from bochner import FeatureRegressor, FourierFeatures
 
 
 def curve(x):
@@ -31,7 +31,7 @@ rng = np.random.default_rng(0)
 x = np.sort(np.concatenate([rng.uniform(0, 4, size=60), rng.uniform(6, 10, size=60)]))
 y = curve(x) + 0.2 * rng.normal(size=x.size)
 features = FourierFeatures(length_scale=0.8, n_frequencies=128)
-model = FourierRidge(features, random_state=0).fit(x[:, None], y)
+model = FeatureRegressor(features, random_state=0).fit(x[:, None], y)
 
 grid = np.linspace(-1, 11, 400)
 mean, std = model.predict(grid[:, None], return_std=True)
@@ -69,7 +69,7 @@ shares = []
 for seed in range(10):
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=seed)
     scaler = StandardScaler().fit(X_train)
-    table_model = FourierRidge(FourierFeatures(n_frequencies=128), length_scales=(1, 2, 4), random_state=0)
+    table_model = FeatureRegressor(FourierFeatures(n_frequencies=128), length_scale_factors=(1, 2, 4), random_state=0)
     table_model.fit(scaler.transform(X_train), y_train)
     predicted, std = table_model.predict(scaler.transform(X_test), return_std=True)
     distance = np.abs(y_test - predicted) / std

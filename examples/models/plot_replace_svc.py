@@ -4,7 +4,7 @@ Replace SVC
 ===========
 
 The time to fit ``SVC(kernel="rbf")`` grows with more than the square of the number of rows. That of
-:class:`~bochner.FourierSVC` grows with the number of rows. This example replaces the one by the other, and shows
+:class:`~bochner.FeatureClassifier` grows with the number of rows. This example replaces the one by the other, and shows
 accuracy and seconds side by side. :doc:`/get-started/replace-svc` goes through the replacement line by line.
 """
 
@@ -12,7 +12,7 @@ accuracy and seconds side by side. :doc:`/get-started/replace-svc` goes through 
 # The replacement
 # ---------------
 # scikit-learn's ``gamma="scale"`` is ``length_scale="scale"``. The features are kernel values at 256 landmarks. ``SVC``
-# is fitted for a single C. ``FourierSVC`` selects one of nine values of C by five-fold cross-validation, and its time
+# is fitted for a single C. ``FeatureClassifier`` selects one of nine values of C by five-fold cross-validation, and its time
 # includes that. A grid search would need 45 more fits of ``SVC``.
 
 from time import perf_counter
@@ -21,11 +21,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.svm import SVC
 
-from bochner import FourierSVC, LandmarkFeatures
+from bochner import FeatureClassifier, LandmarkFeatures
 
 models = {
     "SVC, C = 1": SVC(kernel="rbf", gamma="scale", C=1.0),
-    "FourierSVC, C selected": FourierSVC(LandmarkFeatures(length_scale="scale", n_landmarks=256), random_state=0),
+    "FeatureClassifier, C selected": FeatureClassifier(
+        LandmarkFeatures(length_scale="scale", n_landmarks=256), random_state=0
+    ),
 }
 
 # %%
@@ -74,7 +76,7 @@ plt.show()
 # %%
 # Conclusion
 # ----------
-# Below ten thousand rows, keep ``SVC``: it is exact, and fast enough. From there on, ``FourierSVC`` is nearly as
+# Below ten thousand rows, keep ``SVC``: it is exact, and fast enough. From there on, ``FeatureClassifier`` is nearly as
 # accurate and faster, although its time includes the choice of C. Its predictions take a fixed time per row, whatever
 # the number of training rows.
 

@@ -20,7 +20,7 @@ import numpy as np
 from distributed import Client
 from sklearn.datasets import make_friedman1
 
-from bochner import FourierFeatures, FourierRidge
+from bochner import FeatureRegressor, FourierFeatures
 
 client = Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None)
 
@@ -34,16 +34,16 @@ layouts = {
 # %%
 # Fit and compare
 # ---------------
-# :class:`~bochner.FourierRidge` recognizes the collections. Each worker accumulates the second moments of its chunks;
+# :class:`~bochner.FeatureRegressor` recognizes the collections. Each worker accumulates the second moments of its chunks;
 # only these small matrices are collected, so that neither the rows nor their features ever have to fit into one memory.
 
 features = FourierFeatures(n_frequencies=64)
-in_memory = FourierRidge(features, random_state=0).fit(X, y)
+in_memory = FeatureRegressor(features, random_state=0).fit(X, y)
 models = {}
 for name, chunks in layouts.items():
     X_lazy = da.from_array(X, chunks=(chunks, X.shape[1]))
     y_lazy = da.from_array(y, chunks=(chunks,))
-    models[name] = FourierRidge(features, random_state=0).fit(X_lazy, y_lazy)
+    models[name] = FeatureRegressor(features, random_state=0).fit(X_lazy, y_lazy)
 
 predictions = models["4 equal chunks"].predict(X_lazy)  # a lazy array, computed chunk by chunk
 print(f"{type(predictions).__name__} with {predictions.npartitions} chunks")

@@ -4,7 +4,7 @@ Fit on a memory map
 ===================
 
 Rows that do not fit into memory can stay in a file. This example writes a table of 240 MB, fits
-:class:`~bochner.FourierRidge` on a memory map of it, and shows the memory that the fit allocates beside that of a
+:class:`~bochner.FeatureRegressor` on a memory map of it, and shows the memory that the fit allocates beside that of a
 scikit-learn pipeline, which computes all features at once. :doc:`/guide/large-data` describes what happens during the
 fit.
 """
@@ -27,7 +27,7 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
-from bochner import FourierFeatures, FourierRidge
+from bochner import FeatureRegressor, FourierFeatures
 
 n_rows, n_columns, block = 3_000_000, 20, 200_000
 folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -77,16 +77,16 @@ def measure(call):
 # Two fits
 # --------
 # Both models have 64 columns. The scikit-learn pipeline gets a tenth of the rows: it computes the features of all of
-# them before the regression starts, and would need ten times the memory for the whole file. ``FourierRidge`` gets the
+# them before the regression starts, and would need ten times the memory for the whole file. ``FeatureRegressor`` gets the
 # whole file, reads it in blocks, and also selects its penalty by five-fold cross-validation.
 
 features = FourierFeatures(n_frequencies=32)
-FourierRidge(features, random_state=0).fit(X[:20_000], y[:20_000])  # the first fit loads libraries
-model = FourierRidge(features, random_state=0)
+FeatureRegressor(features, random_state=0).fit(X[:20_000], y[:20_000])  # the first fit loads libraries
+model = FeatureRegressor(features, random_state=0)
 pipeline = make_pipeline(RBFSampler(gamma=1 / 40, n_components=64, random_state=0), Ridge())
 tenth = n_rows // 10
 measured = {
-    f"FourierRidge, {n_rows:,} rows": measure(lambda: model.fit(X, y)),
+    f"FeatureRegressor, {n_rows:,} rows": measure(lambda: model.fit(X, y)),
     f"RBFSampler and Ridge, {tenth:,} rows": measure(lambda: pipeline.fit(X[:tenth], y[:tenth])),
 }
 

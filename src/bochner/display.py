@@ -346,9 +346,9 @@ class ImportanceDisplay:
     >>> import matplotlib
     >>> matplotlib.use("Agg")
     >>> import numpy as np
-    >>> from bochner import FourierRidge, ImportanceDisplay
+    >>> from bochner import FeatureRegressor, ImportanceDisplay
     >>> X = np.random.default_rng(0).normal(size=(500, 3))
-    >>> model = FourierRidge(random_state=0).fit(X, X[:, 1])
+    >>> model = FeatureRegressor(random_state=0).fit(X, X[:, 1])
     >>> ImportanceDisplay.from_estimator(model, X).ax_.get_yticklabels()[0].get_text()
     'column 1'
     """
@@ -431,9 +431,9 @@ class WidthDisplay:
     >>> import matplotlib
     >>> matplotlib.use("Agg")
     >>> from sklearn.datasets import load_diabetes
-    >>> from bochner import FourierRidge, WidthDisplay
+    >>> from bochner import FeatureRegressor, WidthDisplay
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = FourierRidge(widths=(4, 8, 16, 32), width_rule="smallest", random_state=0).fit(X, y)
+    >>> model = FeatureRegressor(widths=(4, 8, 16, 32), width_rule="smallest", random_state=0).fit(X, y)
     >>> WidthDisplay.from_estimator(model).errors.shape
     (4, 5)
     """
@@ -449,7 +449,7 @@ class WidthDisplay:
 
         Parameters
         ----------
-        estimator : FourierRidge or FourierRidgeClassifier
+        estimator : FeatureRegressor or FeatureClassifier
             A fitted model.
         ax : matplotlib Axes, default=None
             Axes to draw on; None creates a new figure.

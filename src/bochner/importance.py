@@ -118,9 +118,9 @@ def column_importance(model: Any, X: Any, *, groups: Sequence[str] | None = None
     Examples
     --------
     >>> import numpy as np
-    >>> from bochner import FourierRidge, column_importance
+    >>> from bochner import FeatureRegressor, column_importance
     >>> X = np.random.default_rng(0).normal(size=(1000, 3))
-    >>> model = FourierRidge(random_state=0).fit(X, 2 * X[:, 0] + np.sin(X[:, 1]))  # the third column is noise
+    >>> model = FeatureRegressor(random_state=0).fit(X, 2 * X[:, 0] + np.sin(X[:, 1]))  # the third column is noise
     >>> importance = column_importance(model, X)
     >>> importance.ranking
     ['column 0', 'column 1', 'column 2']
@@ -174,9 +174,9 @@ def column_contributions(
     Examples
     --------
     >>> import numpy as np
-    >>> from bochner import FourierRidge, column_contributions
+    >>> from bochner import FeatureRegressor, column_contributions
     >>> X = np.random.default_rng(0).normal(size=(1000, 2))
-    >>> model = FourierRidge(random_state=0).fit(X, 2 * X[:, 0] - X[:, 1])
+    >>> model = FeatureRegressor(random_state=0).fit(X, 2 * X[:, 0] - X[:, 1])
     >>> parts = column_contributions(model, [[1.0, 1.0]], baseline=[0.0, 0.0])
     >>> parts.contributions[0, :, 0].round(1)
     array([ 2., -1.])

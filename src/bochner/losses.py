@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Losses: what a model on features minimizes, and what it makes of its scores.
 
-Each loss is one class. `LOSSES` and `CLASSIFICATION_LOSSES` name those of regressions and classifiers. A new loss is one
-class and one line in one of these tables; the solvers do not know any loss by name.
+Each loss is one class. `LOSSES` and `CLASSIFICATION_LOSSES` name those of regressions and classifiers. A new loss is
+one class and one line in one of these tables; the solvers do not know any loss by name.
 """
 
 from abc import ABC, abstractmethod
@@ -408,7 +408,7 @@ class LogLoss(Loss):
             return np.asarray(expit(scores))
         probabilities = np.exp(scores - scores.max(axis=2, keepdims=True))
         probabilities /= probabilities.sum(axis=2, keepdims=True)
-        return probabilities
+        return np.asarray(probabilities)
 
     def multiply(self, curvature: Array, changes: Array) -> Array:
         if changes.shape[2] == 1:
@@ -445,7 +445,8 @@ class LogLoss(Loss):
 
 def _best_classes(scores: Floats) -> Array:
     """Return the position of the class with the largest score; the second one of two if its score is positive."""
-    return np.asarray(scores[:, :, 0] > 0.0, dtype=np.intp) if scores.shape[2] == 1 else scores.argmax(axis=2)
+    best = scores[:, :, 0] > 0.0 if scores.shape[2] == 1 else scores.argmax(axis=2)
+    return np.asarray(best, dtype=np.intp)
 
 
 def _quantiles(y: Array, weights: Floats, level: float) -> Floats:

@@ -3,7 +3,7 @@
 
 `Parametrized` is the base class of estimators and parts. An unknown parameter gets an error message that says what to
 write instead, and the parameters of parts are reachable by nested names also where a part is a name or None:
-``FourierRidge().set_params(features__n_frequencies=64)``. The tables in this module translate the parameters of
+``FeatureRegressor().set_params(features__n_frequencies=64)``. The tables in this module translate the parameters of
 `RBFSampler`, `Nystroem`, `Ridge`, `SVC` and their relatives.
 """
 

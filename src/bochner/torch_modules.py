@@ -43,8 +43,8 @@ def to_torch(estimator: Any, trainable: Sequence[str] = ()) -> Any:
     -------
     torch.nn.Module
         `forward` is `transform` of features, `predict` of a regression and `decision_function` of a classifier. That of
-        a `FourierLogisticRegression` has `predict_proba` and `predict_log_proba` too. The module is on the CPU and has
-        the dtype that the estimator was fitted with.
+        a `FeatureClassifier` with the log loss has `predict_proba` and `predict_log_proba` too. The module is on the
+        CPU and has the dtype that the estimator was fitted with.
 
     Notes
     -----
@@ -55,10 +55,10 @@ def to_torch(estimator: Any, trainable: Sequence[str] = ()) -> Any:
     Examples
     --------
     >>> import numpy as np
-    >>> from bochner import FourierRidge
+    >>> from bochner import FeatureRegressor
     >>> from bochner.torch_modules import to_torch
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
-    >>> model = FourierRidge(random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> model = FeatureRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
     >>> import torch  # doctest: +SKIP
     >>> module = to_torch(model, trainable=("frequencies", "coef"))  # doctest: +SKIP
     >>> bool(np.allclose(module(torch.tensor(X)).detach().numpy(), model.predict(X)))  # doctest: +SKIP

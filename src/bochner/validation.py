@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context, clone
 from sklearn.utils import _param_validation
 from sklearn.utils._param_validation import HasMethods as HasMethods
+from sklearn.utils.metaestimators import available_if as _available_if
 from sklearn.utils.validation import _check_sample_weight
 
 __all__ = [
     "HasMethods",
     "Interval",
     "StrOptions",
+    "available_if",
     "check_weight_range",
     "check_weights",
     "fit_context",
@@ -93,6 +95,12 @@ def fit_context(method: Method) -> Method:
     """Check the parameters of an estimator before a method that fits it."""
     decorated: Method = _fit_context(prefer_skip_nested_validation=True)(method)
     return decorated
+
+
+def available_if(check: Callable[[Any], bool]) -> Callable[[Method], Method]:
+    """Decorate a method that an estimator has only where `check` returns True; else it raises AttributeError."""
+    decorate: Callable[[Method], Method] = _available_if(check)
+    return decorate
 
 
 def check_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 import bochner.tables.sources
-from bochner import FourierFeatures, FourierLogisticRegression, FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures
 from bochner.cli import app, table_commands
 from bochner.kernel_features import LEARNERS
 from bochner.learning import LearnedMetric
@@ -42,10 +42,10 @@ def arrays_of(path):
 @pytest.mark.parametrize(
     ("estimator", "target", "dropped", "options"),
     [
-        (FourierRidge, "y", "kind", ["--length-scale", "0.7", "--length-scale", "1.5"]),
-        (FourierRidgeClassifier, "kind", "y", []),
-        (FourierSVC, "kind", "y", ["--head", "svm"]),
-        (FourierLogisticRegression, "kind", "y", ["--head", "logistic"]),
+        (FeatureRegressor, "y", "kind", ["--length-scale", "0.7", "--length-scale", "1.5"]),
+        (partial(FeatureClassifier, loss="squared_error"), "kind", "y", []),
+        (FeatureClassifier, "kind", "y", ["--head", "svm"]),
+        (partial(FeatureClassifier, loss="log_loss"), "kind", "y", ["--head", "logistic"]),
     ],
 )
 def test_fit_equals_fit_on_a_path_in_python(tmp_path, estimator, target, dropped, options):

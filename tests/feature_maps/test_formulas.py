@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Formulas compared with the compiled maps, with numpy as the library; torch and others have tests of their own."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.kernel_approximation import Nystroem
@@ -9,11 +11,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bochner import (
+    FeatureClassifier,
+    FeatureRegressor,
     FourierFeatures,
-    FourierLogisticRegression,
-    FourierRidge,
-    FourierRidgeClassifier,
-    FourierSVC,
     LandmarkFeatures,
 )
 from bochner.feature_maps.formulas import evaluate, formulas_of, log_probabilities, probabilities
@@ -78,9 +78,13 @@ def test_pipelines(options):
 @pytest.mark.parametrize("features", [FourierFeatures(n_frequencies=32), LandmarkFeatures(n_landmarks=16)], ids=repr)
 def test_linear_models(features):
     # A whitening matrix and coefficients multiply rounding errors by their norms.
-    ridge = FourierRidge(make_pipeline(StandardScaler(), features), random_state=0).fit(X, TARGETS)
+    ridge = FeatureRegressor(make_pipeline(StandardScaler(), features), random_state=0).fit(X, TARGETS)
     np.testing.assert_allclose(by_formulas(ridge, Y)[:, 0], ridge.predict(Y), rtol=0, atol=1e-11)
-    for kind in (FourierRidgeClassifier, FourierSVC, FourierLogisticRegression):
+    for kind in (
+        partial(FeatureClassifier, loss="squared_error"),
+        FeatureClassifier,
+        partial(FeatureClassifier, loss="log_loss"),
+    ):
         model = kind(features, cv=3, random_state=0).fit(X, np.digitize(TARGETS, [2.5, 3.5]))
         np.testing.assert_allclose(by_formulas(model, Y), model.decision_function(Y), rtol=1e-11, atol=1e-11)
 
@@ -116,6 +120,6 @@ class TestRefusals:
             formulas_of(features)
 
     def test_other_transformers(self):
-        model = FourierRidge(Nystroem(n_components=5), random_state=0).fit(X, TARGETS)
+        model = FeatureRegressor(Nystroem(n_components=5), random_state=0).fit(X, TARGETS)
         with pytest.raises(ValueError, match="Nystroem has no formula for torch"):
             formulas_of(model)

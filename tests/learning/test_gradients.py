@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from bochner import FourierFeatures, FourierRidge, LandmarkFeatures
+from bochner import FeatureRegressor, FourierFeatures, LandmarkFeatures
 from bochner.feature_maps import FourierMap, ProductMap, kernel_columns
 from bochner.kernels import (
     KERNELS,
@@ -84,7 +84,7 @@ def test_closed_form_equals_numerical_gradients_of_predictions(rng, kernel, samp
     """The second moments of the features give G of the fitted model, also with weights and several targets."""
     X, Y, weights = regression(rng)
     features = FourierFeatures(kernel, sampler=sampler, n_frequencies=16, random_state=0)
-    model = FourierRidge(features, alphas=[0.01], cv=None).fit(X, Y, sample_weight=weights)
+    model = FeatureRegressor(features, alphas=[0.01], cv=None).fit(X, Y, sample_weight=weights)
     Z, W = model.features_.transform(X), model.features_.frequencies_
     factor = gradient_factor(W, model.coef_.T, Z.T * weights @ Z / weights.sum())
     expected = mean_outer_product(numerical_gradients(model.predict, X, shortest_step(W)), weights)
@@ -95,7 +95,9 @@ def test_closed_form_equals_numerical_gradients_of_predictions(rng, kernel, samp
 def test_closed_form_with_a_metric(rng):
     X, Y, _ = regression(rng)
     for metric in list(METRICS.values())[2:]:
-        model = FourierRidge(FourierFeatures(length_scale=metric, n_frequencies=16), cv=None, random_state=0).fit(X, Y)
+        model = FeatureRegressor(FourierFeatures(length_scale=metric, n_frequencies=16), cv=None, random_state=0).fit(
+            X, Y
+        )
         Z, W = model.features_.transform(X), model.features_.frequencies_
         factor = gradient_factor(W, model.coef_.T, Z.T @ Z / len(X))
         assert_equal(factor.T @ factor, mean_outer_product(numerical_gradients(model.predict, X, shortest_step(W))))
@@ -130,7 +132,7 @@ def test_gradients_at_landmarks_equal_differences(rng, kernel, units, container)
 @pytest.mark.parametrize("name", KERNELS)
 def test_gradients_of_models_on_landmarks(rng, name):
     X, Y, weights = regression(rng)
-    model = FourierRidge(LandmarkFeatures(name, n_landmarks=12, random_state=0), alphas=[0.01], cv=None).fit(X, Y)
+    model = FeatureRegressor(LandmarkFeatures(name, n_landmarks=12, random_state=0), alphas=[0.01], cv=None).fit(X, Y)
     rows = rng.normal(size=(20, 3))  # no landmarks
     assert isinstance(model.features_.feature_map_, ProductMap)
     found = gradient_outer_product(model.features_.feature_map_, rows, model.coef_.T, weights[:20])

@@ -2,6 +2,7 @@
 """Gradients are compared with finite differences, and learned length scales with what is known of the data."""
 
 from copy import deepcopy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
-from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC, RelevanceDisplay
+from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, RelevanceDisplay
 from bochner.feature_maps import fourier_map
 from bochner.kernels import KERNELS
 from bochner.learning import LearnedLengthScales, MarginalLikelihood
@@ -47,7 +48,7 @@ def fitted_features():
 
 @pytest.fixture(scope="module")
 def fitted_ridge():
-    return FourierRidge(learned()).fit(*friedman())
+    return FeatureRegressor(learned()).fit(*friedman())
 
 
 def learning_problem(rng, kernel, sampler, kind="dense", dtype=np.float64, n_targets=2):
@@ -111,8 +112,10 @@ def test_informative_columns_are_found_and_the_error_falls(objective):
     X, y = friedman()
     X_test, y_test = friedman(1000, 1)
     features = FourierFeatures(length_scale=LearnedLengthScales(objective=objective), n_frequencies=64)
-    model = FourierRidge(features, random_state=0).fit(X, y)
-    isotropic = FourierRidge(FourierFeatures(n_frequencies=64), length_scales=[0.25, 0.5, 1, 2, 4], random_state=0)
+    model = FeatureRegressor(features, random_state=0).fit(X, y)
+    isotropic = FeatureRegressor(
+        FourierFeatures(n_frequencies=64), length_scale_factors=[0.25, 0.5, 1, 2, 4], random_state=0
+    )
     relevance = model.features_.relevance_
     assert relevance[:3].min() > 2 * relevance[5:].max()
     assert relevance.sum() == pytest.approx(1.0)
@@ -122,7 +125,7 @@ def test_informative_columns_are_found_and_the_error_falls(objective):
     assert 1 - model.score(X_test, y_test) < 0.6 * (1 - isotropic.fit(X, y).score(X_test, y_test))
 
 
-@pytest.mark.parametrize("classifier", [FourierRidgeClassifier, FourierSVC])
+@pytest.mark.parametrize("classifier", [partial(FeatureClassifier, loss="squared_error"), FeatureClassifier])
 def test_classifiers_find_informative_columns(classifier, rng):
     X = rng.normal(size=(600, 6))
     y = np.array(["low", "middle", "high"])[np.digitize(X[:, 0] * X[:, 1], [-0.4, 0.4])]
@@ -181,9 +184,9 @@ def test_invalid_targets_are_rejected(rng):
         with pytest.raises(ValueError, match=r"y must contain numbers or, in one column, class labels"):
             learned().fit(X, y)
     with pytest.raises(ValueError, match="NaN"):
-        FourierRidgeClassifier(learned()).fit_features(X, np.where(X[:, 0] > 0, np.nan, 1.0))
+        FeatureClassifier(learned(), loss="squared_error").fit_features(X, np.where(X[:, 0] > 0, np.nan, 1.0))
     with pytest.raises(ValueError, match=r"y must contain numbers for a regression"):
-        FourierRidge(learned()).fit_features(X, np.full(30, "a"))
+        FeatureRegressor(learned()).fit_features(X, np.full(30, "a"))
 
 
 def test_many_classes_are_projected(rng):
@@ -214,7 +217,7 @@ def test_missing_y_is_rejected(rng):
         with pytest.raises(ValueError, match=r"`length_scale`='learn' requires y .*; give y, or a length scale"):
             call(X)
     with pytest.raises(ValueError, match="requires y"):
-        FourierRidge(learned()).fit_features(X)
+        FeatureRegressor(learned()).fit_features(X)
 
 
 @pytest.mark.parametrize(
@@ -227,14 +230,14 @@ def test_invalid_parameters_are_rejected(rng, parameters):
     with pytest.raises(ValueError, match=f"'{name}' parameter of LearnedLengthScales"):
         features.fit(X, y)
     with pytest.raises(ValueError, match=f"'{name}' parameter of LearnedLengthScales"):
-        FourierRidge(features).fit(X, y)
+        FeatureRegressor(features).fit(X, y)
 
 
 def test_constant_columns_are_uninformative(fitted_ridge):
     X, y = friedman()
     X_test, y_test = friedman(500, 1)
     score = fitted_ridge.score(X_test, y_test)
-    model = FourierRidge(learned()).fit(np.column_stack([X, np.full(len(X), 7.0), np.zeros(len(X))]), y)
+    model = FeatureRegressor(learned()).fit(np.column_stack([X, np.full(len(X), 7.0), np.zeros(len(X))]), y)
     relevance = model.features_.relevance_
     assert relevance[-2:].max() < 1e-3 * relevance.max()
     for value in (7.0, -3.0):  # a new value hardly changes the predictions
@@ -246,7 +249,7 @@ def test_units_of_columns_hardly_change_the_score(fitted_ridge):
     X, y = friedman()
     X_test, y_test = friedman(500, 1)
     units = np.array([1e-4, 1.0, 1e3, 1e-2, 10.0, 1e5, 1.0, 1e-3])
-    model = FourierRidge(learned()).fit(X * units, y)
+    model = FeatureRegressor(learned()).fit(X * units, y)
     assert model.score(X_test * units, y_test) > fitted_ridge.score(X_test, y_test) - 0.03
 
 
@@ -342,7 +345,7 @@ def test_suggest_uses_learned_length_scales():
 
 
 def test_length_scale_candidates_multiply_the_learned_ones(fitted_ridge):
-    several = FourierRidge(learned(), length_scales=[1.0, 3.0]).fit(*friedman())
+    several = FeatureRegressor(learned(), length_scale_factors=[1.0, 3.0]).fit(*friedman())
     ratio = several.features_.length_scale_ / fitted_ridge.features_.length_scale_
     np.testing.assert_allclose(ratio, ratio[0], rtol=1e-12)
     assert several.length_scale_scores_[0] == pytest.approx(fitted_ridge.best_score_, rel=1e-9)
@@ -353,7 +356,7 @@ def test_cross_validation_learns_inside_the_folds():
     """Length scales that were learned on the test rows would find structure in pure noise."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(120, 30)), rng.normal(size=120)
-    scores = cross_val_score(FourierRidge(learned()), X, y, cv=5)
+    scores = cross_val_score(FeatureRegressor(learned()), X, y, cv=5)
     assert scores.mean() < 0.05
 
 
@@ -380,16 +383,16 @@ def test_parameters_work_in_a_grid_search(rng):
 
 def test_partial_fit_learns_from_the_first_rows():
     X, y = friedman(600)
-    whole = FourierRidge(learned(n_iterations=5)).fit_features(X, y).partial_fit(X[:300], y[:300])
+    whole = FeatureRegressor(learned(n_iterations=5)).fit_features(X, y).partial_fit(X[:300], y[:300])
     whole.partial_fit(X[300:], y[300:])
-    batches = FourierRidge(learned(n_iterations=5)).partial_fit(X[:100], y[:100]).partial_fit(X[100:], y[100:])
+    batches = FeatureRegressor(learned(n_iterations=5)).partial_fit(X[:100], y[:100]).partial_fit(X[100:], y[100:])
     np.testing.assert_array_equal(whole.features_.length_scale_, batches.features_.length_scale_)
     labels = np.where(y > np.median(y), "more", "less")
-    classifier = FourierRidgeClassifier(learned(n_iterations=5)).fit_features(X, labels)
+    classifier = FeatureClassifier(learned(n_iterations=5), loss="squared_error").fit_features(X, labels)
     classifier.partial_fit(X, labels, classes=["less", "more"])
     np.testing.assert_array_equal(
         classifier.features_.length_scale_,
-        FourierRidgeClassifier(learned(n_iterations=5)).fit(X, labels).features_.length_scale_,
+        FeatureClassifier(learned(n_iterations=5), loss="squared_error").fit(X, labels).features_.length_scale_,
     )
 
 
@@ -408,7 +411,7 @@ def test_relevance_display_shows_the_most_relevant_columns(fitted_ridge):
 def test_progress_bar_is_drawn_if_verbose(capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     X, y = friedman(100)
-    FourierRidge(learned(n_iterations=3), verbose=1).fit(X, y)
+    FeatureRegressor(learned(n_iterations=3), verbose=1).fit(X, y)
     assert "learning length scales" in capsys.readouterr().err
-    FourierRidge(learned(n_iterations=3)).fit(X, y)
+    FeatureRegressor(learned(n_iterations=3)).fit(X, y)
     assert capsys.readouterr().err == ""

@@ -4,6 +4,7 @@
 import pickle
 import tracemalloc
 from copy import deepcopy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
-from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC, LandmarkFeatures
+from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures
 from bochner.learning import LearnedLengthScales, LearnedMetric
 from bochner.learning.metrics import _DirectionScales, _Round
 from bochner.rows import is_sparse, to_dense
@@ -54,8 +55,8 @@ def leading_direction(features):
 def test_direction_of_the_targets_is_found_and_the_error_falls():
     (X, y), (X_test, y_test) = ridge_function(200), ridge_function(500, 1)
     features = FourierFeatures(length_scale="learn-matrix", n_frequencies=32)
-    metric = FourierRidge(features, random_state=0).fit(X, y)
-    scales = FourierRidge(clone(features).set_params(length_scale="learn"), random_state=0).fit(X, y)
+    metric = FeatureRegressor(features, random_state=0).fit(X, y)
+    scales = FeatureRegressor(clone(features).set_params(length_scale="learn"), random_state=0).fit(X, y)
     cosine = abs(leading_direction(metric.features_) @ DIRECTION) / np.linalg.norm(DIRECTION)
     assert cosine > 0.99
     assert 1 - metric.score(X_test, y_test) < 0.2 * (1 - scales.score(X_test, y_test))
@@ -73,7 +74,7 @@ def test_direction_of_the_targets_is_found_and_the_error_falls():
 def test_landmarks_learn_the_direction():
     (X, y), (X_test, y_test) = ridge_function(200), ridge_function(300, 1)
     features = LandmarkFeatures(length_scale=short(), n_landmarks=64, random_state=0)
-    metric, scales = FourierRidge(features).fit(X, y), FourierRidge(per_column(features)).fit(X, y)
+    metric, scales = FeatureRegressor(features).fit(X, y), FeatureRegressor(per_column(features)).fit(X, y)
     assert abs(leading_direction(metric.features_) @ DIRECTION) / np.linalg.norm(DIRECTION) > 0.98
     assert 1 - metric.score(X_test, y_test) < 0.5 * (1 - scales.score(X_test, y_test))
 
@@ -89,7 +90,7 @@ def test_round_zero_is_kept_if_no_round_is_better(rank, monkeypatch):
         expected = per_column(features).fit(X, y)
         np.testing.assert_allclose(features.length_scale_, expected.length_scale_, rtol=1e-12)
         assert features.learning_gain_ == expected.learning_gain_
-        predictions = [FourierRidge(part).fit(X, y).predict(X) for part in (features, expected)]
+        predictions = [FeatureRegressor(part).fit(X, y).predict(X) for part in (features, expected)]
         np.testing.assert_allclose(*predictions, rtol=0, atol=1e-8)
 
 
@@ -113,16 +114,19 @@ def test_no_rounds_give_length_scales():
 @pytest.mark.parametrize("rank", [1, *(pytest.param(rank, marks=pytest.mark.slow) for rank in (2, 3))])
 def test_few_directions_are_found_beside_length_scales(rank):
     (X, y), (X_test, y_test) = ridge_function(), ridge_function(500, 1)
-    metric = FourierRidge(learned(rank=rank, n_frequencies=64)).fit(X, y)
+    metric = FeatureRegressor(learned(rank=rank, n_frequencies=64)).fit(X, y)
     A = metric.features_.metric_
     assert is_sparse(A)
     assert A.shape == (4 + rank, 4)
     assert abs(leading_direction(metric.features_) @ DIRECTION) / np.linalg.norm(DIRECTION) > 0.95
-    scales = FourierRidge(per_column(metric.features)).fit(X, y)
+    scales = FeatureRegressor(per_column(metric.features)).fit(X, y)
     assert 1 - metric.score(X_test, y_test) < 0.8 * (1 - scales.score(X_test, y_test))
 
 
-@pytest.mark.parametrize("classifier", [FourierRidgeClassifier, pytest.param(FourierSVC, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "classifier",
+    [partial(FeatureClassifier, loss="squared_error"), pytest.param(FeatureClassifier, marks=pytest.mark.slow)],
+)
 def test_classes(classifier):
     X, y = ridge_function(700)
     labels = np.array(["low", "middle", "high"])[np.digitize(y, [-0.5, 0.5])]
@@ -201,7 +205,7 @@ def test_two_hundred_columns(features, rng):
     assert features.metric_.shape == (264, 200)
     assert abs(leading_direction(features)[:2].sum()) > 0.95 * np.sqrt(2)
     other = clone(features).set_params(length_scale="learn")
-    metric, scales = (FourierRidge(part).fit(X[:1000], y[:1000]) for part in (features, other))
+    metric, scales = (FeatureRegressor(part).fit(X[:1000], y[:1000]) for part in (features, other))
     assert metric.score(X[1000:], y[1000:]) > scales.score(X[1000:], y[1000:])
 
 
@@ -276,8 +280,8 @@ def test_degenerate_rows(features, X, rng):
 @pytest.mark.parametrize(
     "kind",
     [
-        FourierRidge(learned()),
-        pytest.param(FourierRidge(LandmarkFeatures(length_scale=short(), n_landmarks=32)), marks=pytest.mark.slow),
+        FeatureRegressor(learned()),
+        pytest.param(FeatureRegressor(LandmarkFeatures(length_scale=short(), n_landmarks=32)), marks=pytest.mark.slow),
     ],
 )
 def test_units_of_columns_hardly_change_the_score(kind, units):
@@ -345,7 +349,7 @@ def test_parameters_work_in_a_grid_search():
     assert set(LearnedMetric().get_params(deep=False)) <= set(grids)
     features = learned(n_frequencies=4, n_rounds=1)
     for name, values in grids.items():
-        pipeline, model = make_pipeline(features, Ridge()), FourierRidge(features)
+        pipeline, model = make_pipeline(features, Ridge()), FeatureRegressor(features)
         for estimator, prefix in ((pipeline, "fourierfeatures"), (model, "features")):
             search = GridSearchCV(estimator, {f"{prefix}__length_scale__{name}": values}, cv=2, error_score="raise")
             assert len(search.fit(X, y).cv_results_["params"]) == 2
@@ -354,8 +358,8 @@ def test_parameters_work_in_a_grid_search():
 @pytest.mark.parametrize("rank", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_length_scale_candidates_multiply_the_metric(rank):
     X, y = ridge_function(200)
-    one = FourierRidge(learned(rank=rank)).fit(X, y)
-    several = FourierRidge(learned(rank=rank), length_scales=[1.0, 3.0]).fit(X, y)
+    one = FeatureRegressor(learned(rank=rank)).fit(X, y)
+    several = FeatureRegressor(learned(rank=rank), length_scale_factors=[1.0, 3.0]).fit(X, y)
     ratio = to_dense(one.features_.metric_).max() / to_dense(several.features_.metric_).max()
     assert ratio == pytest.approx(1.0) or ratio == pytest.approx(3.0)
     np.testing.assert_allclose(
@@ -368,8 +372,8 @@ def test_length_scale_candidates_multiply_the_metric(rank):
 @pytest.mark.slow
 def test_kernel_candidates_learn_a_metric_each():
     X, y = ridge_function(100)
-    model = FourierRidge(learned(), kernels=["gaussian", "exponential"]).fit(X, y)
-    alone = FourierRidge(learned(kernel=model.features_.kernel)).fit(X, y)
+    model = FeatureRegressor(learned(), kernels=["gaussian", "exponential"]).fit(X, y)
+    alone = FeatureRegressor(learned(kernel=model.features_.kernel)).fit(X, y)
     assert model.best_score_ == pytest.approx(alone.best_score_, rel=1e-9)
 
 
@@ -412,8 +416,8 @@ def test_suggest_and_find_length_scale_use_the_metric():
 def test_partial_fit_learns_from_the_first_rows():
     X, y = ridge_function(300)
     features = learned(length_scale=short(n_rounds=1), n_frequencies=16)  # samples no rows: all 300 are used
-    whole = FourierRidge(features).fit_features(X, y).partial_fit(X[:200], y[:200]).partial_fit(X[200:], y[200:])
-    batches = FourierRidge(features).partial_fit(X[:100], y[:100]).partial_fit(X[100:], y[100:])
+    whole = FeatureRegressor(features).fit_features(X, y).partial_fit(X[:200], y[:200]).partial_fit(X[200:], y[200:])
+    batches = FeatureRegressor(features).partial_fit(X[:100], y[:100]).partial_fit(X[100:], y[100:])
     np.testing.assert_array_equal(whole.features_.metric_, batches.features_.metric_)
     np.testing.assert_array_equal(whole.features_.metric_, features.fit(X, y).metric_)
 
@@ -423,7 +427,7 @@ def test_cross_validation_learns_inside_the_folds():
     """A metric that was learned on the test rows would find structure in pure noise."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(120, 30)), rng.normal(size=120)
-    assert cross_val_score(FourierRidge(learned()), X, y, cv=5).mean() < 0.05
+    assert cross_val_score(FeatureRegressor(learned()), X, y, cv=5).mean() < 0.05
 
 
 @pytest.mark.parametrize(
@@ -467,7 +471,7 @@ def test_missing_y_is_rejected():
 def test_progress_bar_is_drawn_if_verbose(capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     X, y = ridge_function(100)
-    FourierRidge(learned(), verbose=1).fit(X, y)
+    FeatureRegressor(learned(), verbose=1).fit(X, y)
     assert "learning the metric" in capsys.readouterr().err
 
 

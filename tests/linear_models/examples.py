@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Data, models and comparisons for tests of linear models on partitioned rows."""
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
-from bochner import FourierFeatures, FourierLogisticRegression, FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures
 
 SMALL = FourierFeatures(n_frequencies=24)
 N_ROWS = 2600  # more than the 2,000 rows up to which equal rows are merged, and no multiple of the chunks
@@ -19,19 +19,21 @@ CHUNKINGS = {
     "single rows": (1,) * 20 + (N_ROWS - 20,),
 }
 MODELS = {
-    "ridge": FourierRidge(SMALL, random_state=0),
-    "two targets": FourierRidge(SMALL, random_state=0, cv=None),
-    "length scales": FourierRidge(SMALL, random_state=0, length_scales=[0.5, 1, 2]),
-    "kernels": FourierRidge(SMALL, random_state=0, length_scales=[1, 2], kernels=["exponential", "gaussian"]),
-    "classes": FourierRidgeClassifier(SMALL, random_state=0),
-    "weighted classes": FourierRidgeClassifier(SMALL, random_state=0, class_weight="balanced"),
-    "svm": FourierSVC(SMALL, random_state=0, Cs=[0.1, 10, 1000]),
-    "svm with three classes": FourierSVC(SMALL, random_state=0, Cs=[1, 100], class_weight="balanced"),
-    "logistic": FourierLogisticRegression(SMALL, random_state=0, Cs=[0.1, 10, 1000]),
-    "logistic with three classes": FourierLogisticRegression(
-        SMALL, random_state=0, Cs=[1, 100], class_weight="balanced"
+    "ridge": FeatureRegressor(SMALL, random_state=0),
+    "two targets": FeatureRegressor(SMALL, random_state=0, cv=None),
+    "length scales": FeatureRegressor(SMALL, random_state=0, length_scale_factors=[0.5, 1, 2]),
+    "kernels": FeatureRegressor(
+        SMALL, random_state=0, length_scale_factors=[1, 2], kernels=["exponential", "gaussian"]
     ),
-    "svm with one C": FourierSVC(SMALL, random_state=0, Cs=[10], cv=None),
+    "classes": FeatureClassifier(SMALL, random_state=0, loss="squared_error"),
+    "weighted classes": FeatureClassifier(SMALL, random_state=0, class_weight="balanced", loss="squared_error"),
+    "svm": FeatureClassifier(SMALL, random_state=0, Cs=[0.1, 10, 1000]),
+    "svm with three classes": FeatureClassifier(SMALL, random_state=0, Cs=[1, 100], class_weight="balanced"),
+    "logistic": FeatureClassifier(SMALL, random_state=0, Cs=[0.1, 10, 1000], loss="log_loss"),
+    "logistic with three classes": FeatureClassifier(
+        SMALL, random_state=0, Cs=[1, 100], class_weight="balanced", loss="log_loss"
+    ),
+    "svm with one C": FeatureClassifier(SMALL, random_state=0, Cs=[10], cv=None),
 }
 
 
@@ -73,7 +75,7 @@ def assert_same_model(found, expected, tolerance=1e-8):
     assert found.features_.length_scale_ == pytest.approx(expected.features_.length_scale_, rel=1e-14)
     assert getattr(found.features_, "kernel", None) == getattr(expected.features_, "kernel", None)
     # The directions of a logistic regression are computed from a sample of remote rows, and paths end early.
-    is_logistic = isinstance(expected, FourierLogisticRegression)
+    is_logistic = isinstance(expected, partial(FeatureClassifier, loss="log_loss"))
     loose = {"cv_errors_": 1e-4, "kernel_scores_": 1e-4, "coef_": 1e-6, "intercept_": 1e-6} if is_logistic else {}
     for name in ("coef_", "intercept_", "cv_errors_", "kernel_scores_"):
         if hasattr(expected, name):

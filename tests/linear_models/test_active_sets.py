@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The squared hinge loss of many classes on their active rows, against the exact Hessians of `squared_hinge`."""
 
+import bochner.linear_models.squared_hinge
 import numpy as np
 import pytest
+from bochner.linear_models.squared_hinge import solve_one, walk
 
 import bochner.linear_models.active_sets
-import bochner.linear_models.squared_hinge
 from bochner.linear_models.active_sets import ClassProblems, solve_classes, walk_classes
 from bochner.linear_models.feature_passes import FeatureBatch
-from bochner.linear_models.squared_hinge import solve_one, walk
 
 CS = np.array([1e-4, 0.1, 10.0, 1e3])
 

@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 import bochner.kernel_features
 import bochner.linear_models.candidates
 import bochner.rows.sampling
-from bochner import FourierFeatures, FourierRidge, FourierSVC
+from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures
 from bochner.learning import LearnedLengthScales, LearnedMetric
 from bochner.rows import to_dense
 from tests.linear_models.examples import (
@@ -116,8 +116,8 @@ class TestModels:
         X[np.abs(X) < 0.5] = 0.0
         rows, targets = to_dask(X, y, chunks=CHUNKINGS["even"])
         rows = rows.map_blocks(sparse.csr_array, meta=sparse.csr_array((0, 4)))
-        expected = FourierRidge(SMALL, random_state=0).fit(sparse.csr_array(X), y)
-        model = FourierRidge(SMALL, random_state=0).fit(rows, targets)
+        expected = FeatureRegressor(SMALL, random_state=0).fit(sparse.csr_array(X), y)
+        model = FeatureRegressor(SMALL, random_state=0).fit(rows, targets)
         assert_same_model(model, expected)
         np.testing.assert_allclose(model.predict(rows).compute(), expected.predict(X))
 
@@ -240,7 +240,7 @@ class TestFeatures:
         monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_BLOCK_ROWS", 100)
         X, y = make_data()
         rows, targets = to_dask(X, y, chunks=CHUNKINGS["uneven"])
-        model = FourierRidge(Nystroem(n_components=16), random_state=0).fit(rows, targets)
+        model = FeatureRegressor(Nystroem(n_components=16), random_state=0).fit(rows, targets)
         sampled = {tuple(row) for row in model.features_.components_.tolist()}
         assert sampled <= {tuple(row) for row in X.tolist()}
         Z = model.features_.transform(X)
@@ -325,27 +325,27 @@ class TestErrors:
 
     def test_splitters_need_rows_in_memory(self, rows_and_targets):
         with pytest.raises(ValueError, match="`cv` must be a number of folds or None for rows that are not in memory"):
-            FourierRidge(SMALL, cv=KFold(3)).fit(*rows_and_targets)
+            FeatureRegressor(SMALL, cv=KFold(3)).fit(*rows_and_targets)
 
     def test_labels_are_checked(self, rows_and_targets):
         rows, targets = rows_and_targets
         with pytest.raises(ValueError, match="needs at least two classes"):
-            FourierSVC(SMALL).fit(rows, da.zeros(600, chunks=(250,)))
+            FeatureClassifier(SMALL).fit(rows, da.zeros(600, chunks=(250,)))
         with pytest.raises(ValueError, match="Unknown label type: continuous"):
-            FourierSVC(SMALL).fit(rows, targets)
+            FeatureClassifier(SMALL).fit(rows, targets)
 
     @pytest.mark.parametrize("method", ["partial_fit", "fit_features"])
     def test_methods_that_need_arrays(self, rows_and_targets, method):
         with pytest.raises(ValueError, match=f"`{method}` needs in-memory arrays; use `fit` for Dask collections"):
-            getattr(FourierRidge(SMALL), method)(*rows_and_targets)
+            getattr(FeatureRegressor(SMALL), method)(*rows_and_targets)
 
     def test_scores(self, rows_and_targets):
         (X, y), (rows, targets) = make_data(n_rows=600), rows_and_targets
-        model = FourierRidge(SMALL, random_state=0).fit(X, np.column_stack([y, y]))
+        model = FeatureRegressor(SMALL, random_state=0).fit(X, np.column_stack([y, y]))
         with pytest.raises(ValueError, match="y has 1 targets, and the model has 2"):
             model.score(rows, targets)
         with pytest.raises(NotFittedError):
-            FourierSVC().score(rows, targets > 5)
+            FeatureClassifier().score(rows, targets > 5)
         with pytest.raises(ValueError, match="give y"):
             model.score(rows, None)
         with pytest.raises(ValueError, match="0 sample"):
@@ -356,11 +356,11 @@ class TestErrors:
         zeros = da.zeros(600, chunks=(250,))
         message = "No row has a positive `sample_weight`; give some rows a weight"
         with pytest.raises(ValueError, match=message):
-            FourierRidge(SMALL).fit(rows, targets, zeros)
+            FeatureRegressor(SMALL).fit(rows, targets, zeros)
         with pytest.raises(ValueError, match=message):
-            FourierSVC(SMALL).fit(rows, targets > 5, zeros)
+            FeatureClassifier(SMALL).fit(rows, targets > 5, zeros)
         with pytest.raises(ValueError, match=message):
-            FourierRidge(SMALL).fit(rows, targets).score(rows, targets, zeros)
+            FeatureRegressor(SMALL).fit(rows, targets).score(rows, targets, zeros)
 
 
 @pytest.mark.parametrize("name", ["ridge", pytest.param("svm", marks=pytest.mark.slow)])
@@ -437,7 +437,7 @@ LOST = """
 import os, subprocess, sys, threading, time
 import dask.array as da, numpy as np
 from distributed import Client, LocalCluster
-from bochner import FourierFeatures, FourierRidge
+from bochner import FeatureRegressor, FourierFeatures
 
 def large(block):
     return np.ones((20_000_000, 4))
@@ -448,7 +448,7 @@ def slowly(block):
 
 def attempt(rows):
     try:
-        FourierRidge(FourierFeatures(n_frequencies=8)).fit(rows, rows[:, 0])
+        FeatureRegressor(FourierFeatures(n_frequencies=8)).fit(rows, rows[:, 0])
     except Exception as error:
         print(type(error).__name__, error, flush=True)
 

@@ -2,6 +2,7 @@
 """Linear models on `LandmarkFeatures`, whose moments are those of kernel columns, whitened once."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
 import bochner.linear_models.ridge_moments
-from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, FourierSVC, LandmarkFeatures
+from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures
 from bochner.feature_maps import ProductMap
 from bochner.feature_maps.moments import SPAN_ROWS
 from bochner.linear_models.ridge_moments import _moments_of_features, moment_map, moments_of_batch
@@ -45,7 +46,7 @@ class TestEqualsScikitLearn:
 
     def test_ridge(self, features, dtype):
         X, y = (part.astype(dtype) for part in make_data(n_rows=400))
-        model = FourierRidge(features).fit(X[:300], y[:300])
+        model = FeatureRegressor(features).fit(X[:300], y[:300])
         Z = clone(features).fit(X[:300]).transform(X).astype(np.float64)
         search = GridSearchCV(Ridge(), {"alpha": 300 * ALPHAS}, cv=5).fit(Z[:300], y[:300].astype(np.float64))
         assert model.alpha_ == pytest.approx(search.best_params_["alpha"] / 300)
@@ -58,7 +59,7 @@ class TestEqualsScikitLearn:
     def test_ridge_classifier(self, features, dtype):
         X, y = make_data("classes", 400)
         X = X.astype(dtype)
-        model = FourierRidgeClassifier(features, alphas=[1e-3]).fit(X[:300], y[:300])
+        model = FeatureClassifier(features, alphas=[1e-3], loss="squared_error").fit(X[:300], y[:300])
         Z = model.features_.transform(X).astype(np.float64)
         expected = RidgeClassifier(alpha=0.3).fit(Z[:300], y[:300])
         tolerance = 1e-6 if dtype == np.float64 else 1e-3
@@ -67,7 +68,7 @@ class TestEqualsScikitLearn:
     def test_support_vector_machine(self, features, dtype):
         X, y = make_data("svm", 400)
         X = X.astype(dtype)
-        model = FourierSVC(features, Cs=[1.0], cv=None).fit(X[:300], y[:300])
+        model = FeatureClassifier(features, Cs=[1.0], cv=None).fit(X[:300], y[:300])
         Z = model.features_.transform(X).astype(np.float64)
         expected = LinearSVC(C=1.0, dual=False, tol=1e-10, max_iter=10_000).fit(Z[:300], y[:300])
         tolerance = 1e-6 if dtype == np.float64 else 2e-3
@@ -76,10 +77,10 @@ class TestEqualsScikitLearn:
 
 def test_standard_deviations_are_those_of_transformed_rows():
     X, y = make_data(n_rows=300)
-    model = FourierRidge(WELL_CONDITIONED, alphas=[1e-3]).fit(X, y)
+    model = FeatureRegressor(WELL_CONDITIONED, alphas=[1e-3]).fit(X, y)
     _, found = model.predict(X, return_std=True)
     transformed = FunctionTransformer(model.features_.transform)  # which is applied row by row
-    expected = FourierRidge(transformed, alphas=[1e-3]).fit(X, y).predict(X, return_std=True)[1]
+    expected = FeatureRegressor(transformed, alphas=[1e-3]).fit(X, y).predict(X, return_std=True)[1]
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
@@ -109,7 +110,7 @@ class TestMoments:
     @pytest.mark.parametrize("cv", [5, None])
     def test_models_are_the_same(self, by_row, cv):
         X, y = make_data(n_rows=600)
-        model = FourierRidge(WELL_CONDITIONED, cv=cv).fit(X, y)
+        model = FeatureRegressor(WELL_CONDITIONED, cv=cv).fit(X, y)
         by_row()
         assert_same_model(model, clone(model).fit(X, y), 1e-7)
 
@@ -146,7 +147,7 @@ class TestPartialFit:
         y = np.sin(2 * X[:, 0])
         models = []
         for n_calls in (1, 5):
-            model = FourierRidge(WELL_CONDITIONED)
+            model = FeatureRegressor(WELL_CONDITIONED)
             for rows in np.array_split(np.arange(n_rows), n_calls):
                 model.partial_fit(X[rows], y[rows])
             models.append(model)
@@ -156,8 +157,8 @@ class TestPartialFit:
     def test_equals_fit_on_the_same_features(self):
         X, y = make_data(n_rows=600)
         features = clone(WELL_CONDITIONED).set_params(length_scale=2.0)
-        expected = FourierRidge(features, alphas=[1e-4]).fit(X, y)
-        model = FourierRidge(features, alphas=[1e-4]).fit_features(X, y)
+        expected = FeatureRegressor(features, alphas=[1e-4]).fit(X, y)
+        model = FeatureRegressor(features, alphas=[1e-4]).fit_features(X, y)
         for rows in (slice(0, 250), slice(250, None)):
             model.partial_fit(X[rows], y[rows])
         assert_close(model.coef_, expected.coef_, 1e-8)
@@ -168,15 +169,15 @@ class TestPartialFit:
 def test_sparse_rows_equal_dense_rows(rng):
     X = sparse.random_array((400, 12), density=0.3, rng=rng, format="csr")
     y = X.toarray()[:, 0] + X.toarray()[:, 1] ** 2
-    dense, from_csr = (FourierRidge(WELL_CONDITIONED).fit(rows, y) for rows in (X.toarray(), X))
+    dense, from_csr = (FeatureRegressor(WELL_CONDITIONED).fit(rows, y) for rows in (X.toarray(), X))
     np.testing.assert_allclose(from_csr.predict(X), dense.predict(X.toarray()), atol=1e-6)
 
 
 MODELS = {
-    "ridge": FourierRidge(WELL_CONDITIONED, random_state=0, length_scales=[0.7, 1.5]),
-    "ridge, many landmarks": FourierRidge(POOLED, random_state=0),
-    "classes": FourierRidgeClassifier(WELL_CONDITIONED, random_state=0),
-    "svm": FourierSVC(WELL_CONDITIONED, random_state=0, Cs=[1, 100]),
+    "ridge": FeatureRegressor(WELL_CONDITIONED, random_state=0, length_scale_factors=[0.7, 1.5]),
+    "ridge, many landmarks": FeatureRegressor(POOLED, random_state=0),
+    "classes": FeatureClassifier(WELL_CONDITIONED, random_state=0, loss="squared_error"),
+    "svm": FeatureClassifier(WELL_CONDITIONED, random_state=0, Cs=[1, 100]),
 }
 
 
@@ -204,9 +205,9 @@ def test_dask_collections_equal_rows_in_memory(name):
 @pytest.mark.parametrize(
     ("estimator", "target", "dropped", "options"),
     [
-        (FourierRidge, "y", "kind", ["--length-scale", "0.7", "--length-scale", "1.5"]),
-        (FourierRidgeClassifier, "kind", "y", ["--kernel", "laplacian"]),
-        (FourierSVC, "kind", "y", ["--head", "svm"]),
+        (FeatureRegressor, "y", "kind", ["--length-scale", "0.7", "--length-scale", "1.5"]),
+        (partial(FeatureClassifier, loss="squared_error"), "kind", "y", ["--kernel", "laplacian"]),
+        (FeatureClassifier, "kind", "y", ["--head", "svm"]),
     ],
 )
 def test_command_line(tmp_path, estimator, target, dropped, options):
@@ -224,7 +225,7 @@ def test_command_line(tmp_path, estimator, target, dropped, options):
     assert saved.features_.landmarks_.shape[0] == 16
     np.testing.assert_array_equal(saved.features_.whitening_, model.features_.whitening_)
     np.testing.assert_array_equal(saved.predict(path), model.predict(path))
-    assert report.items() >= ({"C": model.C_} if estimator is FourierSVC else {"alpha": model.alpha_}).items()
+    assert report.items() >= ({"C": model.C_} if estimator is FeatureClassifier else {"alpha": model.alpha_}).items()
     run_json("predict", tmp_path / "m.skops", path, "--output", tmp_path / "out.parquet")
     predictions = pd.read_parquet(tmp_path / "out.parquet")[target].to_numpy()
     np.testing.assert_array_equal(predictions, model.predict(path))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the linear models share, above all features of other libraries; rows in files are in tests/table_models."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,21 +22,19 @@ from sklearn.utils import get_tags
 from threadpoolctl import threadpool_limits
 
 from bochner import (
+    FeatureClassifier,
+    FeatureRegressor,
     FourierFeatures,
-    FourierLogisticRegression,
-    FourierRidge,
-    FourierRidgeClassifier,
-    FourierSVC,
     LandmarkFeatures,
 )
 from bochner.rows import workers
 
 SMALL = FourierFeatures(n_frequencies=8, random_state=0)
 MODELS = [
-    FourierRidge(SMALL),
-    FourierRidgeClassifier(SMALL),
-    FourierSVC(SMALL, Cs=[1.0]),
-    FourierLogisticRegression(SMALL, Cs=[1.0]),
+    FeatureRegressor(SMALL),
+    FeatureClassifier(SMALL, loss="squared_error"),
+    FeatureClassifier(SMALL, Cs=[1.0]),
+    FeatureClassifier(SMALL, Cs=[1.0], loss="log_loss"),
 ]
 CLASSIFIERS = MODELS[1:]
 ALPHAS = np.logspace(-8, 4, 25)
@@ -89,7 +89,7 @@ class TestOtherFeatures:
     @pytest.mark.parametrize("features", OTHER_FEATURES)
     def test_ridge_equals_grid_search(self, regression, features):
         X, y = regression
-        model = FourierRidge(features).fit(X, y)
+        model = FeatureRegressor(features).fit(X, y)
         Z = features.fit(X).transform(X)
         search = GridSearchCV(Ridge(), {"alpha": ALPHAS * N_ROWS}, cv=5).fit(Z, y)
         assert model.alpha_ == pytest.approx(search.best_params_["alpha"] / N_ROWS, rel=1e-12)
@@ -101,7 +101,7 @@ class TestOtherFeatures:
     @pytest.mark.parametrize("features", OTHER_FEATURES)
     def test_classifier_equals_grid_search(self, classification, features):
         X, y = classification
-        model = FourierRidgeClassifier(features).fit(X, y)
+        model = FeatureClassifier(features, loss="squared_error").fit(X, y)
         Z, targets = features.fit(X).transform(X), LabelBinarizer(pos_label=1, neg_label=-1).fit_transform(y)
         folds = list(StratifiedKFold(5).split(X, y))
         search = GridSearchCV(Ridge(), {"alpha": ALPHAS * N_ROWS}, cv=folds).fit(Z, targets)
@@ -114,7 +114,7 @@ class TestOtherFeatures:
     @pytest.mark.parametrize("features", OTHER_FEATURES)
     def test_svc_equals_grid_search(self, classification, features):
         X, y = classification
-        model = FourierSVC(features, Cs=CS).fit(X, y)
+        model = FeatureClassifier(features, Cs=CS).fit(X, y)
         Z = features.fit(X).transform(X)
         linear = LinearSVC(dual=False, tol=1e-8, max_iter=10_000)
         search = GridSearchCV(linear, {"C": CS}, cv=5).fit(Z, y)
@@ -126,8 +126,8 @@ class TestOtherFeatures:
 
     def test_partial_fit_equals_fit_with_round_robin_folds(self, regression):
         X, y = regression
-        whole = FourierRidge(nystroem(20), cv=PredefinedSplit(np.arange(N_ROWS) % 5)).fit(X, y)
-        divided = FourierRidge(nystroem(20)).fit_features(X, y)
+        whole = FeatureRegressor(nystroem(20), cv=PredefinedSplit(np.arange(N_ROWS) % 5)).fit(X, y)
+        divided = FeatureRegressor(nystroem(20)).fit_features(X, y)
         for rows in np.array_split(np.arange(N_ROWS), 3):
             divided.partial_fit(X[rows], y[rows])
         assert divided.alpha_ == whole.alpha_
@@ -138,7 +138,7 @@ class TestOtherFeatures:
     def test_standard_deviations_need_no_fourier_features(self, regression):
         """With the columns themselves as features, the predictive distribution is that of a linear regression."""
         X, y = regression
-        model = FourierRidge(FunctionTransformer(), alphas=[1e-10]).fit(X, y)
+        model = FeatureRegressor(FunctionTransformer(), alphas=[1e-10]).fit(X, y)
         _, deviations = model.predict(X, return_std=True)
         rows = np.column_stack([X, np.ones(N_ROWS)])
         residuals = y - rows @ np.linalg.lstsq(rows, y)[0]
@@ -149,46 +149,46 @@ class TestOtherFeatures:
     def test_features_are_selected_by_the_targets(self, regression):
         X, y = regression
         labels = y > 50
-        model = FourierRidge(SelectKBest(f_regression, k=2)).fit(X, y)
+        model = FeatureRegressor(SelectKBest(f_regression, k=2)).fit(X, y)
         np.testing.assert_array_equal(
             model.features_.get_support(), SelectKBest(f_regression, k=2).fit(X, y).get_support()
         )
-        for classifier in (FourierRidgeClassifier, FourierSVC):
+        for classifier in (partial(FeatureClassifier, loss="squared_error"), FeatureClassifier):
             selected = classifier(SelectKBest(f_classif, k=2)).fit(X, labels).features_.get_support()
             np.testing.assert_array_equal(selected, SelectKBest(f_classif, k=2).fit(X, labels).get_support())
 
     def test_random_state_of_the_model_reaches_the_features(self, regression):
         X, y = regression
-        seeded = FourierRidge(Nystroem(n_components=9), random_state=4).fit(X, y)
+        seeded = FeatureRegressor(Nystroem(n_components=9), random_state=4).fit(X, y)
         expected = Nystroem(n_components=9, random_state=4).fit(X)
         np.testing.assert_array_equal(seeded.features_.components_, expected.components_)
 
     def test_sparse_rows_and_sparse_features(self, regression):
         X, y = regression
         X = np.where(X > 3.5, X, 0.0)
-        dense = FourierRidge(FunctionTransformer(accept_sparse=True)).fit(X, y)
-        model = FourierRidge(FunctionTransformer(accept_sparse=True)).fit(sparse.csr_array(X), y)
+        dense = FeatureRegressor(FunctionTransformer(accept_sparse=True)).fit(X, y)
+        model = FeatureRegressor(FunctionTransformer(accept_sparse=True)).fit(sparse.csr_array(X), y)
         np.testing.assert_allclose(model.predict(sparse.csr_array(X)), dense.predict(X), rtol=1e-10)
 
     def test_float32_rows_give_float32_predictions(self, regression):
         X, y = regression
-        model = FourierRidge(nystroem(20)).fit(X.astype(np.float32), y)
+        model = FeatureRegressor(nystroem(20)).fit(X.astype(np.float32), y)
         assert model.predict(X.astype(np.float32)).dtype == np.float32
         np.testing.assert_allclose(
-            model.predict(X.astype(np.float32)), FourierRidge(nystroem(20)).fit(X, y).predict(X), rtol=1e-4
+            model.predict(X.astype(np.float32)), FeatureRegressor(nystroem(20)).fit(X, y).predict(X), rtol=1e-4
         )
 
     def test_length_scales_need_features_that_have_one(self, regression):
         with pytest.raises(ValueError, match="needs features with a length scale, and Nystroem has none"):
-            FourierRidge(nystroem(20), length_scales=[0.5, 1.0]).fit(*regression)
+            FeatureRegressor(nystroem(20), length_scale_factors=[0.5, 1.0]).fit(*regression)
 
     def test_kernels_need_features_that_have_one(self, regression):
         with pytest.raises(ValueError, match="needs FourierFeatures or LandmarkFeatures, and `features` is a Nystroem"):
-            FourierRidge(nystroem(20), kernels=["gaussian", "exponential"]).fit(*regression)
+            FeatureRegressor(nystroem(20), kernels=["gaussian", "exponential"]).fit(*regression)
 
     def test_features_must_transform(self, regression):
-        with pytest.raises(ValueError, match="The 'features' parameter of FourierRidge must be"):
-            FourierRidge(Ridge()).fit(*regression)
+        with pytest.raises(ValueError, match="The 'features' parameter of FeatureRegressor must be"):
+            FeatureRegressor(Ridge()).fit(*regression)
 
 
 class TestKernels:
@@ -203,14 +203,14 @@ class TestKernels:
 
     @pytest.mark.parametrize("method", ["partial_fit", "fit_features"])
     def test_other_methods_refuse_them(self, regression, method):
-        model = FourierRidge(SMALL, kernels=["gaussian", "laplacian"]).set_params(features__sampler="orthogonal")
+        model = FeatureRegressor(SMALL, kernels=["gaussian", "laplacian"]).set_params(features__sampler="orthogonal")
         with pytest.raises(ValueError, match="Laplacian is not compatible with sampler Orthogonal"):
             getattr(model, method)(*regression)
 
     def test_precomputed_kernel_that_is_replaced(self):
         features = LandmarkFeatures("precomputed")
-        assert get_tags(FourierRidge(features)).input_tags.pairwise
-        assert not get_tags(FourierRidge(features, kernels=["gaussian"])).input_tags.pairwise
+        assert get_tags(FeatureRegressor(features)).input_tags.pairwise
+        assert not get_tags(FeatureRegressor(features, kernels=["gaussian"])).input_tags.pairwise
 
 
 class TestMissingValues:
@@ -229,7 +229,7 @@ class TestMissingValues:
     @pytest.mark.parametrize("model", MODELS, ids=["ridge", "classifier", "svm", "logistic"], indirect=True)
     def test_missing_values_are_imputed(self, rows, model):
         X, y = rows
-        targets = y if isinstance(model, FourierRidge) else y > 50
+        targets = y if isinstance(model, FeatureRegressor) else y > 50
         imputed = SimpleImputer().fit_transform(X)
         expected = clone(model).set_params(features=nystroem(20)).fit(imputed, targets)
         model.set_params(features=self.features()).fit(X, targets)
@@ -238,15 +238,15 @@ class TestMissingValues:
 
     def test_partial_fit_and_fit_features_accept_them(self, rows):
         X, y = rows
-        model = FourierRidge(self.features(), cv=None).fit_features(X).partial_fit(X[:100], y[:100])
+        model = FeatureRegressor(self.features(), cv=None).fit_features(X).partial_fit(X[:100], y[:100])
         model.partial_fit(X[100:], y[100:])
-        expected = FourierRidge(self.features(), cv=None).fit(X, y)
+        expected = FeatureRegressor(self.features(), cv=None).fit(X, y)
         np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-9)
 
     @pytest.mark.parametrize("features", [None, nystroem(20)], ids=["Fourier features", "Nystroem"])
     def test_other_features_refuse_them(self, rows, regression, features):
         X, y = rows
-        model = FourierRidge(features)
+        model = FeatureRegressor(features)
         for method in (model.fit, model.fit_features, model.partial_fit):
             with pytest.raises(ValueError, match="contains NaN"):
                 method(X, y)
@@ -260,7 +260,7 @@ class TestMissingValues:
         X, y = rows
         X[3, 0] = np.inf
         with pytest.raises(ValueError, match="contains infinity"):
-            FourierRidge(self.features()).fit(X, y)
+            FeatureRegressor(self.features()).fit(X, y)
 
 
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=["ridge", "svm", "logistic"], indirect=True)
@@ -361,7 +361,15 @@ class TestErrors:
                 method(far)
 
 
-@pytest.mark.parametrize("kind", [FourierRidge, FourierRidgeClassifier, FourierSVC, FourierLogisticRegression])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        FeatureRegressor,
+        partial(FeatureClassifier, loss="squared_error"),
+        FeatureClassifier,
+        partial(FeatureClassifier, loss="log_loss"),
+    ],
+)
 def test_prediction_of_one_row_needs_no_thread_and_no_limit_of_blas(kind, rng, monkeypatch):
     """Either would take longer than the prediction itself."""
     X = rng.normal(size=(60, 5))

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
+from functools import partial
+
 import numpy as np
 import pytest
 
 import bochner.linear_models.feature_passes
 from bochner import (
+    FeatureClassifier,
+    FeatureRegressor,
     FourierFeatures,
-    FourierLogisticRegression,
-    FourierRidge,
-    FourierRidgeClassifier,
-    FourierSVC,
     LandmarkFeatures,
 )
 from bochner.linear_models.memory import check_memory, expected_width
@@ -17,10 +17,10 @@ from bochner.linear_models.memory import check_memory, expected_width
 @pytest.mark.parametrize(
     ("model", "n_bytes"),
     [
-        (FourierRidge, 192000),
-        (FourierRidgeClassifier, 192000),
-        (FourierSVC, 256000),
-        (FourierLogisticRegression, 144000),
+        (FeatureRegressor, 192000),
+        (partial(FeatureClassifier, loss="squared_error"), 192000),
+        (FeatureClassifier, 256000),
+        (partial(FeatureClassifier, loss="log_loss"), 144000),
     ],
 )
 def test_memory_is_refused_with_its_size_before_any_work(model, n_bytes, rng, monkeypatch):
@@ -36,7 +36,7 @@ def test_memory_is_refused_with_its_size_before_any_work(model, n_bytes, rng, mo
 def test_held_features_need_no_hessians(rng, monkeypatch):
     monkeypatch.setattr(FourierFeatures, "fit", lambda *args: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        FourierSVC(FourierFeatures(n_frequencies=100_000)).fit(rng.normal(size=(60, 2)), np.arange(60) % 3)
+        FeatureClassifier(FourierFeatures(n_frequencies=100_000)).fit(rng.normal(size=(60, 2)), np.arange(60) % 3)
 
 
 def test_small_models_are_not_refused():

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`FourierRidge` and `FourierRidgeClassifier` against scikit-learn's estimators on the same features."""
+"""`FeatureRegressor` and `FeatureClassifier(loss="squared_error")` against scikit-learn's estimators on the same features."""
 
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import LabelBinarizer
 
-from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, LandmarkFeatures
+from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures
 from bochner.feature_maps.moments import SPAN_ROWS
 from bochner.kernels import Matern
 
@@ -44,7 +45,7 @@ def regression(rng):
 @pytest.mark.parametrize("cv", [5, KFold(3, shuffle=True, random_state=1), PredefinedSplit(np.arange(300) % 4 - 1)])
 def test_model_equals_grid_search(regression, cv):
     X, y = regression
-    model = FourierRidge(features(), cv=cv).fit(X, y)
+    model = FeatureRegressor(features(), cv=cv).fit(X, y)
     Z = features().fit_transform(X)
     search = GridSearchCV(Ridge(), {"alpha": ALPHAS * len(X)}, cv=cv).fit(Z, y)
     assert model.alpha_ == pytest.approx(search.best_params_["alpha"] / len(X))
@@ -61,7 +62,7 @@ def test_model_equals_grid_search_on_the_data_of_the_paper(paper_data, name):
         X, y = (data["X_train"], data["y_train"]) if "X_train" in data else (data["X"], data["y"])
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     X, y = X.astype(np.float64), y.astype(np.float64).ravel()
-    model = FourierRidge(features(64)).fit(X, y)
+    model = FeatureRegressor(features(64)).fit(X, y)
     search = GridSearchCV(Ridge(), {"alpha": ALPHAS * len(X)}, cv=5).fit(features(64).fit_transform(X), y)
     assert model.alpha_ == pytest.approx(search.best_params_["alpha"] / len(X))
     difference = np.linalg.norm(model.coef_ - search.best_estimator_.coef_)
@@ -71,7 +72,7 @@ def test_model_equals_grid_search_on_the_data_of_the_paper(paper_data, name):
 def test_several_targets_equal_scikit_learn(regression):
     X, y = regression
     Y = np.column_stack([y, X[:, 2]])
-    model = FourierRidge(features(), alphas=[1e-3]).fit(X, Y)
+    model = FeatureRegressor(features(), alphas=[1e-3]).fit(X, Y)
     expected = Ridge(alpha=1e-3 * len(X)).fit(features().fit_transform(X), Y)
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-8)
     np.testing.assert_allclose(model.intercept_, expected.intercept_, rtol=1e-8)
@@ -84,9 +85,9 @@ def test_sample_weights_equal_repeated_rows(regression, rng):
     weights = rng.integers(0, 3, size=len(X))
     groups = np.arange(len(X)) % 3
     repeat = np.repeat(np.arange(len(X)), weights)
-    weighted = FourierRidge(features(), cv=list(GroupKFold(3).split(X, y, groups))).fit(X, y, weights)
+    weighted = FeatureRegressor(features(), cv=list(GroupKFold(3).split(X, y, groups))).fit(X, y, weights)
     folds = list(GroupKFold(3).split(X[repeat], y[repeat], groups[repeat]))
-    repeated = FourierRidge(features(), cv=folds).fit(X[repeat], y[repeat])
+    repeated = FeatureRegressor(features(), cv=folds).fit(X[repeat], y[repeat])
     assert weighted.features_.length_scale_ == repeated.features_.length_scale_
     np.testing.assert_array_equal(weighted.features_.weights_, repeated.features_.weights_)
     assert weighted.alpha_ == repeated.alpha_
@@ -95,7 +96,7 @@ def test_sample_weights_equal_repeated_rows(regression, rng):
 
 def test_generalized_cross_validation_equals_dense_formula(regression):
     X, y = regression
-    model = FourierRidge(features(), cv=None).fit(X, y)
+    model = FeatureRegressor(features(), cv=None).fit(X, y)
     Z = features().fit_transform(X)
     centered, errors = Z - Z.mean(axis=0), []
     for alpha in ALPHAS:
@@ -111,7 +112,7 @@ def test_generalized_cross_validation_equals_dense_formula(regression):
 
 def test_standard_deviations_equal_dense_formula(regression):
     X, y = regression
-    model = FourierRidge(features(), alphas=[1e-3]).fit(X[:200], y[:200])
+    model = FeatureRegressor(features(), alphas=[1e-3]).fit(X[:200], y[:200])
     predictions, deviations = model.predict(X[200:], return_std=True)
     Z, new = model.features_.transform(X[:200]), model.features_.transform(X[200:])
     mean = Z.mean(axis=0)
@@ -132,8 +133,8 @@ def test_partial_fit_does_not_depend_on_the_division_into_calls(rng, n_calls, cv
     X = rng.normal(size=(n_rows, 3))
     y = np.sin(2 * X[:, 0]) + rng.normal(size=n_rows)
     weights = rng.uniform(size=n_rows)
-    whole = FourierRidge(features(16), cv=cv).partial_fit(X, y, weights)
-    divided = FourierRidge(features(16), cv=cv)
+    whole = FeatureRegressor(features(16), cv=cv).partial_fit(X, y, weights)
+    divided = FeatureRegressor(features(16), cv=cv)
     for rows in np.array_split(np.arange(n_rows), n_calls):
         divided.partial_fit(X[rows], y[rows], weights[rows])
     assert divided.alpha_ == whole.alpha_
@@ -143,8 +144,8 @@ def test_partial_fit_does_not_depend_on_the_division_into_calls(rng, n_calls, cv
 
 def test_partial_fit_equals_fit_with_round_robin_folds(regression):
     X, y = regression
-    whole = FourierRidge(features(), cv=PredefinedSplit(np.arange(300) % 5)).fit(X, y)
-    divided = FourierRidge(features()).fit_features(X)
+    whole = FeatureRegressor(features(), cv=PredefinedSplit(np.arange(300) % 5)).fit(X, y)
+    divided = FeatureRegressor(features()).fit_features(X)
     for rows in np.array_split(np.arange(300), 9):
         divided.partial_fit(X[rows], y[rows])
     assert divided.alpha_ == whole.alpha_
@@ -154,16 +155,16 @@ def test_partial_fit_equals_fit_with_round_robin_folds(regression):
 
 def test_model_can_be_used_between_calls_of_partial_fit(regression):
     X, y = regression
-    model = FourierRidge(features()).partial_fit(X[:100], y[:100])
+    model = FeatureRegressor(features()).partial_fit(X[:100], y[:100])
     early = model.predict(X)
     late = model.partial_fit(X[100:], y[100:]).predict(X)
     assert np.abs(early - late).max() > 1e-3
-    np.testing.assert_array_equal(late, FourierRidge(features()).partial_fit(X, y).predict(X))
+    np.testing.assert_array_equal(late, FeatureRegressor(features()).partial_fit(X, y).predict(X))
 
 
 def test_partial_fit_continues_a_fit(regression):
     X, y = regression
-    model = FourierRidge(features(), alphas=[1e-3]).fit(X[:200], y[:200]).partial_fit(X[200:], y[200:])
+    model = FeatureRegressor(features(), alphas=[1e-3]).fit(X[:200], y[:200]).partial_fit(X[200:], y[200:])
     first = features().fit(X[:200])
     expected = Ridge(alpha=0.3).fit(first.transform(X), y)
     np.testing.assert_allclose(model.predict(X), expected.predict(first.transform(X)), rtol=1e-8)
@@ -172,30 +173,32 @@ def test_partial_fit_continues_a_fit(regression):
 def test_sparse_and_memory_mapped_rows_give_the_dense_model(regression, tmp_path):
     X, y = regression
     X = np.where(X > 0.5, X, 0.0)
-    dense = FourierRidge(features()).fit(X, y)
-    np.testing.assert_allclose(FourierRidge(features()).fit(sparse.csr_array(X), y).predict(X), dense.predict(X), 1e-8)
+    dense = FeatureRegressor(features()).fit(X, y)
+    np.testing.assert_allclose(
+        FeatureRegressor(features()).fit(sparse.csr_array(X), y).predict(X), dense.predict(X), 1e-8
+    )
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    np.testing.assert_array_equal(FourierRidge(features()).fit(mapped, y).predict(mapped), dense.predict(X))
-    divided = FourierRidge(features()).partial_fit(sparse.csr_array(X[:150]), y[:150])
+    np.testing.assert_array_equal(FeatureRegressor(features()).fit(mapped, y).predict(mapped), dense.predict(X))
+    divided = FeatureRegressor(features()).partial_fit(sparse.csr_array(X[:150]), y[:150])
     divided.partial_fit(sparse.csr_array(X[150:]), y[150:])
-    np.testing.assert_allclose(divided.predict(X), FourierRidge(features()).partial_fit(X, y).predict(X), rtol=1e-8)
+    np.testing.assert_allclose(divided.predict(X), FeatureRegressor(features()).partial_fit(X, y).predict(X), rtol=1e-8)
 
 
 def test_float32_stays_float32_and_close_to_float64(regression):
     X, y = regression
-    model = FourierRidge(features(), alphas=[1e-3]).fit(X.astype(np.float32), y)
+    model = FeatureRegressor(features(), alphas=[1e-3]).fit(X.astype(np.float32), y)
     predictions, deviations = model.predict(X.astype(np.float32), return_std=True)
     assert predictions.dtype == deviations.dtype == np.float32
-    expected = FourierRidge(features(), alphas=[1e-3]).fit(X, y)
+    expected = FeatureRegressor(features(), alphas=[1e-3]).fit(X, y)
     np.testing.assert_allclose(predictions, expected.predict(X), rtol=1e-5)
 
 
 def test_best_length_scale_is_chosen(rng):
     X = rng.normal(size=(400, 2))
     y = np.sin(6 * X[:, 0]) + 0.05 * rng.normal(size=400)
-    model = FourierRidge(features(64), length_scales=[0.2, 1.0, 5.0]).fit(X, y)
-    single = [FourierRidge(features(64), length_scales=[scale]).fit(X, y) for scale in (0.2, 1.0, 5.0)]
+    model = FeatureRegressor(features(64), length_scale_factors=[0.2, 1.0, 5.0]).fit(X, y)
+    single = [FeatureRegressor(features(64), length_scale_factors=[scale]).fit(X, y) for scale in (0.2, 1.0, 5.0)]
     np.testing.assert_allclose(model.length_scale_scores_, [other.best_score_ for other in single])
     assert model.features_.length_scale_ == single[0].features_.length_scale_
     assert model.features_.length_scale_ == pytest.approx(0.2 * features().fit(X).length_scale_)
@@ -218,7 +221,7 @@ class TestKernels:
         X, y = request.getfixturevalue(name)
         plain = FourierFeatures(length_scale=1.0, weighting="uniform", n_frequencies=24, random_state=0)
         alphas, folds = [1e-5, 1e-3, 1e-1], KFold(4, shuffle=True, random_state=0)
-        model = FourierRidge(plain, alphas=alphas, cv=folds, kernels=self.KERNELS).fit(X, y)
+        model = FeatureRegressor(plain, alphas=alphas, cv=folds, kernels=self.KERNELS).fit(X, y)
         search = GridSearchCV(
             Pipeline([("features", plain), ("ridge", Ridge())]),
             {"features__kernel": self.KERNELS, "ridge__alpha": np.multiply(alphas, len(X))},
@@ -241,14 +244,14 @@ class TestKernels:
     @pytest.mark.parametrize(
         ("estimator", "transformer", "weighted"),
         [
-            (FourierRidge, features(), False),
-            (FourierRidge, LandmarkFeatures(n_landmarks=12, random_state=0), True),
-            (FourierRidgeClassifier, features(), True),
+            (FeatureRegressor, features(), False),
+            (FeatureRegressor, LandmarkFeatures(n_landmarks=12, random_state=0), True),
+            (partial(FeatureClassifier, loss="squared_error"), features(), True),
         ],
     )
     def test_choice_equals_separate_fits(self, jumps, rng, estimator, transformer, weighted):
         X, y = jumps
-        y = y if estimator is FourierRidge else np.digitize(y, [0.6, 1.1])
+        y = y if estimator is FeatureRegressor else np.digitize(y, [0.6, 1.1])
         weights = rng.integers(0, 3, size=300) if weighted else None
         scales = [0.5, 2.0]
         model = estimator(transformer, length_scales=scales, kernels=self.KERNELS).fit(X, y, weights)
@@ -266,40 +269,42 @@ class TestKernels:
         assert model.length_scale_scores_.shape == (2,)
 
     def test_one_kernel_replaces_that_of_the_features(self, jumps):
-        model = FourierRidge(features(), kernels=["exponential"]).fit(*jumps)
-        alone = FourierRidge(features().set_params(kernel="exponential")).fit(*jumps)
+        model = FeatureRegressor(features(), kernels=["exponential"]).fit(*jumps)
+        alone = FeatureRegressor(features().set_params(kernel="exponential")).fit(*jumps)
         np.testing.assert_array_equal(model.coef_, alone.coef_)
         np.testing.assert_array_equal(model.kernel_scores_, [alone.best_score_])
         np.testing.assert_array_equal(alone.kernel_scores_, [alone.best_score_])
 
     def test_generalized_cross_validation(self, jumps):
-        model = FourierRidge(features(), cv=None, kernels=self.KERNELS).fit(*jumps)
-        single = [FourierRidge(features().set_params(kernel=kernel), cv=None).fit(*jumps) for kernel in self.KERNELS]
+        model = FeatureRegressor(features(), cv=None, kernels=self.KERNELS).fit(*jumps)
+        single = [
+            FeatureRegressor(features().set_params(kernel=kernel), cv=None).fit(*jumps) for kernel in self.KERNELS
+        ]
         np.testing.assert_allclose(model.kernel_scores_, [other.best_score_ for other in single], rtol=1e-12)
 
     def test_memory_map_and_float32(self, jumps, tmp_path):
         X, y = jumps
         np.save(tmp_path / "X.npy", X.astype(np.float32))
         rows = np.load(tmp_path / "X.npy", mmap_mode="r")
-        model = FourierRidge(features(), kernels=self.KERNELS).fit(rows, y)
-        expected = FourierRidge(features(), kernels=self.KERNELS).fit(X.astype(np.float32), y)
+        model = FeatureRegressor(features(), kernels=self.KERNELS).fit(rows, y)
+        expected = FeatureRegressor(features(), kernels=self.KERNELS).fit(X.astype(np.float32), y)
         np.testing.assert_array_equal(model.coef_, expected.coef_)
         assert model.predict(rows).dtype == np.float32
 
     def test_division_into_calls_of_partial_fit_makes_no_difference(self, jumps):
         X, y = jumps
-        whole = FourierRidge(features(), kernels=self.KERNELS).partial_fit(X, y)
-        parts = FourierRidge(features(), kernels=self.KERNELS)
+        whole = FeatureRegressor(features(), kernels=self.KERNELS).partial_fit(X, y)
+        parts = FeatureRegressor(features(), kernels=self.KERNELS)
         for rows in np.array_split(np.arange(300), 4):
             parts.partial_fit(X[rows], y[rows])
             assert parts.kernel_scores_.shape == (3,)
         np.testing.assert_array_equal(parts.kernel_scores_, whole.kernel_scores_)
         np.testing.assert_array_equal(parts.coef_, whole.coef_)
-        fitted = FourierRidge(features(), kernels=self.KERNELS).fit_features(X).partial_fit(X, y)
+        fitted = FeatureRegressor(features(), kernels=self.KERNELS).fit_features(X).partial_fit(X, y)
         np.testing.assert_array_equal(fitted.coef_, whole.coef_)
 
     def test_fitted_model_keeps_its_scores(self, jumps):
-        model = FourierRidge(features(), kernels=self.KERNELS).fit(*jumps)
+        model = FeatureRegressor(features(), kernels=self.KERNELS).fit(*jumps)
         scores = model.kernel_scores_
         copies = [pickle.loads(pickle.dumps(model)), model.set_params(kernels=None)]
         for copy in copies:
@@ -309,7 +314,7 @@ class TestKernels:
 
     def test_kernels_can_be_searched(self, jumps):
         grid = {"kernels": [["gaussian"], ["gaussian", "exponential"], (Matern(nu=2.5),), None]}
-        search = GridSearchCV(FourierRidge(features()), grid, cv=2, error_score="raise").fit(*jumps)
+        search = GridSearchCV(FeatureRegressor(features()), grid, cv=2, error_score="raise").fit(*jumps)
         assert search.best_params_["kernels"] == ["gaussian", "exponential"]
 
 
@@ -320,7 +325,7 @@ def test_intervals_cover_new_targets(rng, noise, n_rows):
         return np.sin(2 * X[:, 0]) + X[:, 1] ** 2 / 2
 
     X, new = rng.normal(size=(n_rows, 2)), rng.normal(size=(4000, 2))
-    model = FourierRidge(features(128)).fit(X, truth(X) + noise * rng.normal(size=n_rows))
+    model = FeatureRegressor(features(128)).fit(X, truth(X) + noise * rng.normal(size=n_rows))
     predictions, deviations = model.predict(new, return_std=True)
     actual = truth(new) + noise * rng.normal(size=4000)
     assert 0.92 < np.mean(np.abs(actual - predictions) < 1.96 * deviations) < 0.98
@@ -329,7 +334,7 @@ def test_intervals_cover_new_targets(rng, noise, n_rows):
 def test_intervals_cover_targets_of_the_cpu_data(paper_data):
     with np.load(paper_data / "cpu.npz") as data:
         mean, scale = data["X_train"].mean(axis=0), data["X_train"].std(axis=0)
-        model = FourierRidge(features(256)).fit((data["X_train"] - mean) / scale, data["y_train"].ravel())
+        model = FeatureRegressor(features(256)).fit((data["X_train"] - mean) / scale, data["y_train"].ravel())
         predictions, deviations = model.predict((data["X_test"] - mean) / scale, return_std=True)
         covered = np.abs(data["y_test"].ravel() - predictions) < 1.96 * deviations
     assert 0.92 < covered.mean() < 0.98
@@ -339,7 +344,7 @@ def test_intervals_cover_targets_of_the_cpu_data(paper_data):
 def test_classifier_equals_scikit_learn(rng, n_classes):
     X = rng.normal(size=(300, 3))
     y = np.array(list("abcd"))[np.digitize(X[:, 0] * X[:, 1], [0.0, 0.5, 1.0]) % n_classes]
-    model = FourierRidgeClassifier(features(), alphas=[1e-4]).fit(X, y)
+    model = FeatureClassifier(features(), alphas=[1e-4], loss="squared_error").fit(X, y)
     expected = RidgeClassifier(alpha=1e-4 * 300).fit(features().fit_transform(X), y)
     np.testing.assert_array_equal(model.classes_, expected.classes_)
     np.testing.assert_allclose(model.coef_, np.atleast_2d(expected.coef_), rtol=1e-8, atol=1e-10)
@@ -347,7 +352,7 @@ def test_classifier_equals_scikit_learn(rng, n_classes):
     scores = expected.decision_function(features().fit_transform(X))
     np.testing.assert_allclose(model.decision_function(X), scores, rtol=1e-7)
     np.testing.assert_array_equal(model.predict(X), expected.predict(features().fit_transform(X)))
-    divided = FourierRidgeClassifier(features(), alphas=[1e-4]).fit_features(X)
+    divided = FeatureClassifier(features(), alphas=[1e-4], loss="squared_error").fit_features(X)
     divided.partial_fit(X[:100], y[:100], classes=np.unique(y)).partial_fit(X[100:], y[100:])
     np.testing.assert_allclose(divided.coef_, model.coef_, rtol=1e-8, atol=1e-10)
 
@@ -356,7 +361,7 @@ def test_classifier_equals_scikit_learn(rng, n_classes):
 def test_classifier_has_the_penalty_with_the_best_mean_r2(rng, n_classes):
     X = rng.normal(size=(300, 3))
     y = np.digitize(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=300), [0.0, 0.5][: n_classes - 1])
-    model = FourierRidgeClassifier(features()).fit(X, y)
+    model = FeatureClassifier(features(), loss="squared_error").fit(X, y)
     targets = LabelBinarizer(pos_label=1, neg_label=-1).fit_transform(y)
     folds = list(StratifiedKFold(5).split(X, y))
     search = GridSearchCV(Ridge(), {"alpha": ALPHAS * 300}, cv=folds).fit(features().fit_transform(X), targets)
@@ -366,7 +371,7 @@ def test_classifier_has_the_penalty_with_the_best_mean_r2(rng, n_classes):
 
 def test_finalized_models_are_small_and_predict_the_same(regression):
     X, y = regression
-    model = FourierRidge(features()).fit(X, y)
+    model = FeatureRegressor(features()).fit(X, y)
     expected, size = model.predict(X, return_std=True), len(pickle.dumps(model))
     finalized = pickle.loads(pickle.dumps(model.finalize()))
     assert len(pickle.dumps(model)) < size / 3
@@ -379,15 +384,15 @@ def test_finalized_models_are_small_and_predict_the_same(regression):
 
 def test_partial_fit_of_a_finalized_model_starts_from_the_beginning(regression):
     X, y = regression
-    model = FourierRidge(features()).fit(X, -y).finalize().partial_fit(X, y)
-    np.testing.assert_array_equal(model.predict(X), FourierRidge(features()).partial_fit(X, y).predict(X))
+    model = FeatureRegressor(features()).fit(X, -y).finalize().partial_fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), FeatureRegressor(features()).partial_fit(X, y).predict(X))
 
 
 def test_folds_of_one_row_are_scored_together(regression):
     X, y = regression
     alphas = [1e-8, 1e-3, 1e4]
-    model = FourierRidge(features(), cv=LeaveOneOut(), alphas=alphas).fit(X[:40], y[:40])
-    backwards = FourierRidge(features(), cv=LeaveOneOut(), alphas=alphas[::-1]).fit(X[:40], y[:40])
+    model = FeatureRegressor(features(), cv=LeaveOneOut(), alphas=alphas).fit(X[:40], y[:40])
+    backwards = FeatureRegressor(features(), cv=LeaveOneOut(), alphas=alphas[::-1]).fit(X[:40], y[:40])
     assert model.alpha_ == backwards.alpha_ == alphas[model.cv_errors_.mean(axis=1).argmin()]
 
 
@@ -395,7 +400,7 @@ def test_outlier_in_the_first_row_costs_no_digits(regression):
     X, y = regression
     y = y.copy()
     y[0] = 1e9
-    model = FourierRidge(features()).fit(X, y)
+    model = FeatureRegressor(features()).fit(X, y)
     search = GridSearchCV(Ridge(), {"alpha": ALPHAS * len(X)}, cv=5).fit(features().fit_transform(X), y)
     assert model.alpha_ == pytest.approx(search.best_params_["alpha"] / len(X))
     assert model.best_score_ == pytest.approx(search.best_score_, rel=1e-3)
@@ -403,7 +408,7 @@ def test_outlier_in_the_first_row_costs_no_digits(regression):
 
 def test_new_features_reset_the_model(rng):
     X = rng.normal(size=(60, 2))
-    model = FourierRidgeClassifier(features()).fit(X, np.arange(60) % 3)
+    model = FeatureClassifier(features(), loss="squared_error").fit(X, np.arange(60) % 3)
     model.fit_features(X).partial_fit(X, np.array(["a", "b"])[np.arange(60) % 2], classes=["a", "b"])
     assert model.classes_.tolist() == ["a", "b"]
     with pytest.raises(ValueError, match=r"`classes` must be the same in every call. Got \['a', 'c'\]"):
@@ -412,29 +417,29 @@ def test_new_features_reset_the_model(rng):
 
 def test_prediction_between_calls_does_not_change_the_drawn_seed(regression):
     X, y = regression
-    divided = FourierRidge(FourierFeatures(n_frequencies=8), random_state=np.random.RandomState(0))
+    divided = FeatureRegressor(FourierFeatures(n_frequencies=8), random_state=np.random.RandomState(0))
     divided.partial_fit(X[:100], y[:100]).predict(X)
-    whole = FourierRidge(FourierFeatures(n_frequencies=8), random_state=np.random.RandomState(0)).partial_fit(X, y)
+    whole = FeatureRegressor(FourierFeatures(n_frequencies=8), random_state=np.random.RandomState(0)).partial_fit(X, y)
     np.testing.assert_array_equal(divided.partial_fit(X[100:], y[100:]).predict(X), whole.predict(X))
 
 
 def test_standard_deviations_are_finite_for_small_weights(regression):
     X, y = regression
-    _, deviations = FourierRidge(features()).fit(X, y, np.full(300, 1e-3)).predict(X, return_std=True)
+    _, deviations = FeatureRegressor(features()).fit(X, y, np.full(300, 1e-3)).predict(X, return_std=True)
     assert np.isfinite(deviations).all()
 
 
 def test_dense_and_sparse_batches_can_be_mixed(regression):
     X, y = regression
-    model = FourierRidge(features()).partial_fit(X[:150], y[:150]).partial_fit(sparse.csr_array(X[150:]), y[150:])
-    np.testing.assert_allclose(model.predict(X), FourierRidge(features()).partial_fit(X, y).predict(X), rtol=1e-9)
+    model = FeatureRegressor(features()).partial_fit(X[:150], y[:150]).partial_fit(sparse.csr_array(X[150:]), y[150:])
+    np.testing.assert_allclose(model.predict(X), FeatureRegressor(features()).partial_fit(X, y).predict(X), rtol=1e-9)
 
 
 @pytest.mark.parametrize("weighting", ["stein", pytest.param("matrix", marks=pytest.mark.slow)])
 def test_automatic_size_is_the_same_for_all_length_scales(rng, weighting):
     X = rng.normal(size=(300, 3))
     features = FourierFeatures(n_frequencies="auto", tolerance=0.2, weighting=weighting)
-    model = FourierRidge(features, length_scales=[0.5, 1.0, 2.0], random_state=0).fit(X, np.sin(X[:, 0]))
+    model = FeatureRegressor(features, length_scale_factors=[0.5, 1.0, 2.0], random_state=0).fit(X, np.sin(X[:, 0]))
     assert model.score(X, np.sin(X[:, 0])) > 0.9
     plain = clone(features).set_params(random_state=0).fit(X)
     assert model.features_.length_scale_ >= plain.length_scale_
@@ -446,7 +451,7 @@ def test_automatic_size_is_the_same_for_all_length_scales(rng, weighting):
 
 def test_constant_target_is_predicted_with_a_warning(rng):
     with pytest.warns(UserWarning, match="A target is constant: the model predicts that constant"):
-        model = FourierRidge(features()).fit(rng.normal(size=(20, 2)), np.full(20, 3.0))
+        model = FeatureRegressor(features()).fit(rng.normal(size=(20, 2)), np.full(20, 3.0))
     np.testing.assert_allclose(model.predict(rng.normal(size=(5, 2))), 3.0)
 
 
@@ -456,21 +461,21 @@ def test_weight_beside_which_all_others_vanish_gets_a_warning(regression, row):
     weights = np.ones(30)
     weights[row] = 1e20
     with pytest.warns(UserWarning, match=r"`sample_weight` of one row.* exceeds that of all other rows"):
-        model = FourierRidge(features(), cv=None).fit(X, y, sample_weight=weights)
+        model = FeatureRegressor(features(), cv=None).fit(X, y, sample_weight=weights)
     np.testing.assert_allclose(model.predict(X[row : row + 1]), y[row], rtol=1e-6)
     weights[row] = 1e12
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        FourierRidge(features(), cv=None).fit(X, y, sample_weight=weights)
+        FeatureRegressor(features(), cv=None).fit(X, y, sample_weight=weights)
 
 
 def test_score_equals_scikit_learn(regression, rng):
     X, y = regression
     weights = rng.uniform(size=300)
-    model = FourierRidge(features()).fit(X[:200], y[:200])
+    model = FeatureRegressor(features()).fit(X[:200], y[:200])
     expected = r2_score(y, model.predict(X), sample_weight=weights)
     assert model.score(X, y, weights) == pytest.approx(expected, rel=1e-10)
-    both = FourierRidge(features()).fit(X[:200], np.column_stack([y, X[:, 2]])[:200])
+    both = FeatureRegressor(features()).fit(X[:200], np.column_stack([y, X[:, 2]])[:200])
     expected = r2_score(np.column_stack([y, X[:, 2]]), both.predict(X))
     assert both.score(X, np.column_stack([y, X[:, 2]])) == pytest.approx(expected, rel=1e-10)
 
@@ -478,14 +483,14 @@ def test_score_equals_scikit_learn(regression, rng):
 def test_score_keeps_its_digits_far_from_the_intercept(rng):
     X = rng.normal(size=(3000, 2))
     y = X[:, 0] ** 2
-    model = FourierRidge(FourierFeatures(length_scale=100.0, n_frequencies=16, random_state=0)).fit(X, y)
+    model = FeatureRegressor(FourierFeatures(length_scale=100.0, n_frequencies=16, random_state=0)).fit(X, y)
     rows = np.abs(X[:, 0]) < 0.02  # the intercept is a thousand times the targets of these rows
     assert model.score(X[rows], y[rows]) == pytest.approx(r2_score(y[rows], model.predict(X[rows])), rel=1e-10)
 
 
 def test_score_of_one_row_is_not_defined(regression):
     X, y = regression
-    model = FourierRidge(features()).fit(X, y)
+    model = FeatureRegressor(features()).fit(X, y)
     with pytest.warns(UndefinedMetricWarning, match="not defined for a single row"):
         assert np.isnan(model.score(X[:1], y[:1]))
 
@@ -494,64 +499,64 @@ class TestErrors:
     @pytest.mark.parametrize("cv", [[], PredefinedSplit(np.full(300, -1))])
     def test_splitter_without_splits(self, regression, cv):
         with pytest.raises(ValueError, match="`cv` has no splits; give a number of folds, or None"):
-            FourierRidge(features(), cv=cv).fit(*regression)
+            FeatureRegressor(features(), cv=cv).fit(*regression)
 
     @pytest.mark.parametrize("rows", [slice(0, 60), slice(240, 300)])
     def test_fold_without_weight(self, regression, rows):
         weights = np.ones(300)
         weights[rows] = 0.0
         with pytest.raises(ValueError, match="A fold of `cv`=5 has no rows of positive weight to train or to test on"):
-            FourierRidge(features()).fit(*regression, weights)
+            FeatureRegressor(features()).fit(*regression, weights)
 
     @pytest.mark.parametrize("factor", [1e200, 1e-200])
     def test_targets_whose_squares_overflow_or_underflow(self, regression, factor):
         X, y = regression
         with pytest.raises(ValueError, match=r"y contains values up to .* overflow or underflow; rescale it"):
-            FourierRidge(features()).fit(X, factor * y)
+            FeatureRegressor(features()).fit(X, factor * y)
 
     def test_targets_that_float32_predictions_cannot_hold(self, regression):
         X, y = regression
         y = y / np.abs(y).max()
         for largest in (9e35, 1.1e36):
-            assert np.isfinite(FourierRidge(features()).fit(X, largest * y).predict(X)).all()
+            assert np.isfinite(FeatureRegressor(features()).fit(X, largest * y).predict(X)).all()
         X = X.astype(np.float32)
-        assert np.isfinite(FourierRidge(features()).fit(X, 9e35 * y).predict(X)).all()
+        assert np.isfinite(FeatureRegressor(features()).fit(X, 9e35 * y).predict(X)).all()
         with pytest.raises(ValueError, match=r"y contains values up to 1\.1e\+36, .* rescale it"):
-            FourierRidge(features()).fit(X, 1.1e36 * y)
+            FeatureRegressor(features()).fit(X, 1.1e36 * y)
 
     def test_multiples_of_the_length_scale_that_overflow(self, regression):
         X, y = regression
         with pytest.raises(ValueError, match=r"A multiple in \[1e\+99\] of the length scale \S+ overflows .* rescale"):
-            FourierRidge(features(), length_scales=[1e99]).fit(1e250 * X, y)
+            FeatureRegressor(features(), length_scale_factors=[1e99]).fit(1e250 * X, y)
 
     def test_generalized_cross_validation_without_degrees_of_freedom(self, regression):
         X, y = regression
         with pytest.raises(ValueError, match="`cv`=None needs more rows than degrees of freedom"):
-            FourierRidge(features(), cv=None, alphas=[1e-8]).fit(X, y, np.full(300, 1e-3))
+            FeatureRegressor(features(), cv=None, alphas=[1e-8]).fit(X, y, np.full(300, 1e-3))
 
     def test_methods_that_need_arrays_refuse_paths(self, regression):
         for method in ("partial_fit", "fit_features"):
             with pytest.raises(ValueError, match=rf"`{method}` does not accept file paths; use `fit\(path, target\)`"):
-                getattr(FourierRidge(), method)("table.csv", "y")
-        model = FourierRidge(features()).fit(*regression)
+                getattr(FeatureRegressor(), method)("table.csv", "y")
+        model = FeatureRegressor(features()).fit(*regression)
         with pytest.raises(ValueError, match=r"`return_std` needs arrays; read table\.csv in parts"):
             model.predict("table.csv", return_std=True)
 
     def test_text_is_not_a_regression(self, regression):
         X, _ = regression
         with pytest.raises(ValueError, match="y must contain numbers for a regression"):
-            FourierRidge(features()).fit(X, np.array(["a", "b"])[np.arange(300) % 2])
+            FeatureRegressor(features()).fit(X, np.array(["a", "b"])[np.arange(300) % 2])
 
     def test_number_of_targets_stays_the_same(self, regression):
         X, y = regression
         both = np.column_stack([y, y])
-        model = FourierRidge(features()).partial_fit(X, both)
+        model = FeatureRegressor(features()).partial_fit(X, both)
         with pytest.raises(ValueError, match="y has 1 targets, and earlier calls had 2"):
             model.partial_fit(X, y)
         with pytest.raises(ValueError, match="y has 1 targets, and the model has 2"):
             model.score(X, y)
 
-    @pytest.mark.parametrize("model", [FourierRidge(), FourierRidgeClassifier()])
+    @pytest.mark.parametrize("model", [FeatureRegressor(), FeatureClassifier(loss="squared_error")])
     def test_nan_in_y(self, rng, model):
         y = np.where(np.arange(20) == 3, np.nan, 1.0)
         with pytest.raises(ValueError, match="y contains NaN"):
@@ -559,10 +564,10 @@ class TestErrors:
 
     def test_more_columns_than_in_fit(self, regression):
         X, y = regression
-        model = FourierRidge(features()).fit(X, y)
-        with pytest.raises(ValueError, match="5 features, but FourierRidge is expecting 4"):
+        model = FeatureRegressor(features()).fit(X, y)
+        with pytest.raises(ValueError, match="5 features, but FeatureRegressor is expecting 4"):
             model.predict(np.zeros((2, 5)))
-        with pytest.raises(ValueError, match="5 features, but FourierRidge is expecting 4"):
+        with pytest.raises(ValueError, match="5 features, but FeatureRegressor is expecting 4"):
             model.partial_fit(np.zeros((2, 5)), [0, 1])
 
     @pytest.mark.parametrize(
@@ -571,41 +576,41 @@ class TestErrors:
             ({"alphas": []}, "`alphas` must be a non-empty sequence of positive numbers"),
             ({"alphas": [0.0]}, "`alphas` must be"),
             ({"length_scales": [-1.0]}, "`length_scales` must be"),
-            ({"kernels": "exponential"}, "The 'kernels' parameter of FourierRidge must be an instance of 'list'"),
+            ({"kernels": "exponential"}, "The 'kernels' parameter of FeatureRegressor must be an instance of 'list'"),
             ({"cv": ShuffleSplit(3)}, "`cv` must test every row at most once"),
             ({"cv": 301}, "n_splits=301"),
         ],
     )
     def test_invalid_parameters(self, regression, parameters, message):
         with pytest.raises(ValueError, match=message):
-            FourierRidge(features(), **parameters).fit(*regression)
+            FeatureRegressor(features(), **parameters).fit(*regression)
 
     def test_partial_fit_needs_a_number_of_folds(self, regression):
         with pytest.raises(ValueError, match="`cv` must be a number of folds"):
-            FourierRidge(features(), cv=KFold(3)).partial_fit(*regression)
+            FeatureRegressor(features(), cv=KFold(3)).partial_fit(*regression)
 
     def test_partial_fit_needs_all_classes(self, rng):
         X = rng.normal(size=(6, 2))
         with pytest.raises(ValueError, match="`classes` must be given"):
-            FourierRidgeClassifier(features()).partial_fit(X, [0, 1] * 3)
+            FeatureClassifier(features(), loss="squared_error").partial_fit(X, [0, 1] * 3)
         with pytest.raises(ValueError, match=r"label 2, which is not among \[0, 1\]"):
-            FourierRidgeClassifier(features()).partial_fit(X, [0, 2] * 3, classes=[0, 1])
+            FeatureClassifier(features(), loss="squared_error").partial_fit(X, [0, 2] * 3, classes=[0, 1])
 
     def test_refused_labels_add_no_rows(self, rng):
         X, y = rng.normal(size=(60, 2)), np.arange(60) % 2
-        model = FourierRidgeClassifier(features()).partial_fit(X, y, classes=[0, 1])
+        model = FeatureClassifier(features(), loss="squared_error").partial_fit(X, y, classes=[0, 1])
         with pytest.raises(ValueError, match="label 2"):
             model.partial_fit(X, np.where(np.arange(60) == 40, 2, y))
-        expected = FourierRidgeClassifier(features()).partial_fit(X, y, classes=[0, 1])
+        expected = FeatureClassifier(features(), loss="squared_error").partial_fit(X, y, classes=[0, 1])
         np.testing.assert_array_equal(model.decision_function(X), expected.decision_function(X))
 
     def test_too_few_rows_for_the_folds(self, rng):
-        model = FourierRidge(features()).partial_fit(rng.normal(size=(3, 2)), [0.0, 1.0, 2.0])
+        model = FeatureRegressor(features()).partial_fit(rng.normal(size=(3, 2)), [0.0, 1.0, 2.0])
         with pytest.raises(ValueError, match="no rows of positive weight to train or to test on"):
             model.predict(np.zeros((1, 2)))
 
     def test_unfitted_models_have_no_results(self):
         for name in ("alpha_", "coef_", "features_", "cv_errors_"):
-            assert not hasattr(FourierRidge(), name)
+            assert not hasattr(FeatureRegressor(), name)
         with pytest.raises(NotFittedError):
-            FourierRidge().predict(np.zeros((1, 2)))
+            FeatureRegressor().predict(np.zeros((1, 2)))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`FourierSVC` against liblinear on the same features."""
+"""`FeatureClassifier` against liblinear on the same features."""
 
+from functools import partial
 import numpy as np
 import pytest
 from scipy import sparse
@@ -12,7 +13,7 @@ from sklearn.svm import LinearSVC
 import bochner.linear_models.feature_passes
 import bochner.linear_models.squared_hinge
 import bochner.linear_models.svm
-from bochner import FourierFeatures, FourierSVC
+from bochner import FeatureClassifier, FourierFeatures
 from bochner.kernels import Matern
 
 CS = np.logspace(-2, 3, 6)
@@ -43,7 +44,7 @@ def test_optimum_equals_liblinear(classes, C, n_classes):
     X, y = classes
     y = y if n_classes == 4 else (y == "a").astype(int)
     weights = 0.5 + np.arange(len(y)) % 3
-    model = FourierSVC(features(), Cs=[C], cv=None).fit(X, y, weights)
+    model = FeatureClassifier(features(), Cs=[C], cv=None).fit(X, y, weights)
     Z = model.features_.transform(X)
     expected = liblinear(C).fit(Z, y, weights)
     assert model.coef_.shape == expected.coef_.shape
@@ -60,7 +61,7 @@ def test_optimum_equals_liblinear(classes, C, n_classes):
 def test_model_equals_grid_search_over_liblinear(classes, n_classes):
     X, y = classes
     y = y if n_classes == 4 else y == "a"
-    model = FourierSVC(features(), Cs=CS).fit(X, y)
+    model = FeatureClassifier(features(), Cs=CS).fit(X, y)
     search = GridSearchCV(liblinear(1.0), {"C": CS}, cv=5).fit(features().fit_transform(X), y)
     tried = np.isfinite(model.cv_errors_[:, 0])
     expected = search.cv_results_["mean_test_score"]
@@ -77,7 +78,7 @@ def test_class_weights_equal_liblinear_for_two_classes(classes):
     X, y = classes
     y = (y == "a").astype(int)
     for class_weight in ("balanced", {0: 3.0, 1: 0.5}):
-        model = FourierSVC(features(), Cs=[1.0], cv=None, class_weight=class_weight).fit(X, y)
+        model = FeatureClassifier(features(), Cs=[1.0], cv=None, class_weight=class_weight).fit(X, y)
         expected = liblinear(1.0).set_params(class_weight=class_weight).fit(model.features_.transform(X), y)
         np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-3, atol=1e-4)
 
@@ -89,7 +90,7 @@ def test_balanced_classes_equal_the_weights_that_scikit_learn_computes(classes):
     # scikit-learn's n_samples / (n_classes * count), with sums of sample weights in the place of counts.
     given = {label: weights.sum() / (4 * total) for label, total in totals.items()}
     balanced, explicit = (
-        FourierSVC(features(), Cs=[1.0], cv=None, class_weight=class_weight).fit(X, y, weights)
+        FeatureClassifier(features(), Cs=[1.0], cv=None, class_weight=class_weight).fit(X, y, weights)
         for class_weight in ("balanced", given)
     )
     np.testing.assert_allclose(balanced.coef_, explicit.coef_, rtol=1e-9)
@@ -101,12 +102,12 @@ def test_balanced_classes_equal_the_weights_that_scikit_learn_computes(classes):
 def test_features_that_are_not_held_give_the_same_model(classes, monkeypatch):
     """Features computed again for every pass, in small batches, and one fold at a time, as with little memory."""
     X, y = classes
-    expected = FourierSVC(features(), Cs=CS[:4]).fit(X, y)
+    expected = FeatureClassifier(features(), Cs=CS[:4]).fit(X, y)
     monkeypatch.setattr(bochner.linear_models.feature_passes, "HELD_BYTES", 0)
     monkeypatch.setattr(bochner.linear_models.feature_passes, "BATCH_ROWS", 70)
     monkeypatch.setattr(bochner.linear_models.svm, "HESSIAN_BYTES", 0)
     monkeypatch.setattr(bochner.linear_models.squared_hinge, "SPAN_ROWS", 33)
-    model = FourierSVC(features(), Cs=CS[:4]).fit(X, y)
+    model = FeatureClassifier(features(), Cs=CS[:4]).fit(X, y)
     tried = np.isfinite(expected.cv_errors_)  # one fold at a time, every C is tried
     np.testing.assert_array_equal(model.cv_errors_[tried], expected.cv_errors_[tried])
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6, atol=1e-8)
@@ -115,30 +116,30 @@ def test_features_that_are_not_held_give_the_same_model(classes, monkeypatch):
 def test_order_of_Cs_and_sparse_rows_do_not_matter(classes):
     X, y = classes
     X = np.where(X > 0, X, 0.0)
-    up, down = FourierSVC(features(), Cs=CS).fit(X, y), FourierSVC(features(), Cs=CS[::-1]).fit(sparse.csr_array(X), y)
+    up, down = FeatureClassifier(features(), Cs=CS).fit(X, y), FeatureClassifier(features(), Cs=CS[::-1]).fit(sparse.csr_array(X), y)
     np.testing.assert_array_equal(up.cv_errors_, down.cv_errors_[::-1])
 
 
 def test_rows_of_weight_zero_do_not_count(classes):
     X, y = classes
     weights = (np.arange(len(y)) % 3 > 0).astype(float)
-    model = FourierSVC(features(), Cs=[1.0], cv=None).fit(X, y, weights)
-    expected = FourierSVC(features(), Cs=[1.0], cv=None).fit(X[weights > 0], y[weights > 0])
+    model = FeatureClassifier(features(), Cs=[1.0], cv=None).fit(X, y, weights)
+    expected = FeatureClassifier(features(), Cs=[1.0], cv=None).fit(X[weights > 0], y[weights > 0])
     np.testing.assert_allclose(model.decision_function(X), expected.decision_function(X), rtol=1e-9, atol=1e-12)
 
 
 def test_float32_stays_float32_and_close_to_float64(classes):
     X, y = classes
-    model = FourierSVC(features(), Cs=[1.0]).fit(X.astype(np.float32), y)
+    model = FeatureClassifier(features(), Cs=[1.0]).fit(X.astype(np.float32), y)
     assert model.decision_function(X.astype(np.float32)).dtype == np.float32
-    expected = FourierSVC(features(), Cs=[1.0]).fit(X, y).decision_function(X)
+    expected = FeatureClassifier(features(), Cs=[1.0]).fit(X, y).decision_function(X)
     np.testing.assert_allclose(model.decision_function(X.astype(np.float32)), expected, atol=1e-4)
 
 
 def test_best_length_scale_is_chosen(rng):
     X = rng.normal(size=(400, 2))
     y = np.sin(6 * X[:, 0]) > 0
-    model = FourierSVC(features(64), Cs=CS, length_scales=[5.0, 0.2]).fit(X, y)
+    model = FeatureClassifier(features(64), Cs=CS, length_scale_factors=[5.0, 0.2]).fit(X, y)
     assert model.features_.length_scale_ == pytest.approx(0.2 * features().fit(X).length_scale_)
     assert model.length_scale_scores_.argmax() == 1
     assert model.best_score_ == model.length_scale_scores_.max()
@@ -149,7 +150,7 @@ def test_choice_of_a_kernel_equals_grid_search(classes):
     X, y = classes
     kernels = ["gaussian", "exponential", Matern(nu=2.5)]
     plain = FourierFeatures(length_scale=1.0, weighting="uniform", n_frequencies=12, random_state=0)
-    model = FourierSVC(plain, Cs=[0.01, 1.0], cv=StratifiedKFold(3), kernels=kernels).fit(X, y)
+    model = FeatureClassifier(plain, Cs=[0.01, 1.0], cv=StratifiedKFold(3), kernels=kernels).fit(X, y)
     search = GridSearchCV(
         Pipeline([("features", plain), ("svm", LinearSVC(dual=False, tol=1e-10, max_iter=100_000))]),
         {"features__kernel": kernels, "svm__C": [0.01, 1.0]},
@@ -168,9 +169,9 @@ def test_choice_of_a_kernel_equals_grid_search(classes):
 def test_kernels_and_length_scales_equal_separate_fits(classes):
     X, y = classes
     options = {"Cs": [0.1, 1.0], "length_scales": [2.0, 0.5]}
-    model = FourierSVC(features(), kernels=["exponential", "gaussian"], **options).fit(X, y)
+    model = FeatureClassifier(features(), kernels=["exponential", "gaussian"], **options).fit(X, y)
     single = [
-        FourierSVC(features().set_params(kernel=kernel), **options).fit(X, y) for kernel in ("exponential", "gaussian")
+        FeatureClassifier(features().set_params(kernel=kernel), **options).fit(X, y) for kernel in ("exponential", "gaussian")
     ]
     np.testing.assert_array_equal(model.kernel_scores_, [other.best_score_ for other in single])
     chosen = max(single, key=lambda other: other.best_score_)
@@ -181,21 +182,21 @@ def test_kernels_and_length_scales_equal_separate_fits(classes):
 
 def test_probabilities_point_to_logistic_regression(classes):
     X, y = classes
-    with pytest.raises(TypeError, match="FourierSVC has no parameter 'probability'; use FourierLogisticRegression"):
-        FourierSVC(probability=True)
-    assert not hasattr(FourierSVC(), "predict_proba")
-    with pytest.raises(AttributeError, match="FourierSVC has no probabilities; use FourierLogisticRegression, or wrap"):
-        FourierSVC().predict_proba(X)
-    calibrated = CalibratedClassifierCV(FourierSVC(features(), Cs=[1.0], cv=None), cv=3, ensemble=False).fit(X, y)
+    with pytest.raises(TypeError, match="FeatureClassifier has no parameter 'probability'; use partial(FeatureClassifier, loss="log_loss")"):
+        FeatureClassifier(probability=True)
+    assert not hasattr(FeatureClassifier(), "predict_proba")
+    with pytest.raises(AttributeError, match="FeatureClassifier has no probabilities; use partial(FeatureClassifier, loss="log_loss"), or wrap"):
+        FeatureClassifier().predict_proba(X)
+    calibrated = CalibratedClassifierCV(FeatureClassifier(features(), Cs=[1.0], cv=None), cv=3, ensemble=False).fit(X, y)
     np.testing.assert_allclose(calibrated.predict_proba(X).sum(axis=1), 1.0)
 
 
 def test_separable_rows_and_enormous_C(rng):
     X = np.repeat(rng.normal(size=(20, 2)), 3, axis=0)
     y = np.repeat(np.arange(20) % 2, 3)
-    model = FourierSVC(features(64), Cs=[1e-12, 1.0, 1e12]).fit(X, y)
+    model = FeatureClassifier(features(64), Cs=[1e-12, 1.0, 1e12]).fit(X, y)
     assert np.isfinite(model.coef_).all()
-    strict = FourierSVC(features(64), Cs=[1e12], cv=None).fit(X, y)
+    strict = FeatureClassifier(features(64), Cs=[1e12], cv=None).fit(X, y)
     assert (np.abs(strict.decision_function(X)) > 0.999).all()
     assert strict.score(X, y) == 1.0
 
@@ -203,7 +204,7 @@ def test_separable_rows_and_enormous_C(rng):
 def test_held_out_errors_do_not_count_class_weights(classes):
     X, y = classes
     y = (y == "a").astype(int)
-    model = FourierSVC(features(), Cs=CS, class_weight={0: 1.0, 1: 20.0}).fit(X, y)
+    model = FeatureClassifier(features(), Cs=CS, class_weight={0: 1.0, 1: 20.0}).fit(X, y)
     weighted = liblinear(1.0).set_params(class_weight={0: 1.0, 1: 20.0})
     search = GridSearchCV(weighted, {"C": CS}, cv=5).fit(features().fit_transform(X), y)
     tried = np.isfinite(model.cv_errors_[:, 0])
@@ -213,14 +214,14 @@ def test_held_out_errors_do_not_count_class_weights(classes):
 
 def test_new_fit_resets_the_model(classes):
     X, y = classes
-    model = FourierSVC(features(), Cs=[1.0]).fit(X, y)
+    model = FeatureClassifier(features(), Cs=[1.0]).fit(X, y)
     model.set_params(cv=None).fit(X, y == "a")
     assert not hasattr(model, "best_score_")
 
 
 def test_large_weights_and_enormous_C_give_finite_coefficients(classes):
     X, y = classes
-    model = FourierSVC(features(), Cs=[1.0, 1e15]).fit(X, y == "a", np.full(len(y), 1e6))
+    model = FeatureClassifier(features(), Cs=[1.0, 1e15]).fit(X, y == "a", np.full(len(y), 1e6))
     assert np.isfinite(model.coef_).all()
 
 
@@ -228,21 +229,21 @@ class TestErrors:
     def test_negative_class_weights(self, classes):
         X, y = classes
         with pytest.raises(ValueError, match="`class_weight` must not be negative"):
-            FourierSVC(features(), class_weight={0: -1.0, 1: 1.0}).fit(X, (y == "a").astype(int))
+            FeatureClassifier(features(), class_weight={0: -1.0, 1: 1.0}).fit(X, (y == "a").astype(int))
 
     def test_fold_without_weight(self, classes):
         X, y = classes
         weights = np.where(np.arange(len(y)) < 80, 0.0, 1.0)
         with pytest.raises(ValueError, match="has no rows of positive weight to train or to test on"):
-            FourierSVC(features(), cv=KFold(5)).fit(X, y, weights)
+            FeatureClassifier(features(), cv=KFold(5)).fit(X, y, weights)
 
     def test_candidates_need_folds(self, classes):
         kernels = {"kernels": ["gaussian", "exponential"]}
         for candidates in ({"Cs": [1.0, 2.0]}, {"length_scales": [1.0, 2.0]}, kernels):
             with pytest.raises(ValueError, match="`cv`=None cannot choose among candidates; give a number of folds"):
-                FourierSVC(features(), cv=None, **{"Cs": [1.0], **candidates}).fit(*classes)
+                FeatureClassifier(features(), cv=None, **{"Cs": [1.0], **candidates}).fit(*classes)
 
     @pytest.mark.parametrize("Cs", [[], [0.0], [1.0, np.nan], "much"])
     def test_invalid_Cs(self, classes, Cs):
         with pytest.raises(ValueError, match="Cs"):
-            FourierSVC(features(), Cs=Cs).fit(*classes)
+            FeatureClassifier(features(), Cs=Cs).fit(*classes)

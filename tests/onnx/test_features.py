@@ -6,7 +6,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bochner import FourierFeatures, FourierRidge, LandmarkFeatures
+from bochner import FeatureRegressor, FourierFeatures, LandmarkFeatures
 from bochner.kernels import Gaussian, Matern
 from bochner.onnx import to_onnx
 from bochner.rows import Metric
@@ -42,7 +42,7 @@ def check_features(features, dtype, with_model=False):
     features.set_params(random_state=0).fit(X[TRAIN], LABELS[TRAIN])
     assert_equal_outputs(to_onnx(features, X[:1]), X[TEST], features.transform(X[TEST]))
     if with_model:
-        model = FourierRidge(features).fit(X[TRAIN], LABELS[TRAIN] / 10.0)
+        model = FeatureRegressor(features).fit(X[TRAIN], LABELS[TRAIN] / 10.0)
         assert_equal_outputs(to_onnx(model, X[:1]), X[TEST], model.predict(X[TEST]))
 
 

@@ -10,11 +10,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bochner import (
+    FeatureClassifier,
+    FeatureRegressor,
     FourierFeatures,
-    FourierLogisticRegression,
-    FourierRidge,
-    FourierRidgeClassifier,
-    FourierSVC,
     LandmarkFeatures,
 )
 from bochner.onnx import to_onnx
@@ -23,9 +21,9 @@ from tests.onnx.sessions import DIGITS, DTYPES, LABELS, TEST, TRAIN, assert_equa
 
 SMALL = FourierFeatures(n_frequencies=24, random_state=0)
 CLASSIFIERS = {
-    "ridge": FourierRidgeClassifier(SMALL),
-    "svm": FourierSVC(SMALL, Cs=[1.0], cv=None),
-    "logistic": FourierLogisticRegression(SMALL, Cs=[1.0], cv=None),
+    "ridge": FeatureClassifier(SMALL, loss="squared_error"),
+    "svm": FeatureClassifier(SMALL, Cs=[1.0], cv=None),
+    "logistic": FeatureClassifier(SMALL, Cs=[1.0], cv=None, loss="log_loss"),
 }
 TARGETS = {
     "ten classes": LABELS,
@@ -64,7 +62,7 @@ def test_classifiers_equal_ours(name, target, dtype):
 def test_regression_with_two_targets(dtype):
     X = DIGITS.astype(dtype)
     Y = np.column_stack([LABELS, np.sin(LABELS)])
-    model = FourierRidge(SMALL).fit(X[TRAIN], Y[TRAIN])
+    model = FeatureRegressor(SMALL).fit(X[TRAIN], Y[TRAIN])
     assert_equal_outputs(to_onnx(model, X[:1]), X[TEST], model.predict(X[TEST]))
 
 
@@ -79,7 +77,7 @@ def test_regression_with_two_targets(dtype):
     ids=["landmarks", "PCA", "scaled", "PCA and landmarks"],
 )
 def test_features_of_other_kinds(features):
-    check_classifier(FourierLogisticRegression(features, Cs=[1.0], cv=None), LABELS, np.float64)
+    check_classifier(FeatureClassifier(features, Cs=[1.0], cv=None, loss="log_loss"), LABELS, np.float64)
 
 
 @pytest.mark.slow
@@ -99,7 +97,7 @@ def test_models_inside_estimators_of_scikit_learn(model, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_options_of_skl2onnx(dtype):
     X = DIGITS[TRAIN].astype(dtype)
-    model = FourierLogisticRegression(SMALL, Cs=[1.0], cv=None).fit(X, TARGETS["text"][TRAIN])
+    model = FeatureClassifier(SMALL, Cs=[1.0], cv=None, loss="log_loss").fit(X, TARGETS["text"][TRAIN])
     scores = to_onnx(model, X[:1], options={id(model): {"raw_scores": True}})
     assert_equal_outputs(scores, X[:20], model.decision_function(X[:20]))
     positions = run(to_onnx(model, X[:1], options={id(model): {"nocl": True}}), X[:20])[0]

@@ -13,10 +13,9 @@ from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 
 from bochner import (
+    FeatureClassifier,
+    FeatureRegressor,
     FourierFeatures,
-    FourierLogisticRegression,
-    FourierRidge,
-    FourierSVC,
     LandmarkFeatures,
     RobustStandardizer,
 )
@@ -36,7 +35,7 @@ INNER = ColumnTransformer([("left", FOURIER, list(range(30))), ("right", LANDMAR
     "pipeline",
     [
         make_pipeline(StandardScaler(), FOURIER, Ridge()),
-        make_pipeline(COLUMNS, LANDMARKS, FourierRidge(FOURIER)),
+        make_pipeline(COLUMNS, LANDMARKS, FeatureRegressor(FOURIER)),
         make_pipeline(RobustStandardizer(), make_union(FOURIER, LANDMARKS), Ridge()),
         make_pipeline(INNER, Ridge()),
     ],
@@ -66,7 +65,7 @@ def test_pipeline_of_a_data_frame_with_text(dtype):
     frame["color"] = rng.choice(["red", "green"], size=200)
     y = np.where(frame["a"] + (frame["color"] == "red") > 0.0, "yes", "no")
     encode = [("numbers", StandardScaler(), ["a", "b"]), ("text", OneHotEncoder(dtype=dtype), ["color"])]
-    model = FourierLogisticRegression(FOURIER, Cs=[1.0], cv=None)
+    model = FeatureClassifier(FOURIER, Cs=[1.0], cv=None, loss="log_loss")
     pipeline = make_pipeline(ColumnTransformer(encode), model).fit(frame, y)
     exported = skl2onnx.to_onnx(pipeline, frame[:1], options={"zipmap": False})
     columns = [frame[["a"]].to_numpy(), frame[["b"]].to_numpy(), frame[["color"]].to_numpy(dtype=object)]
@@ -77,7 +76,7 @@ def test_pipeline_of_a_data_frame_with_text(dtype):
 
 def test_probabilities_are_dictionaries_in_float32_only():
     register()
-    model = make_pipeline(StandardScaler(), FourierLogisticRegression(FOURIER, Cs=[1.0], cv=None))
+    model = make_pipeline(StandardScaler(), FeatureClassifier(FOURIER, Cs=[1.0], cv=None, loss="log_loss"))
     model.fit(DIGITS[TRAIN], LABELS[TRAIN])
     assert_equal_outputs(skl2onnx.to_onnx(model, DIGITS[:1]), DIGITS[TEST], model.predict_proba(DIGITS[TEST]))
     single = DIGITS[TEST].astype(np.float32)
@@ -89,7 +88,7 @@ def test_probabilities_are_dictionaries_in_float32_only():
 
 def test_scores_of_a_support_vector_machine():
     register()
-    model = FourierSVC(LANDMARKS, Cs=[1.0], cv=None).fit(DIGITS[TRAIN], LABELS[TRAIN])
+    model = FeatureClassifier(LANDMARKS, Cs=[1.0], cv=None).fit(DIGITS[TRAIN], LABELS[TRAIN])
     exported = skl2onnx.to_onnx(model, DIGITS[:1])
     assert_equal_outputs(exported, DIGITS[TEST], model.decision_function(DIGITS[TEST]))
 

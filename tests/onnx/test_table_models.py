@@ -8,11 +8,9 @@ import pandas as pd
 import pytest
 
 from bochner import (
+    FeatureClassifier,
+    FeatureRegressor,
     FourierFeatures,
-    FourierLogisticRegression,
-    FourierRidge,
-    FourierRidgeClassifier,
-    FourierSVC,
     LandmarkFeatures,
     TableModel,
 )
@@ -74,7 +72,7 @@ def run_table(exported, frame):
 @pytest.mark.filterwarnings("ignore:Column 'color' has categories")
 @pytest.mark.parametrize("standardize", ["robust", "plain", "none"])
 def test_regression(standardize):
-    model = TableModel(FourierRidge(SMALL), drop=["kind"], standardize=standardize).fit(TABLE[:500], "y")
+    model = TableModel(FeatureRegressor(SMALL), drop=["kind"], standardize=standardize).fit(TABLE[:500], "y")
     exported = to_onnx(model)
     assert [value.name for value in exported.graph.input] == COLUMNS
     for frame in (NEW, NEW[-1:]):
@@ -86,9 +84,9 @@ def test_regression(standardize):
 @pytest.mark.parametrize(
     "estimator",
     [
-        FourierRidgeClassifier(SMALL),
-        FourierLogisticRegression(SMALL, Cs=[1.0]),
-        FourierSVC(LandmarkFeatures("matern", n_landmarks=24, random_state=0), Cs=[1.0]),
+        FeatureClassifier(SMALL, loss="squared_error"),
+        FeatureClassifier(SMALL, Cs=[1.0], loss="log_loss"),
+        FeatureClassifier(LandmarkFeatures("matern", n_landmarks=24, random_state=0), Cs=[1.0]),
     ],
     ids=["ridge", "logistic", "svm"],
 )
@@ -107,7 +105,7 @@ def test_classification(estimator):
 
 def test_single_precision():
     frame = TABLE[["variable", "value_", "y"]].astype(np.float32)
-    model = TableModel(FourierRidge(SMALL), random_state=0).fit(frame[:500], "y")
+    model = TableModel(FeatureRegressor(SMALL), random_state=0).fit(frame[:500], "y")
     exported = to_onnx(model)
     (found,) = run_table(exported, frame[500:])
     assert found.dtype == np.float32
@@ -115,7 +113,7 @@ def test_single_precision():
 
 
 def test_metadata_describe_the_inputs():
-    model = TableModel(FourierRidge(SMALL), drop=["kind"], random_state=0).fit(TABLE[:500], "y")
+    model = TableModel(FeatureRegressor(SMALL), drop=["kind"], random_state=0).fit(TABLE[:500], "y")
     facts = {entry.key: entry.value for entry in to_onnx(model).metadata_props}
     assert facts["target"] == "y"
     columns = json.loads(facts["columns"])
@@ -126,20 +124,20 @@ def test_metadata_describe_the_inputs():
 
 def test_second_output_has_another_name_than_a_column():
     frame = TABLE[["variable", "kind"]].assign(kind_scores=TABLE["value_"])
-    exported = to_onnx(TableModel(FourierRidgeClassifier(SMALL)).fit(frame, "kind"))
+    exported = to_onnx(TableModel(FeatureClassifier(SMALL, loss="squared_error")).fit(frame, "kind"))
     assert [value.name for value in exported.graph.output] == ["kind", "kind_scores_"]
 
 
 def test_large_integers_with_gaps_are_refused():
     frame = TABLE[["variable", "y"]].assign(key=TABLE["key"].astype("Int64"))
     frame.loc[3, "key"] = pd.NA
-    model = TableModel(FourierRidge(SMALL), random_state=0).fit(frame, "y")
+    model = TableModel(FeatureRegressor(SMALL), random_state=0).fit(frame, "y")
     with pytest.raises(ValueError, match=r"Column 'key' has integers beyond 2\*\*53 that are missing in some rows"):
         to_onnx(model)
 
 
 def test_file_is_replaced_when_it_is_complete(tmp_path, monkeypatch):
-    exported = to_onnx(TableModel(FourierRidge(SMALL), random_state=0).fit(TABLE[["variable", "y"]], "y"))
+    exported = to_onnx(TableModel(FeatureRegressor(SMALL), random_state=0).fit(TABLE[["variable", "y"]], "y"))
     path = tmp_path / "model.onnx"
     path.write_text("old")
 

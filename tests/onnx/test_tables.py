@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 
-from bochner import FourierRidge, TableEncoder
+from bochner import FeatureRegressor, TableEncoder
 from bochner.onnx import register, to_onnx
 from tests.onnx.sessions import open_session, skl2onnx
 
@@ -50,7 +50,7 @@ def test_encoder_equals_transform(standardize):
 
 
 def test_encoder_in_a_pipeline():
-    pipeline = make_pipeline(TableEncoder(), FourierRidge(random_state=0)).fit(TABLE, TARGET)
+    pipeline = make_pipeline(TableEncoder(), FeatureRegressor(random_state=0)).fit(TABLE, TARGET)
     exported = to_onnx(pipeline, TABLE[:1])
     np.testing.assert_allclose(run_frame(exported, TABLE)[:, 0], pipeline.predict(TABLE), atol=1e-10)
     np.testing.assert_allclose(run_frame(exported, TABLE[:1])[:, 0], pipeline.predict(TABLE[:1]), atol=1e-10)

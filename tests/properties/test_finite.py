@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Any finite input gives finite output, or one message of validation: every estimator, all of its parameters."""
 
+from functools import partial
+
 import pytest
 from hypothesis import strategies as st
 
 from bochner import (
-    FourierLogisticRegression,
-    FourierRidge,
-    FourierRidgeClassifier,
-    FourierSVC,
+    FeatureClassifier,
+    FeatureRegressor,
     RobustStandardizer,
     TableEncoder,
     TableModel,
@@ -35,7 +35,7 @@ def test_kernel_features(features, n_examples):
 
 @LANES
 def test_ridge(n_examples):
-    @for_examples(5 * n_examples, strategies.models(FourierRidge), strategies.any_rows(min_rows=3), st.data())
+    @for_examples(5 * n_examples, strategies.models(FeatureRegressor), strategies.any_rows(min_rows=3), st.data())
     def check(model, X, data):
         y, weights = data.draw(strategies.targets(len(X))), data.draw(strategies.weights(len(X)))
         with one_message():
@@ -44,7 +44,10 @@ def test_ridge(n_examples):
 
 
 @LANES
-@pytest.mark.parametrize("kind", [FourierRidgeClassifier, FourierSVC, FourierLogisticRegression])
+@pytest.mark.parametrize(
+    "kind",
+    [partial(FeatureClassifier, loss="squared_error"), FeatureClassifier, partial(FeatureClassifier, loss="log_loss")],
+)
 def test_classifiers(kind, n_examples):
     @for_examples(3 * n_examples, strategies.models(kind), strategies.any_rows(min_rows=6), st.data())
     def check(model, X, data):
@@ -75,7 +78,10 @@ def test_tables(n_examples):
 
 @LANES
 def test_table_models(n_examples):
-    own = {"estimator": st.just(FourierRidge(strategies.FEW)) | st.just(FourierRidgeClassifier(strategies.FEW))}
+    own = {
+        "estimator": st.just(FeatureRegressor(strategies.FEW))
+        | st.just(FeatureClassifier(strategies.FEW, loss="squared_error"))
+    }
 
     @for_examples(
         2 * n_examples, strategies.tables(), strategies.instances(TableModel, **strategies.TABLE_VALUES, **own)

@@ -3,6 +3,7 @@
 
 import copy
 import pickle
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +14,9 @@ from scipy import sparse
 from sklearn.base import clone
 
 from bochner import (
+    FeatureClassifier,
+    FeatureRegressor,
     FourierFeatures,
-    FourierLogisticRegression,
-    FourierRidge,
-    FourierRidgeClassifier,
-    FourierSVC,
     LandmarkFeatures,
     RobustStandardizer,
     TableEncoder,
@@ -27,7 +26,12 @@ from tests.properties import strategies
 from tests.properties.running import LANES, assert_near, for_examples, one_message
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::scipy.linalg.LinAlgWarning")
-MODELS = [FourierRidge, FourierRidgeClassifier, FourierSVC, FourierLogisticRegression]
+MODELS = [
+    FeatureRegressor,
+    partial(FeatureClassifier, loss="squared_error"),
+    FeatureClassifier,
+    partial(FeatureClassifier, loss="log_loss"),
+]
 FEATURES = {"fourier": FourierFeatures, "landmark": LandmarkFeatures}
 all_features = pytest.mark.parametrize("kind", FEATURES.values(), ids=FEATURES)
 
@@ -38,7 +42,7 @@ def drawn_features(kind, **own):
 
 def drawn_targets(kind, n_rows):
     """Return targets of ordinary size for a model."""
-    return strategies.targets(n_rows, extreme=False) if kind is FourierRidge else strategies.labels(n_rows)
+    return strategies.targets(n_rows, extreme=False) if kind is FeatureRegressor else strategies.labels(n_rows)
 
 
 def outputs(estimator, X):
@@ -110,7 +114,7 @@ def test_rows_in_other_containers(kind, n_examples, tmp_path):
 def test_transform_of_blocks_is_that_of_all_rows(kind, n_examples):
     @for_examples(n_examples, drawn_features(kind), strategies.rows(min_rows=4), st.data())
     def check(features, X, data):
-        y = data.draw(drawn_targets(FourierRidge, len(X)))
+        y = data.draw(drawn_targets(FeatureRegressor, len(X)))
         if fit_or_refuse(features, X, y) is None:
             return
         whole = features.transform(X)
@@ -148,9 +152,9 @@ def test_ridge_with_weights_is_ridge_with_copies(n_examples):
 
     @for_examples(n_examples, penalties, strategies.rows(min_rows=4), st.data())
     def check(alphas, X, data):
-        y = data.draw(drawn_targets(FourierRidge, len(X)))
+        y = data.draw(drawn_targets(FeatureRegressor, len(X)))
         counts = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(X), max_size=len(X))))
-        model = FourierRidge(strategies.FEW, alphas=alphas, cv=None, random_state=0)
+        model = FeatureRegressor(strategies.FEW, alphas=alphas, cv=None, random_state=0)
         if not counts.any() or fit_or_refuse(model, X, y, counts) is None:
             return
         repeated = clone(model).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts, axis=0))
@@ -228,9 +232,9 @@ def test_tables_in_memory_and_in_files(n_examples, tmp_path):
             )
             parts = [encoder.transform(part) for part in (table[:2], table[2:])]
             np.testing.assert_array_equal(np.concatenate(parts), encoder.transform(table))
-        model.set_params(estimator=FourierRidgeClassifier(strategies.FEW, random_state=0))
+        model.set_params(estimator=FeatureClassifier(strategies.FEW, random_state=0, loss="squared_error"))
         if pa.types.is_floating(table["y"].type):
-            model.set_params(estimator=FourierRidge(strategies.FEW, random_state=0))
+            model.set_params(estimator=FeatureRegressor(strategies.FEW, random_state=0))
         if fit_or_refuse(model, table, "y") is not None:
             from_file = clone(model).fit(tmp_path / "t.parquet", "y")
             np.testing.assert_array_equal(from_file.predict(table), model.predict(tmp_path / "t.parquet"))

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, clone
 import bochner.kernel_features
 import bochner.rows.dask_partitions
 import bochner.rows.sampling
-from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier
+from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures
 from bochner.rows import ClusterError, DaskPartitions, open_rows
 from tests.linear_models.examples import CHUNKINGS, N_ROWS, SMALL, make_data, to_dask
 
@@ -87,12 +87,12 @@ class TestPasses:
         features = FourierFeatures(n_frequencies=16, random_state=0).fit(rows)
         assert 3 <= blocks.n <= 6, "the chunks of three blocks of rows"
         blocks.n = 0
-        model = FourierRidge(SMALL, random_state=0).fit(rows, targets)
+        model = FeatureRegressor(SMALL, random_state=0).fit(rows, targets)
         assert 26 <= blocks.n <= 26 + 7, "one pass, the sample and the first row"
         blocks.n = 0
         lazy = [features.transform(rows), model.predict(rows), *model.predict(rows, return_std=True)]
         assert blocks.n == 0
-        classifier = FourierRidgeClassifier(SMALL, random_state=0).fit(rows, targets > 5)
+        classifier = FeatureClassifier(SMALL, random_state=0, loss="squared_error").fit(rows, targets > 5)
         assert 26 <= blocks.n <= 26 + 7
         blocks.n = 0
         lazy += [classifier.predict(rows), classifier.decision_function(rows)]
@@ -105,14 +105,14 @@ class TestPasses:
         blocks = CountingBlocks()
         rows = blocks.around(rows_and_targets[0])
         features = FourierFeatures(length_scale=2.0, n_frequencies=8, weighting="uniform")
-        FourierRidge(features, random_state=0).fit(rows, da.sin(rows[:, 0]))
+        FeatureRegressor(features, random_state=0).fit(rows, da.sin(rows[:, 0]))
         # A pass that checks magnitudes, the first targets, the first row and a pass that accumulates moments.
         assert blocks.n <= 4 + 4 + 1 + 4
 
     def test_lazy_results_belong_to_the_fit_that_made_them(self, rows_and_targets):
         rows, targets = rows_and_targets
         X, _ = make_data()
-        model, features = FourierRidge(SMALL, random_state=0).fit(rows, targets), clone(SMALL).fit(rows)
+        model, features = FeatureRegressor(SMALL, random_state=0).fit(rows, targets), clone(SMALL).fit(rows)
         expected, mapped = model.predict(X), features.transform(X)
         predictions, columns = model.predict(rows), features.transform(rows)
         model.fit(rows[:, :2], -targets)
@@ -216,18 +216,18 @@ class TestErrors:
     @pytest.mark.parametrize(("make", "message"), MISTAKES.values(), ids=MISTAKES)
     def test_mistakes_are_named(self, make, message, rows_and_targets):
         with pytest.raises(ValueError, match=message):
-            FourierRidge(SMALL, random_state=0).fit(*make(*rows_and_targets))
+            FeatureRegressor(SMALL, random_state=0).fit(*make(*rows_and_targets))
 
     def test_mistakes_in_data_frames_are_named(self):
         table = dd.from_pandas(pd.DataFrame({"a": [1.0, 2.0] * 5, "b": list("pq") * 5, "y": range(10)}), npartitions=2)
         with pytest.raises(ValueError, match=r"Column 'b' has type .*; encode it as numbers, or drop it"):
-            FourierRidge(SMALL).fit(table[["a", "b"]], table["y"])
+            FeatureRegressor(SMALL).fit(table[["a", "b"]], table["y"])
         with pytest.raises(ValueError, match=r"y is text, 'y'; give the column of that name, as by `table\['y'\]`"):
-            FourierRidge(SMALL).fit(table[["a"]], "y")
+            FeatureRegressor(SMALL).fit(table[["a"]], "y")
         frame = pd.DataFrame({"a": pd.array([1, None] * 5, dtype="Int64"), "y": range(10)})
         missing = dd.from_pandas(frame, npartitions=2)
         with pytest.raises(ValueError, match="X contains NaN"):
-            FourierRidge(SMALL).fit(missing[["a"]], missing["y"])
+            FeatureRegressor(SMALL).fit(missing[["a"]], missing["y"])
 
     def test_columns_in_several_chunks_are_merged_with_a_warning(self, rows_and_targets):
         X, y = make_data()
@@ -400,7 +400,7 @@ class TestProcesses:
             start = time.monotonic()
             message = r"worker at tcp://\S+ has no bochner \(No module named 'bochner.*'\), and this process has"
             with pytest.raises(ClusterError, match=message):
-                FourierRidge(SMALL, random_state=0).fit(X, y)
+                FeatureRegressor(SMALL, random_state=0).fit(X, y)
             assert time.monotonic() - start < 20
             assert len(client.nthreads()) == 2, "no task has reached a worker"
 

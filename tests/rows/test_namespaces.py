@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from scipy import sparse
 
-from bochner import FourierFeatures, FourierLogisticRegression, FourierRidge, LandmarkFeatures
+from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures
 from bochner.rows.namespaces import namespace_of, to_numpy
 
 X = np.random.default_rng(0).normal(size=(150, 3))
@@ -27,7 +27,7 @@ def features():
 
 @pytest.fixture(scope="module")
 def ridge():
-    return FourierRidge(LandmarkFeatures(n_landmarks=32), random_state=0).fit(X, TARGETS)
+    return FeatureRegressor(LandmarkFeatures(n_landmarks=32), random_state=0).fit(X, TARGETS)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_results_are_on_the_device_of_the_rows(xp, features, ridge, device):
 def test_classifiers(xp, n_classes, names):
     labels = np.digitize(TARGETS, [0.0, 0.8][: n_classes - 1])
     labels = labels if names is None else np.array(names)[labels]
-    model = FourierLogisticRegression(FourierFeatures(n_frequencies=16), cv=3, random_state=0).fit(X, labels)
+    model = FeatureClassifier(FourierFeatures(n_frequencies=16), cv=3, random_state=0, loss="log_loss").fit(X, labels)
     rows = xp.asarray(Y)
     for method in ("decision_function", "predict_proba", "predict_log_proba"):
         result, expected = getattr(model, method)(rows), getattr(model, method)(Y)
@@ -73,7 +73,7 @@ def test_dtypes(xp, features):
 
 
 def test_fits_and_scores_are_those_of_numpy_arrays(xp, ridge):
-    own = FourierRidge(LandmarkFeatures(n_landmarks=32), random_state=0).fit(xp.asarray(X), xp.asarray(TARGETS))
+    own = FeatureRegressor(LandmarkFeatures(n_landmarks=32), random_state=0).fit(xp.asarray(X), xp.asarray(TARGETS))
     np.testing.assert_array_equal(own.coef_, ridge.coef_)
     assert own.score(xp.asarray(X), xp.asarray(TARGETS)) == ridge.score(X, TARGETS)
     np.testing.assert_array_equal(ridge.predict(xp.asarray(Y), return_std=True), ridge.predict(Y, return_std=True))

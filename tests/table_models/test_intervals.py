@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_friedman1
 
-from bochner import FourierFeatures, FourierRidge
+from bochner import FeatureRegressor, FourierFeatures
 from bochner.table_models.intervals import prediction_intervals, studentized_residuals
 
 
@@ -11,7 +11,7 @@ def test_residuals_are_those_of_models_without_the_row():
     X, y = make_friedman1(60, n_features=5, random_state=0)
     features = FourierFeatures(n_frequencies=8, length_scale=2.0, random_state=0).fit(X)
     alpha = 1e-2
-    fitted = FourierRidge(features, alphas=[alpha], cv=None, random_state=0).fit(X, y)
+    fitted = FeatureRegressor(features, alphas=[alpha], cv=None, random_state=0).fit(X, y)
     Z = fitted.features_.transform(X)
 
     def without(row):
@@ -33,7 +33,7 @@ def test_intervals_contain_the_share_of_new_targets(n_train, length_scale):
     X, y = make_friedman1(n_train + 4000, n_features=8, noise=1.0, random_state=0)
     y += np.random.default_rng(0).exponential(2.0, len(y))  # skewed noise
     features = FourierFeatures(n_frequencies=64, length_scale=length_scale)
-    model = FourierRidge(features, random_state=0).fit(X[:n_train], y[:n_train])
+    model = FeatureRegressor(features, random_state=0).fit(X[:n_train], y[:n_train])
     residuals = studentized_residuals(model, X[:n_train], y[:n_train])
     low, high = prediction_intervals(*model.predict(X[n_train:], return_std=True), residuals, 0.9)
     inside = (low <= y[n_train:]) & (y[n_train:] <= high)
@@ -48,7 +48,7 @@ def test_few_residuals_give_the_outermost_ones():
 
 def test_stored_residuals_are_bounded():
     X, y = make_friedman1(3000, random_state=0)
-    model = FourierRidge(FourierFeatures(n_frequencies=8), random_state=0).fit(X, y)
+    model = FeatureRegressor(FourierFeatures(n_frequencies=8), random_state=0).fit(X, y)
     residuals = studentized_residuals(model, X, y)
     assert len(residuals) == 1000
     assert (np.diff(residuals) >= 0.0).all()

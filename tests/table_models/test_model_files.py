@@ -14,7 +14,7 @@ import skops.io
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
-from bochner import FourierFeatures, FourierRidge, LandmarkFeatures
+from bochner import FeatureRegressor, FourierFeatures, LandmarkFeatures
 from bochner.kernels import KERNELS
 from bochner.learning import LearnedLengthScales, LearnedMetric
 from bochner.rows import to_dense
@@ -140,7 +140,9 @@ def test_model_with_a_learned_metric_can_be_loaded(models, tmp_path, features, r
     part = LearnedMetric(n_rounds=1, rank=rank, length_scales=start)
     features = clone(features).set_params(length_scale=part)
     # Candidates have the metric as their parameter too.
-    estimator = FourierRidge(features, length_scales=[1.0, 2.0], random_state=0).fit(X, np.sin(X[:, 0] + X[:, 1]))
+    estimator = FeatureRegressor(features, length_scale_factors=[1.0, 2.0], random_state=0).fit(
+        X, np.sin(X[:, 0] + X[:, 1])
+    )
     estimator.finalize()
     columns, target = [Column(name, "number") for name in "abc"], Column("y", "number")
     estimator.encoding_ = Encoding(columns, np.zeros(3), np.ones(3), single=False, target=target)

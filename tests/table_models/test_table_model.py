@@ -12,7 +12,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 
-from bochner import FourierFeatures, FourierLogisticRegression, FourierRidge, FourierSVC, TableModel
+from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, TableModel
 from bochner.linear_models.table_training import TableTraining
 from bochner.table_models.model_files import save
 from bochner.table_models.training import StoredTraining
@@ -54,7 +54,7 @@ def files(frame, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fitted(frame):
-    return TableModel(FourierRidge(FEATURES, random_state=0), drop=["level"]).fit(frame[:1000], "price")
+    return TableModel(FeatureRegressor(FEATURES, random_state=0), drop=["level"]).fit(frame[:1000], "price")
 
 
 def test_intervals_contain_a_share_of_new_targets(frame, fitted):
@@ -86,7 +86,7 @@ def test_fitted_attributes(fitted):
 def test_all_sources_give_the_same_model(frame, files, name):
     sources = {"polars": pl.from_pandas, "Arrow": pa.Table.from_pandas, "Arrow batch": pa.RecordBatch.from_pandas}
     data = files / name if "." in name else sources[name](frame)
-    model = TableModel(FourierRidge(FEATURES, random_state=0), drop=["level"])
+    model = TableModel(FeatureRegressor(FEATURES, random_state=0), drop=["level"])
     expected = clone(model).fit(frame, "price")
     found = model.fit(data, "price")
     np.testing.assert_array_equal(found.estimator_.coef_, expected.estimator_.coef_)
@@ -95,8 +95,8 @@ def test_all_sources_give_the_same_model(frame, files, name):
 
 
 def test_linear_model_alone_does_the_same(frame, files, fitted):
-    """`FourierRidge().fit(path, target)` standardizes, and accepts frames and paths afterwards."""
-    model = FourierRidge(FEATURES, random_state=0).fit(frame[:1000].drop(columns="level"), "price")
+    """`FeatureRegressor().fit(path, target)` standardizes, and accepts frames and paths afterwards."""
+    model = FeatureRegressor(FEATURES, random_state=0).fit(frame[:1000].drop(columns="level"), "price")
     np.testing.assert_array_equal(model.coef_, fitted.estimator_.coef_)
     np.testing.assert_array_equal(model.predict(frame), fitted.predict(frame))
     assert model.score(files / "a.csv", "price") == pytest.approx(model.score(frame, "price"))
@@ -111,7 +111,7 @@ def test_linear_model_alone_does_the_same(frame, files, fitted):
 
 
 def test_classification(frame, files):
-    model = TableModel(FourierLogisticRegression(FEATURES, Cs=[1.0], random_state=0), drop=["price"])
+    model = TableModel(FeatureClassifier(FEATURES, Cs=[1.0], random_state=0, loss="log_loss"), drop=["price"])
     assert is_classifier(model)
     model.fit(frame[:1000], "level")
     assert (model.task_, model.classes_.tolist()) == ("classification", ["high", "low"])
@@ -137,8 +137,10 @@ def test_default_estimator_has_the_task_of_the_target(frame, target, task):
 def test_missing_targets_are_left_out(frame):
     gaps = frame[:300].copy()
     gaps.loc[::3, "price"] = np.nan
-    model = TableModel(FourierRidge(FEATURES, random_state=0), drop=["level"]).fit(gaps, "price")
-    alone = TableModel(FourierRidge(FEATURES, random_state=0), drop=["level"]).fit(gaps.dropna(subset="price"), "price")
+    model = TableModel(FeatureRegressor(FEATURES, random_state=0), drop=["level"]).fit(gaps, "price")
+    alone = TableModel(FeatureRegressor(FEATURES, random_state=0), drop=["level"]).fit(
+        gaps.dropna(subset="price"), "price"
+    )
     assert model.model_.n_rows == 200
     assert model.score(gaps) == pytest.approx(
         r2_score(gaps["price"].dropna(), model.predict(gaps.dropna(subset="price")))
@@ -147,11 +149,11 @@ def test_missing_targets_are_left_out(frame):
 
 
 def test_options_of_columns(frame):
-    model = TableModel(FourierRidge(FEATURES, random_state=0), drop=["level", "id"], kinds={"member": "category"})
+    model = TableModel(FeatureRegressor(FEATURES, random_state=0), drop=["level", "id"], kinds={"member": "category"})
     names = model.fit(frame[:300], "price").encoding_.names
     assert "member=yes" in names
     german = frame[:300].assign(income=[f"{value:,.2f}".translate({44: 46, 46: 44}) for value in frame["income"][:300]])
-    model = TableModel(FourierRidge(FEATURES, random_state=0), drop=["level"], decimal=",", thousands=".")
+    model = TableModel(FeatureRegressor(FEATURES, random_state=0), drop=["level"], decimal=",", thousands=".")
     assert "income" in model.fit(german, "price").encoding_.names
 
 
@@ -186,9 +188,9 @@ class TestInvalidInput:
 
     def test_task_that_the_target_does_not_have(self, frame):
         with pytest.raises(ValueError, match="column 'level' contains text"):
-            TableModel(FourierRidge()).fit(frame[:100], "level")
+            TableModel(FeatureRegressor()).fit(frame[:100], "level")
         with pytest.raises(ValueError, match=r"too many for classification|fractional numbers"):
-            TableModel(FourierSVC()).fit(frame[:100], "price")
+            TableModel(FeatureClassifier()).fit(frame[:100], "price")
 
     def test_checkpoint_is_not_a_model(self, frame, tmp_path):
         training = TableTraining.begin(FileTable(frame, "price"), seed=0)
@@ -197,6 +199,6 @@ class TestInvalidInput:
             TableModel.load(tmp_path / "m.skops")
 
     def test_model_of_an_array_has_no_table(self, frame):
-        model = FourierRidge(FEATURES).fit(frame[["income"]].to_numpy(), frame["price"])
+        model = FeatureRegressor(FEATURES).fit(frame[["income"]].to_numpy(), frame["price"])
         with pytest.raises(ValueError, match=r"was fitted on an array and cannot read a\.csv; give an array"):
             model.score("a.csv", "price")

@@ -13,11 +13,9 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import bochner.tables.sources
 from bochner import (
+    FeatureClassifier,
+    FeatureRegressor,
     FourierFeatures,
-    FourierLogisticRegression,
-    FourierRidge,
-    FourierRidgeClassifier,
-    FourierSVC,
     RobustStandardizer,
 )
 from bochner.linear_models.candidates import features_of_kernels
@@ -39,13 +37,15 @@ class TestFitOnPath:
     """`fit(path, target)` of the estimators."""
 
     ESTIMATORS = (
-        FourierRidge(FourierFeatures(n_frequencies=8), random_state=0),
-        FourierRidgeClassifier(FourierFeatures(n_frequencies=8), random_state=0),
-        FourierSVC(FourierFeatures(n_frequencies=8), random_state=0, Cs=[0.1, 1.0]),
-        FourierRidge(Nystroem(n_components=16, random_state=0), random_state=0),
-        FourierLogisticRegression(FourierFeatures(n_frequencies=8), random_state=0, Cs=[0.1, 1.0]),
-        FourierRidgeClassifier(FourierFeatures(n_frequencies=8), random_state=0, class_weight="balanced"),
-        FourierSVC(FourierFeatures(n_frequencies=8), random_state=0, Cs=[1.0], class_weight={0: 2.0}),
+        FeatureRegressor(FourierFeatures(n_frequencies=8), random_state=0),
+        FeatureClassifier(FourierFeatures(n_frequencies=8), random_state=0, loss="squared_error"),
+        FeatureClassifier(FourierFeatures(n_frequencies=8), random_state=0, Cs=[0.1, 1.0]),
+        FeatureRegressor(Nystroem(n_components=16, random_state=0), random_state=0),
+        FeatureClassifier(FourierFeatures(n_frequencies=8), random_state=0, Cs=[0.1, 1.0], loss="log_loss"),
+        FeatureClassifier(
+            FourierFeatures(n_frequencies=8), random_state=0, class_weight="balanced", loss="squared_error"
+        ),
+        FeatureClassifier(FourierFeatures(n_frequencies=8), random_state=0, Cs=[1.0], class_weight={0: 2.0}),
     )
     NAMES = ("regression", "classification", "svm", "nystroem", "logistic", "weighted ridge", "weighted svm")
 
@@ -71,12 +71,12 @@ class TestFitOnPath:
 
     def test_learns_length_scales(self, files):
         features = FourierFeatures(length_scale="learn", n_frequencies=16)
-        model = FourierRidge(features, random_state=0).fit(files["regression"], "y")
+        model = FeatureRegressor(features, random_state=0).fit(files["regression"], "y")
         assert model.features_.length_scale_.shape == (6,)
         assert model.predict(files["regression"]).shape == (N_ROWS,)
 
     def test_continues_with_more_rows(self, files):
-        model = FourierRidge(FourierFeatures(n_frequencies=8), random_state=0).fit(files["regression"], "y")
+        model = FeatureRegressor(FourierFeatures(n_frequencies=8), random_state=0).fit(files["regression"], "y")
         before = model.coef_
         cells = pd.read_parquet(files["regression"])[:50]
         rows = next(rows for _, rows in model.encoding_.open(files["regression"]).batches())[:50]
@@ -85,14 +85,14 @@ class TestFitOnPath:
 
     def test_target_must_be_a_suitable_column(self, files):
         with pytest.raises(ValueError, match="column 'kind' contains text, which cannot be the target of a regression"):
-            FourierRidge().fit(files["classification"], "kind")
+            FeatureRegressor().fit(files["classification"], "kind")
         with pytest.raises(ValueError, match="`y` must be the name of the column"):
-            FourierRidge().fit(files["regression"], np.zeros(N_ROWS))
+            FeatureRegressor().fit(files["regression"], np.zeros(N_ROWS))
         with pytest.raises(ValueError, match="`sample_weight` needs arrays"):
-            FourierRidge().fit(files["regression"], "y", sample_weight=np.ones(N_ROWS))
+            FeatureRegressor().fit(files["regression"], "y", sample_weight=np.ones(N_ROWS))
 
     def test_model_of_an_array_does_not_accept_paths(self, files, rng):
-        model = FourierRidge(FourierFeatures(n_frequencies=4)).fit(rng.normal(size=(50, 2)), np.arange(50.0))
+        model = FeatureRegressor(FourierFeatures(n_frequencies=4)).fit(rng.normal(size=(50, 2)), np.arange(50.0))
         with pytest.raises(ValueError, match="fitted on an array"):
             model.predict(files["regression"])
 
@@ -238,7 +238,7 @@ class TestTask:
 
     def test_requested_task_is_used(self, tmp_path):
         model, reports = self.fit(tmp_path / "a.csv", [0, 1] * 20, task="regression")
-        assert isinstance(model.estimator, FourierRidge)
+        assert isinstance(model.estimator, FeatureRegressor)
         assert reports == ["Task: regression (as requested)."]
 
     def test_text_columns_are_reported(self, files):
@@ -267,7 +267,7 @@ def test_empty_table_is_refused(tmp_path):
     (tmp_path / "a.csv").write_text("x,y\n")
     table = FileTable(tmp_path / "a.csv", "y")
     with pytest.raises(ValueError, match=r"a\.csv has no rows; its columns are 'x', 'y'"):
-        TableTraining.begin(table, 0).run(table, lambda survey: FourierRidge())
+        TableTraining.begin(table, 0).run(table, lambda survey: FeatureRegressor())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from bochner import FourierFeatures, FourierRidge, FourierRidgeClassifier, LandmarkFeatures, TableModel
+from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures, TableModel
 from bochner.learning import LearnedLengthScales, LearnedMetric
 from bochner.table_models import trials
 from bochner.table_models.settings import Settings
@@ -54,7 +54,7 @@ class TestErrors:
         features = FourierFeatures(length_scale=SHARED[learn], n_frequencies=8)
         expected = []
         for training, validation in KFold(5, shuffle=True, random_state=3).split(frame):
-            model = TableModel(FourierRidge(features, random_state=3)).fit(frame.iloc[training], "y")
+            model = TableModel(FeatureRegressor(features, random_state=3)).fit(frame.iloc[training], "y")
             residuals = frame["y"].iloc[validation] - model.predict(frame.iloc[validation])
             expected.append(np.sqrt(np.mean(residuals**2)))
         np.testing.assert_allclose(found.errors, expected, rtol=1e-8)
@@ -65,7 +65,7 @@ class TestErrors:
     def test_classification_errors_are_those_of_models_without_the_fold(self, path):
         found = attempt(path, "kind", "classification", replace(SETTINGS, features="landmarks"))
         frame = pd.read_parquet(path).drop(columns="y")
-        model = TableModel(FourierRidgeClassifier(LandmarkFeatures(n_landmarks=16), random_state=3))
+        model = TableModel(FeatureClassifier(LandmarkFeatures(n_landmarks=16), random_state=3, loss="squared_error"))
         folds = StratifiedKFold(5, shuffle=True, random_state=3).split(frame, frame["kind"])
         expected = [1.0 - model.fit(frame.iloc[a], "kind").score(frame.iloc[b]) for a, b in folds]
         np.testing.assert_allclose(found.errors, expected, rtol=1e-12)

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeRegressor
 
-from bochner import FourierRidge, RobustStandardizer, TableEncoder
+from bochner import FeatureRegressor, RobustStandardizer, TableEncoder
 from bochner.table_models.model_files import TRUSTED
 
 
@@ -93,7 +93,7 @@ def test_copies_encode_identically(frame):
 
 
 def test_encoder_is_a_step_of_a_pipeline(frame, target):
-    pipeline = make_pipeline(TableEncoder(), FourierRidge(random_state=0))
+    pipeline = make_pipeline(TableEncoder(), FeatureRegressor(random_state=0))
     assert cross_val_score(pipeline, frame, target, cv=3).mean() > 0.8
     tree = make_pipeline(TableEncoder(), DecisionTreeRegressor(max_depth=6, random_state=0))
     search = GridSearchCV(tree, {"tableencoder__standardize": ["robust", "none"]}, cv=3).fit(frame, target)
@@ -101,7 +101,7 @@ def test_encoder_is_a_step_of_a_pipeline(frame, target):
 
 
 def test_pipeline_equals_the_model_on_the_table(frame, target):
-    model = FourierRidge(random_state=0).fit(frame.assign(y=target), "y")
+    model = FeatureRegressor(random_state=0).fit(frame.assign(y=target), "y")
     rows = TableEncoder().fit_transform(frame)
     np.testing.assert_array_equal(model.encoding_.encode(pa.RecordBatch.from_pandas(frame)), rows)
     np.testing.assert_array_equal(model.predict(frame), model.predict(rows))

@@ -35,7 +35,6 @@ from bochner.cli.console import (
 from bochner.experiments.model_page import column_lines, format_values, is_diagonal, write_model_page
 from bochner.kernels import KERNEL_ALIASES, KERNELS
 from bochner.landmark_features import LandmarkFeatures
-from bochner.linear_models import FourierLogisticRegression, FourierRidgeClassifier, FourierSVC
 from bochner.linear_models.table_training import TableTraining
 from bochner.onnx.table_models import describe_inputs, save_onnx, table_model_to_onnx
 from bochner.table_models.diagnostics import diagnose_table, diagnose_training
@@ -497,14 +496,12 @@ def _learned(estimator: Estimator) -> Literal["learn", "learn-matrix"] | None:
 def _result(fitted: FittedTable, seconds: float, output: Path) -> dict[str, Any]:
     """Return what `fit` prints."""
     model, estimator = fitted.model, fitted.model.estimator
-    if isinstance(estimator, FourierLogisticRegression):
-        chosen, score = {"C": estimator.C_}, {"log_loss": -estimator.best_score_}
-    elif isinstance(estimator, FourierSVC):
-        chosen, score = {"C": estimator.C_}, {"accuracy": estimator.best_score_}
-    elif isinstance(estimator, FourierRidgeClassifier):
-        chosen, score = {"alpha": estimator.alpha_}, {"r2_of_class_indicators": estimator.best_score_}
-    else:
-        chosen, score = {"alpha": estimator.alpha_}, {"r2": estimator.best_score_}
+    score = {
+        "log_loss": {"log_loss": -estimator.best_score_},
+        "squared_hinge": {"accuracy": estimator.best_score_},
+        "squared_error": {"r2_of_class_indicators" if model.task == "classification" else "r2": estimator.best_score_},
+    }[estimator.loss]
+    chosen = {"C": estimator.C_} if model.task == "classification" else {"alpha": estimator.alpha_}
     learned_by = _learned(estimator)
     if learned_by is not None:
         has_metric = learned_by == "learn-matrix" and not is_diagonal(estimator.features_.metric_)
@@ -533,7 +530,7 @@ def _result(fitted: FittedTable, seconds: float, output: Path) -> dict[str, Any]
 
 def _held_out_accuracy(fitted: FittedTable) -> dict[str, float]:
     """Return the accuracy of a ridge classifier on a fifth of the sampled rows, which its cross-validation has not."""
-    if not isinstance(fitted.model.estimator, FourierRidgeClassifier):
+    if fitted.model.task == "regression" or fitted.model.estimator.loss != "squared_error":
         return {}
     split = hold_out(fitted.model, fitted.survey, relearn=False)
     return {} if split is None else {"held_out_accuracy": 1.0 - split.held_out.evidence.error}

@@ -13,7 +13,6 @@ from bochner.experiments.model_figures import curve_figures, dependence_figures,
 from bochner.experiments.pages import Table, code, paragraph, picture_grid, render, wide_picture, write_atomically
 from bochner.experiments.run import versions
 from bochner.kernel_features import KernelFeatures
-from bochner.linear_models import FourierRidgeClassifier, FourierSVC
 from bochner.table_models.diagnostics import MOST_COLUMNS, STRONGEST, Diagnostics
 from bochner.tables.columns import Column
 
@@ -214,10 +213,8 @@ def _predictions(diagnostics: Diagnostics) -> str:
     is_refitted = held_out.estimator is not held_out.model.estimator
     text = f"The plots show {diagnostics.origin}. {REFIT if is_refitted else NEW_ROWS}"
     notes = ""
-    if isinstance(held_out.estimator, FourierRidgeClassifier):
-        notes = RIDGE_PROBABILITY
-    elif isinstance(held_out.estimator, FourierSVC):
-        notes = SVM_SCORE
+    if held_out.model.task == "classification":
+        notes = {"squared_error": RIDGE_PROBABILITY, "squared_hinge": SVM_SCORE}.get(held_out.estimator.loss, "")
     return paragraph(text) + picture_grid(error_figures(held_out)) + paragraph(notes)
 
 

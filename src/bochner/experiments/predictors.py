@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import PredefinedSplit
 from sklearn.preprocessing import FunctionTransformer
 
-from bochner.linear_models import FourierRidge, FourierSVC
+from bochner.linear_models import FeatureClassifier, FeatureRegressor
 from bochner.rows import Array, Floats, Indices
 
 __all__ = ["ALPHAS", "CS", "Prediction", "classification_error", "regression_error"]
@@ -35,19 +35,19 @@ class Prediction(NamedTuple):
 def regression_error(train: Floats, y_train: Floats, test: Floats, y_test: Floats) -> Prediction:
     r"""Return the error :math:`|y - \hat y| / |y|` of ridge regression; alpha minimizes its mean over the folds."""
     folds = _folds(len(y_train))
-    model = FourierRidge(FunctionTransformer(), alphas=ALPHAS, cv=PredefinedSplit(folds)).fit(train, y_train)
+    model = FeatureRegressor(FunctionTransformer(), alphas=ALPHAS, cv=PredefinedSplit(folds)).fit(train, y_train)
     squares = np.array([np.mean(np.square(y_train[folds == fold])) for fold in range(N_FOLDS)])
     errors = np.sqrt(model.cv_errors_ / squares).mean(axis=1)
     alpha = ALPHAS[errors.argmin()]
     if alpha != model.alpha_:  # the model minimizes the squared error, not the relative one
-        model = FourierRidge(FunctionTransformer(), alphas=[alpha], cv=PredefinedSplit(folds)).fit(train, y_train)
+        model = FeatureRegressor(FunctionTransformer(), alphas=[alpha], cv=PredefinedSplit(folds)).fit(train, y_train)
     residuals = y_test - model.predict(test)
     return Prediction(float(errors.min()), float(np.linalg.norm(residuals) / np.linalg.norm(y_test)), alpha)
 
 
 def classification_error(train: Floats, y_train: Array, test: Floats, y_test: Array) -> Prediction:
     """Return the share of misclassified rows of an L2-loss support vector machine; C minimizes it over the folds."""
-    model = FourierSVC(FunctionTransformer(), Cs=CS, cv=PredefinedSplit(_folds(len(y_train))))
+    model = FeatureClassifier(FunctionTransformer(), Cs=CS, cv=PredefinedSplit(_folds(len(y_train))))
     with catch_warnings(
         action="ignore", category=ConvergenceWarning
     ):  # of large values of C, which are seldom selected

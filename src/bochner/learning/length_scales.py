@@ -386,12 +386,12 @@ class LearnedLengthScales(Parametrized):
     Examples
     --------
     >>> import numpy as np
-    >>> from bochner import FourierFeatures, FourierRidge
+    >>> from bochner import FeatureRegressor, FourierFeatures
     >>> from bochner.learning import LearnedLengthScales
     >>> X = np.random.default_rng(0).normal(size=(300, 3))
     >>> y = np.sin(2 * X[:, 0])  # only the first column is informative
     >>> features = FourierFeatures(length_scale=LearnedLengthScales(n_iterations=20), n_frequencies=32)
-    >>> model = FourierRidge(features, random_state=0).fit(X, y)
+    >>> model = FeatureRegressor(features, random_state=0).fit(X, y)
     >>> int(model.features_.relevance_.argmax())
     0
     """

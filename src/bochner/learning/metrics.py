@@ -73,11 +73,11 @@ class LearnedMetric(Parametrized):
     Examples
     --------
     >>> import numpy as np
-    >>> from bochner import FourierFeatures, FourierRidge
+    >>> from bochner import FeatureRegressor, FourierFeatures
     >>> X = np.random.default_rng(0).normal(size=(600, 4))
     >>> y = np.sin(1.5 * (X[:, 0] + X[:, 1]))  # only the sum of two columns is informative
     >>> per_column, metric = (
-    ...     FourierRidge(FourierFeatures(length_scale=name, n_frequencies=64), random_state=0).fit(X[:400], y[:400])
+    ...     FeatureRegressor(FourierFeatures(length_scale=name, n_frequencies=64), random_state=0).fit(X[:400], y[:400])
     ...     for name in ("learn", "learn-matrix")
     ... )
     >>> bool(metric.score(X[400:], y[400:]) > per_column.score(X[400:], y[400:]))

@@ -121,8 +121,8 @@ def fit_candidates(
         return [candidate for variant in variants for candidate in variant.fit_length_scales(labeled, factors)]
     if factors.tolist() != [1.0]:
         raise ValueError(
-            f"`length_scale_factors`={length_scale_factors!r} needs features with a length scale, and {type(features).__name__} has "
-            f"none; use (1.0,), or search over its own parameters with GridSearchCV."
+            f"`length_scale_factors`={length_scale_factors!r} needs features with a length scale, and "
+            f"{type(features).__name__} has none; use (1.0,), or search over its own parameters with GridSearchCV."
         )
     return [_fit_transformer(features, rows, seed)]
 

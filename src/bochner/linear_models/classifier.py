@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`FeatureClassifier`: classification on features, with any loss."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 
 from bochner.feature_maps.formulas import LinearFormula, LogisticFormula
 from bochner.kernels import Kernel
@@ -15,12 +14,11 @@ from bochner.linear_models.feature_model import ALPHAS, FeatureModel, has_closed
 from bochner.linear_models.labels import ClassWeights, check_labels, label_indicators, label_positions
 from bochner.linear_models.linear_model import OneVsRestMixin
 from bochner.linear_models.path_choice import PathChoice
-from bochner.linear_models.ridge_moments import RidgeChoice
 from bochner.linear_models.training_sets import TrainingSet
 from bochner.losses import CLASSIFICATION_LOSSES, Loss
 from bochner.parameters import CLASSIFIER_EXPLANATIONS, Explanation
 from bochner.rows import Array, Batch, Floats, RowSource
-from bochner.validation import StrOptions, fit_context, positive_values
+from bochner.validation import StrOptions, available_if, fit_context, positive_values
 
 __all__ = ["FeatureClassifier"]
 
@@ -278,13 +276,11 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
         labels = check_labels(y)
         return label_indicators(np.unique(labels), labels)
 
-    @property
-    def _encode_for_loss(self) -> Any:
+    def _loss_encoder(self) -> Callable[[Array], Array]:
         return partial(label_positions, self.classes_)
 
     def _n_loss_targets(self, targets: Array) -> int:
         return len(self.classes_)
 
-    @property
     def _formula(self) -> type[LinearFormula]:
         return LogisticFormula if hasattr(self.loss_, "predict_proba") else LinearFormula

@@ -6,7 +6,7 @@ which more rows continue. Other losses follow a path of penalties with Newton's 
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -96,8 +96,8 @@ class FeatureModel(LinearModel):
         """Return the targets (n_samples, n_targets) of a sample of rows, whose classes need not be known."""
 
     @abstractmethod
-    def _encode_for_loss(self, y: Array) -> Array:
-        """Return what the loss compares with scores: positions of classes, or columns of targets."""
+    def _loss_encoder(self) -> Callable[[Array], Array]:
+        """Return the function whose results the loss compares with scores; workers get it without the model."""
 
     @abstractmethod
     def _n_loss_targets(self, targets: Array) -> int:
@@ -159,17 +159,17 @@ class FeatureModel(LinearModel):
 
     def _solve_path(self, training: TrainingSet, candidates: list[Any]) -> None:
         """Choose along paths of penalties, and solve."""
-        sample = training.sample_targets(MOST_SAMPLED)
-        targets, class_weights = self._encode_for_loss(sample.y), self._loss_weights(training.rows)
+        sample, encode = training.sample_targets(MOST_SAMPLED), self._loss_encoder()
+        targets, class_weights = encode(sample.y), self._loss_weights(training.rows)
         self.loss_.fit(targets, sample.counts)
         self._choice = PathChoice.of(
             candidates,
             training,
             self.loss_,
             self.loss_.n_outputs(self._n_loss_targets(targets)),
-            self._encode_for_loss,
+            encode,
             class_weights,
-            self._Cs(training.total_weight(class_weights, self._encode_for_loss)),
+            self._Cs(training.total_weight(class_weights, encode)),
             self.cv,
         )
 

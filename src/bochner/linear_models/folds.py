@@ -52,14 +52,22 @@ class GivenFolds(FoldAssignment):
             return cls(fold_of, n_folds)
         from sklearn.model_selection import check_cv  # a slow import, which `import bochner` does without
 
-        for fold, (train, test) in enumerate(check_cv(cv, y, classifier=classifier).split(X, y)):
+        splitter = check_cv(cv, y, classifier=classifier)
+        routing = getattr(splitter, "get_metadata_routing", None)  # a user's own splitter has none
+        if routing is not None and routing().consumes("split", ["groups"]):
+            raise ValueError(
+                f"`cv`={cv!r} needs groups, which `fit` does not take; give its splits, "
+                f"`list(splitter.split(X, y, groups))`."
+            )
+        for fold, (train, test) in enumerate(splitter.split(X, y)):
             trained = np.zeros(len(fold_of), dtype=bool)
             trained[train] = True
             missing = np.count_nonzero(trained) + len(test) < len(fold_of)
             if trained[test].any() or missing or (fold_of[test] != -1).any():
                 raise ValueError(
                     f"`cv` must test every row at most once and train on all others, as KFold does. Got "
-                    f"{reprlib.repr(cv)} instead."
+                    f"{reprlib.repr(cv)} instead; for other splits, such as those of TimeSeriesSplit, use GridSearchCV "
+                    f"with `cv`=None and a single penalty per candidate."
                 )
             fold_of[test] = fold
             n_folds = fold + 1

@@ -84,7 +84,6 @@ class LinearModel(Parametrized):
         "_n_kernels",
     )
     _target_options: ClassVar[dict[str, bool]] = {}  # of scikit-learn's validate_data
-    _formula: ClassVar[type[LinearFormula]] = LinearFormula
 
     features: Any
     length_scale_factors: Sequence[float]
@@ -146,9 +145,9 @@ class LinearModel(Parametrized):
         Examples
         --------
         >>> import numpy as np
-        >>> from bochner import FourierRidge
+        >>> from bochner import FeatureRegressor
         >>> X = np.random.default_rng(0).uniform(-1, 1, size=(500, 2))
-        >>> model = FourierRidge(random_state=0).fit(X, 3 * X[:, 0])
+        >>> model = FeatureRegressor(random_state=0).fit(X, 3 * X[:, 0])
         >>> model.gradients(np.zeros((1, 2))).shape
         (1, 2, 1)
         """
@@ -176,9 +175,9 @@ class LinearModel(Parametrized):
         Examples
         --------
         >>> import numpy as np
-        >>> from bochner import FourierRidge
+        >>> from bochner import FeatureRegressor
         >>> X = np.random.default_rng(0).uniform(-1, 1, size=(500, 2))
-        >>> model = FourierRidge(random_state=0).fit(X, X[:, 0] * X[:, 1])
+        >>> model = FeatureRegressor(random_state=0).fit(X, X[:, 0] * X[:, 1])
         >>> total = (model.mean_gradients(X, X[0])[:, :, 0] * (X - X[0])).sum(axis=1)
         >>> bool(np.allclose(total, model.predict(X) - model.predict(X[:1])))
         True
@@ -204,9 +203,9 @@ class LinearModel(Parametrized):
         Examples
         --------
         >>> import numpy as np
-        >>> from bochner import FourierRidge
+        >>> from bochner import FeatureRegressor
         >>> X = np.random.default_rng(0).normal(size=(200, 3))
-        >>> model = FourierRidge(random_state=0).fit(X, np.sin(X[:, 0]))
+        >>> model = FeatureRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
         >>> model.to_torch(trainable=("coef",))  # doctest: +SKIP
         LinearModule(
           coef=(512, 1), intercept=(1,)
@@ -219,7 +218,11 @@ class LinearModel(Parametrized):
 
     def _formulas(self) -> list[Formula]:
         """Return the scores for arrays of other libraries than numpy."""
-        return [*formulas_of(self.features_), self._formula(*self._coefficients(), self._scores_are_flat)]
+        return [*formulas_of(self.features_), self._formula()(*self._coefficients(), self._scores_are_flat)]
+
+    def _formula(self) -> type[LinearFormula]:
+        """Return the formula of the scores."""
+        return LinearFormula
 
     def _gradients(self, X: Any, function: Callable[[Any, Floats], Floats]) -> Floats:
         """Compute gradients of the scores of validated rows, blocks of rows in threads."""

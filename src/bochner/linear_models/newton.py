@@ -60,11 +60,15 @@ class Evaluation:
     totals: Floats
 
     def __add__(self, other: "Evaluation") -> "Evaluation":
-        return Evaluation(*(own + others for own, others in zip(vars(self).values(), vars(other).values(), strict=True)))
+        return Evaluation(
+            *(own + others for own, others in zip(vars(self).values(), vars(other).values(), strict=True))
+        )
 
     def select(self, problems: Indices) -> "Evaluation":
         """Return the evaluation of some of the problems."""
-        return Evaluation(*(array[..., problems, :] if array.ndim == 3 else array[problems] for array in vars(self).values()))
+        return Evaluation(
+            *(array[..., problems, :] if array.ndim == 3 else array[problems] for array in vars(self).values())
+        )
 
     def update(self, problems: Indices, now: "Evaluation") -> "Evaluation":
         """Return the evaluation with that of some of the problems replaced."""
@@ -284,5 +288,9 @@ def _evaluate_span(loss: Loss, held_out: Indices, weights: Floats, batch: Featur
     own = batch.counts[span, None] * ~seen
     errors = loss.errors(targets, scores) if own.any() else np.zeros_like(own)
     return Evaluation(
-        (row_weights * losses).sum(axis=0), gradients, row_weights.sum(axis=0), (own * errors).sum(axis=0), own.sum(axis=0)
+        (row_weights * losses).sum(axis=0),
+        gradients,
+        row_weights.sum(axis=0),
+        (own * errors).sum(axis=0),
+        own.sum(axis=0),
     )

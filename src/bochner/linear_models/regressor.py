@@ -3,7 +3,7 @@
 
 import reprlib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import assert_all_finite
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, apply_to_features
@@ -25,7 +24,7 @@ from bochner.linear_models.training_sets import TrainingSet
 from bochner.losses import LOSSES, Loss
 from bochner.parameters import RIDGE_EXPLANATIONS, Explanation
 from bochner.rows import Array, Batch, Floats, RowSource
-from bochner.validation import StrOptions, fit_context, positive_values
+from bochner.validation import StrOptions, available_if, fit_context, positive_values
 
 if TYPE_CHECKING:
     from bochner.tables.reader import Table
@@ -42,10 +41,10 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
     r"""Regression on features with any loss; the penalty is chosen by cross-validation.
 
     Minimizes the mean loss per row plus a penalty,
-    :math:`\frac1n \sum_i w_i \, \ell(y_i, c \cdot z(x_i) + b) + \alpha |c|^2`, where n is the sum of the weights. Squared
-    errors are ridge regression: one pass over the rows for all penalties and folds, and the result equals scikit-learn's
-    ``Ridge(alpha * n)`` on the features in a grid search with the same folds. Other losses are minimized by Newton's
-    method, for all folds at a time.
+    :math:`\frac1n \sum_i w_i \, \ell(y_i, c \cdot z(x_i) + b) + \alpha |c|^2`, where n is the sum of the weights.
+    Squared errors are ridge regression: one pass over the rows for all penalties and folds, and the result equals
+    scikit-learn's ``Ridge(alpha * n)`` on the features in a grid search with the same folds. Other losses are minimized
+    by Newton's method, for all folds at a time.
 
     Parameters
     ----------
@@ -296,11 +295,11 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
     def _encode_targets(self, y: Any) -> Floats:
         return np.asarray(y)  # checked targets are columns already
 
-    def _encode_for_loss(self, y: Array) -> Array:
-        return self._encode_targets(y)
+    def _loss_encoder(self) -> Callable[[Array], Array]:
+        return np.asarray  # checked targets are columns already
 
     def _n_loss_targets(self, targets: Array) -> int:
-        return targets.shape[1]
+        return int(targets.shape[1])
 
     def _encode_sample(self, y: Any) -> Floats:
         return target_columns(y)

@@ -38,10 +38,10 @@ def to_onnx(model: Any, X: Any = None, **options: Any) -> Any:
     Examples
     --------
     >>> import numpy as np
-    >>> from bochner import FourierRidge
+    >>> from bochner import FeatureRegressor
     >>> from bochner.onnx import to_onnx
     >>> X = np.random.default_rng(0).normal(size=(100, 3))
-    >>> exported = to_onnx(FourierRidge(random_state=0).fit(X, X.sum(axis=1)), X[:1])
+    >>> exported = to_onnx(FeatureRegressor(random_state=0).fit(X, X.sum(axis=1)), X[:1])
     >>> [value.name for value in exported.graph.output]
     ['variable']
     """

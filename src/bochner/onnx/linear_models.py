@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from bochner.kernel_features import KernelFeatures
-from bochner.linear_models import FourierLogisticRegression
+from bochner.losses import Quantile
 from bochner.onnx.features import feature_columns
 from bochner.onnx.graph import Graph, set_output
 from bochner.rows import Array
@@ -16,8 +16,12 @@ __all__ = ["convert_classifier", "convert_regressor", "set_classifier_types", "s
 
 def convert_regressor(scope: Any, operator: Any, container: Any) -> None:
     """Write the predictions, one column per target."""
-    graph = Graph(scope, operator, container)
-    graph.write(_scores(graph, operator.raw_operator))
+    graph, model = Graph(scope, operator, container), operator.raw_operator
+    scores = _scores(graph, model)
+    n_outputs = np.size(model.intercept_)
+    if isinstance(model.loss_, Quantile) and n_outputs > 1:
+        raise ValueError(f"ONNX has no model of {n_outputs} quantiles at once; export one model per level.")
+    graph.write(graph.node("Exp", scores) if model.loss_.link == "log" else scores)
 
 
 def set_regressor_types(operator: Any) -> None:
@@ -39,7 +43,7 @@ def convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     positions = graph.node("Reshape", positions, np.array([-1]))
     labels = np.arange(len(model.classes_)) if options["nocl"] else class_labels(model.classes_)
     graph.node("Gather", labels, positions, output=operator.outputs[0].full_name)
-    if isinstance(model, FourierLogisticRegression) and not options["raw_scores"]:
+    if hasattr(model, "predict_proba") and not options["raw_scores"]:
         # For two classes, 1 / (1 + e^-s) of the scores -s and s.
         scores = graph.node("Sigmoid", scores) if len(labels) == 2 else graph.node("Softmax", scores, axis=1)
     graph.write(scores, 1)

@@ -5,7 +5,7 @@ from typing import Any
 
 from bochner.fourier_features import FourierFeatures
 from bochner.landmark_features import LandmarkFeatures
-from bochner.linear_models import FourierLogisticRegression, FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner.linear_models import FeatureClassifier, FeatureRegressor
 from bochner.onnx.features import convert_features, set_feature_types
 from bochner.onnx.graph import import_skl2onnx
 from bochner.onnx.linear_models import (
@@ -26,10 +26,8 @@ CONVERTERS: dict[type, tuple[Any, Any]] = {
     LandmarkFeatures: (set_feature_types, convert_features),
     RobustStandardizer: (set_standardizer_types, convert_standardizer),
     TableEncoder: (set_encoder_types, convert_encoder),
-    FourierRidge: (set_regressor_types, convert_regressor),
-    FourierRidgeClassifier: (set_classifier_types, convert_classifier),
-    FourierSVC: (set_classifier_types, convert_classifier),
-    FourierLogisticRegression: (set_classifier_types, convert_classifier),
+    FeatureRegressor: (set_regressor_types, convert_regressor),
+    FeatureClassifier: (set_classifier_types, convert_classifier),
 }
 # What skl2onnx offers for classifiers: dictionaries of probabilities, positions instead of labels, and so on.
 CLASSIFIER_OPTIONS = {

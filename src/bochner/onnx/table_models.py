@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from bochner.atomic_files import replaced_file
-from bochner.linear_models import FourierLogisticRegression
 from bochner.onnx.graph import import_skl2onnx
 from bochner.onnx.registration import register
 from bochner.table_models.fitted_model import FittedModel
@@ -136,7 +135,7 @@ def _input_type(column: Column, single: bool) -> Any:
 
 def _output_names(model: FittedModel) -> list[str]:
     """Return the names of the outputs, none of which is the name of a column."""
-    kind = "probabilities" if isinstance(model.estimator, FourierLogisticRegression) else "scores"
+    kind = "probabilities" if hasattr(model.estimator, "predict_proba") else "scores"
     second = f"{model.target}_{kind}"
     while any(column.name == second for column in model.encoding.columns):
         second += "_"

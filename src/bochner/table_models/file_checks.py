@@ -11,7 +11,6 @@ from sklearn.base import clone, is_classifier
 
 from bochner.fourier_features import FourierFeatures
 from bochner.landmark_features import LandmarkFeatures
-from bochner.linear_models import FourierLogisticRegression, FourierRidge
 from bochner.linear_models.ridge_moments import RidgeMoments
 from bochner.table_models.fitted_model import Estimator, FittedModel
 from bochner.table_models.training import StoredTraining
@@ -138,9 +137,9 @@ def _check_predictions(estimator: Any, encoding: Encoding) -> None:
     found = [estimator.predict(rows)]
     if isinstance(estimator.features_, FourierFeatures | LandmarkFeatures):
         found.extend(estimator.features_.exact_kernel(rows))
-    if isinstance(estimator, FourierRidge):
+    if estimator.loss == "squared_error" and not hasattr(estimator, "classes_"):
         found.append(estimator.predict(rows, return_std=True)[1])
-    elif isinstance(estimator, FourierLogisticRegression):
+    elif hasattr(estimator, "predict_proba"):
         found.extend(estimator.predict_proba(rows).T)
     for values in found:
         _require(np.shape(values) == (2,), "the shapes of predictions")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bochner.linear_models import FourierLogisticRegression, FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner.linear_models import FeatureClassifier, FeatureRegressor
 from bochner.rows import Floats
 from bochner.tables.columns import import_pyarrow, parse_numbers
 from bochner.tables.encoding import EncodedTable, Encoding
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Estimator", "FittedModel"]
 
-Estimator = FourierRidge | FourierRidgeClassifier | FourierSVC | FourierLogisticRegression
+Estimator = FeatureRegressor | FeatureClassifier
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class FittedModel:
 
     Attributes
     ----------
-    estimator : FourierRidge, FourierRidgeClassifier, FourierSVC or FourierLogisticRegression
+    estimator : FeatureRegressor or FeatureClassifier
         The fitted linear model.
     task : {"regression", "classification"}
         What it predicts.

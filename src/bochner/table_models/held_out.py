@@ -13,7 +13,6 @@ from sklearn.model_selection import train_test_split
 
 from bochner.fourier_features import FourierFeatures
 from bochner.kernel_features import KernelFeatures
-from bochner.linear_models import FourierLogisticRegression, FourierRidgeClassifier
 from bochner.rows import Array, Floats, Mask
 from bochner.table_models.fitted_model import Estimator, FittedModel
 from bochner.tables.columns import import_pyarrow
@@ -58,7 +57,7 @@ def respond(model: FittedModel, estimator: Any, rows: Array) -> Responses:
     ----------
     model : FittedModel
         The model, for the name of the target.
-    estimator : FourierRidge, FourierRidgeClassifier, FourierSVC or FourierLogisticRegression
+    estimator : FeatureRegressor or FeatureClassifier
         What predicts: the estimator of the model, or one fitted on fewer rows.
     rows : ndarray of shape (n_rows, n_encoded_columns)
         Encoded rows.
@@ -67,11 +66,11 @@ def respond(model: FittedModel, estimator: Any, rows: Array) -> Responses:
         return Responses("prediction", [model.target], np.asarray(estimator.predict(rows), dtype=float).reshape(-1, 1))
     classes = [str(label) for label in estimator.classes_.tolist()]
     names = classes[1:] if len(classes) == 2 else classes
-    if isinstance(estimator, FourierLogisticRegression):
+    if hasattr(estimator, "predict_proba"):
         values = np.asarray(estimator.predict_proba(rows), dtype=float)
         return Responses("probability", names, values[:, 1:] if len(classes) == 2 else values)
     scores = np.asarray(estimator.decision_function(rows), dtype=float).reshape(len(rows), -1)
-    if isinstance(estimator, FourierRidgeClassifier):
+    if estimator.loss == "squared_error":
         return Responses("probability", names, np.clip(0.5 * (1.0 + scores), 0.0, 1.0))
     return Responses("score", names, scores)
 
@@ -108,7 +107,7 @@ class HeldOut:
     ----------
     model : FittedModel
         The model that is described.
-    estimator : FourierRidge, FourierRidgeClassifier, FourierSVC or FourierLogisticRegression
+    estimator : FeatureRegressor or FeatureClassifier
         What predicts: the estimator of the model, or the same one fitted on fewer rows.
     cells : RecordBatch
         The cells of the rows.
@@ -252,7 +251,7 @@ def refit(fitted: Any, rows: Array, targets: Array, features: KernelFeatures | N
 
     Parameters
     ----------
-    fitted : FourierRidge, FourierRidgeClassifier, FourierSVC or FourierLogisticRegression
+    fitted : FeatureRegressor or FeatureClassifier
         The fitted estimator.
     rows : ndarray of shape (n_rows, n_encoded_columns)
         Encoded rows.
@@ -263,16 +262,16 @@ def refit(fitted: Any, rows: Array, targets: Array, features: KernelFeatures | N
 
     Returns
     -------
-    FourierRidge, FourierRidgeClassifier, FourierSVC or FourierLogisticRegression
+    FeatureRegressor or FeatureClassifier
         The estimator, fitted on these rows.
     """
     estimator = clone(fitted)
     if isinstance(fitted.features_, KernelFeatures):
-        factor = 1.0 if features is not None else fitted.length_scales[int(np.argmax(fitted.length_scale_scores_))]
+        factor = (
+            1.0 if features is not None else fitted.length_scale_factors[int(np.argmax(fitted.length_scale_scores_))]
+        )
         chosen = features if features is not None else _chosen_features(fitted)
-        estimator.set_params(features=chosen, kernels=None, length_scales=[float(factor)])
-        if getattr(fitted, "widths", None) is not None:
-            estimator.set_params(widths=None)
+        estimator.set_params(features=chosen, kernels=None, length_scale_factors=[float(factor)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of folds without one of the classes
         return estimator.fit(rows, targets)
@@ -284,12 +283,9 @@ def _pinned(fitted: Any) -> Any:
 
 
 def _chosen_features(fitted: Any) -> Any:
-    """Return unfitted features with the chosen kernel and width."""
+    """Return unfitted features with the chosen kernel."""
     features = FourierFeatures() if fitted.features is None else clone(fitted.features)
-    features.set_params(kernel=fitted.features_.kernel)
-    if getattr(fitted, "widths", None) is not None:
-        features.set_params(**features.size_parameters(len(fitted.features_.get_feature_names_out())))
-    return features
+    return features.set_params(kernel=fitted.features_.kernel)
 
 
 def _take(cells: "pa.RecordBatch", positions: Array) -> "pa.RecordBatch":

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from bochner.linear_models import FourierRidge
+from bochner.linear_models import FeatureRegressor
 from bochner.rows import Array, Floats
 
 __all__ = ["order_statistics", "prediction_intervals", "studentized_residuals"]
@@ -12,7 +12,7 @@ MOST_RESIDUALS = 1000  # that a model file stores
 SMALLEST_SHARE = 1e-3  # of the noise that a residual of a training row can have left
 
 
-def studentized_residuals(model: FourierRidge, rows: Array, targets: Floats) -> Floats:
+def studentized_residuals(model: FeatureRegressor, rows: Array, targets: Floats) -> Floats:
     r"""Return the sorted leave-one-out residuals of training rows, relative to their standard deviations.
 
     Without row i, the residual is :math:`r_i / (1 - h_i)` and its predictive variance :math:`\sigma^2 / (1 - h_i)`,
@@ -21,7 +21,7 @@ def studentized_residuals(model: FourierRidge, rows: Array, targets: Floats) -> 
 
     Parameters
     ----------
-    model : FourierRidge
+    model : FeatureRegressor
         A model that was fitted on these rows, among others.
     rows : ndarray of shape (n_rows, n_features)
         Encoded rows.

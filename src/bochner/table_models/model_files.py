@@ -14,7 +14,7 @@ from bochner.landmark_features import LandmarkFeatures
 from bochner.landmarks import LANDMARKS
 from bochner.learning.objectives import OBJECTIVES
 from bochner.learning.ridge import RidgeSolution
-from bochner.linear_models import FourierLogisticRegression, FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner.linear_models import FeatureClassifier, FeatureRegressor
 from bochner.linear_models.ridge_moments import RidgeChoice, RidgeMoments
 from bochner.linear_models.table_training import TableTraining
 from bochner.linear_models.widths import WidthPath
@@ -104,10 +104,8 @@ TRUSTED = _type_names(
     *(
         FourierFeatures,
         LandmarkFeatures,
-        FourierLogisticRegression,
-        FourierRidge,
-        FourierRidgeClassifier,
-        FourierSVC,
+        FeatureClassifier,
+        FeatureRegressor,
         RidgeMoments,
         RidgeChoice,
         RidgeSolution,

@@ -13,7 +13,6 @@ import numpy as np
 
 from bochner.atomic_files import replaced_file
 from bochner.kernel_error import KernelError
-from bochner.linear_models import FourierLogisticRegression, FourierRidge
 from bochner.progress import track
 from bochner.rows import Array, Floats
 from bochner.table_models.explanations import explanation_columns
@@ -130,9 +129,9 @@ class PredictionColumns:
 
     def check(self, model: FittedModel) -> None:
         """Refuse columns that a model does not have."""
-        if self.std and not isinstance(model.estimator, FourierRidge):
+        if self.std and model.task != "regression":
             raise ValueError("Only the predictions of a regression have standard deviations; omit --std.")
-        if self.proba and not isinstance(model.estimator, FourierLogisticRegression):
+        if self.proba and not hasattr(model.estimator, "predict_proba"):
             raise ValueError(
                 "This model has no probabilities; fit it with `bochner fit --head logistic`, or omit --proba."
             )
@@ -152,9 +151,10 @@ class PredictionColumns:
         return self._predictions(model, cells, rows) | explanation
 
     def _predictions(self, model: FittedModel, cells: "pa.RecordBatch", rows: Array) -> dict[str, Any]:
-        target, estimator = model.target, model.estimator
+        target: str = model.target
+        estimator: Any = model.estimator
         columns = {f"{name}_observed" if name == target else name: cells.column(name) for name in self.keep}
-        if isinstance(estimator, FourierRidge) and (self.std or self.interval is not None):
+        if model.task == "regression" and (self.std or self.interval is not None):
             columns[target], deviations = estimator.predict(rows, return_std=True)
             if self.std:
                 columns[f"{target}_std"] = deviations
@@ -163,7 +163,7 @@ class PredictionColumns:
                 columns[f"{target}_low"], columns[f"{target}_high"] = bounds
             return columns
         columns[target] = np.asarray(estimator.predict(rows))
-        if isinstance(estimator, FourierLogisticRegression) and self.proba:
+        if self.proba:
             names = [f"{target}_probability_{label}" for label in estimator.classes_.tolist()]
             columns |= dict(zip(names, estimator.predict_proba(rows).T, strict=True))
         return columns

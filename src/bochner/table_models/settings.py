@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol
 
 from bochner.fourier_features import FourierFeatures
 from bochner.landmark_features import LandmarkFeatures
-from bochner.linear_models import FourierLogisticRegression, FourierRidge, FourierRidgeClassifier, FourierSVC
+from bochner.linear_models import FeatureClassifier, FeatureRegressor
 from bochner.table_models.fitted_model import Estimator
 from bochner.tables.survey import Standardization
 
@@ -15,11 +15,7 @@ __all__ = ["FREE", "Settings", "TrainingOptions"]
 N_FOLDS = 5
 FREE = ("features", "learn", "kernels", "n_frequencies")  # settings that can be chosen by cross-validation
 
-CLASSIFIERS: dict[str, Any] = {
-    "ridge": FourierRidgeClassifier,
-    "svm": FourierSVC,
-    "logistic": FourierLogisticRegression,
-}
+LOSSES = {"ridge": "squared_error", "svm": "squared_hinge", "logistic": "log_loss"}
 
 
 class TrainingOptions(Protocol):
@@ -90,15 +86,17 @@ class Settings:
         if task == "regression" and self.head != "ridge":
             name = "support vector machine" if self.head == "svm" else "logistic model"
             raise ValueError(f"A {name} cannot do regression; use --head ridge.")
-        kind = FourierRidge if task == "regression" else CLASSIFIERS[self.head]
+        kind: Any = FeatureRegressor if task == "regression" else FeatureClassifier
         kernels = self.kernels if len(self.kernels) > 1 else None
-        return kind(
+        estimator: Estimator = kind(
             self._new_features(),
+            loss=LOSSES[self.head],
             cv=N_FOLDS,
-            length_scales=self.length_scales,
+            length_scale_factors=self.length_scales,
             kernels=kernels,
             random_state=self.seed,
         )
+        return estimator
 
     def _new_features(self) -> FourierFeatures | LandmarkFeatures:
         kernel, length_scale = self.kernels[0], self.learn or "median"

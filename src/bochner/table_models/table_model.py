@@ -44,8 +44,8 @@ class TableModel(Parametrized):
 
     Parameters
     ----------
-    estimator : FourierRidge, FourierRidgeClassifier, FourierSVC or FourierLogisticRegression, default=None
-        The linear model. None means `FourierRidge` for a regression and `FourierRidgeClassifier` for a classification,
+    estimator : FeatureRegressor or FeatureClassifier, default=None
+        The linear model. None means `FeatureRegressor` for a regression and `FeatureClassifier(loss="squared_error")` for a classification,
         with features, kernel, length scales and number of columns that are chosen by cross-validation.
     effort : {"search", "fast"}, default="search"
         Whether to compare settings, or to fit 256 frequencies of the Gaussian kernel with the median length scale at

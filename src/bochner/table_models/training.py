@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from bochner.linear_models import FourierRidge
 from bochner.linear_models.table_training import TableTraining
 from bochner.rows import Array, Floats
 from bochner.table_models.fitted_model import Estimator, FittedModel
@@ -108,7 +107,7 @@ def _residuals(estimator: Estimator, sample: Array, training: TableTraining) -> 
     Length scales that were learned from few rows make the residuals of these rows too small; in a trial they were
     learned without the validation rows. With more rows than a trial has, the model is better than that of a trial.
     """
-    if not isinstance(estimator, FourierRidge):
+    if is_classifier(estimator) or estimator.loss != "squared_error":
         return None
     chosen = [trial.residuals for trial in training.trials if trial.chosen]
     if chosen and training.survey.n_rows <= 1.25 * MOST_ROWS:

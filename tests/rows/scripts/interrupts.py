@@ -10,7 +10,7 @@ from collections import Counter
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from bochner import FourierFeatures, FourierRidge
+from bochner import FeatureRegressor, FourierFeatures
 
 
 def threads_of_blas():
@@ -26,7 +26,7 @@ def main(n_interrupts):
     X = rng.normal(size=(3000, 10))
     y = np.sin(X[:, 0])
     features = FourierFeatures(n_frequencies=64, random_state=0).fit(X)
-    model = FourierRidge(features).fit(X, y)
+    model = FeatureRegressor(features).fit(X, y)
     expected = features.transform(X).tobytes()
     signal.signal(signal.SIGALRM, interrupt)
     outcomes = Counter()

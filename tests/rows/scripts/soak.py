@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from bochner import FourierFeatures, FourierRidge
+from bochner import FeatureRegressor, FourierFeatures
 
 
 def usage():
@@ -25,9 +25,9 @@ def main(least_calls):
     X = np.random.default_rng(0).normal(size=(2000, 10))
     y = np.sin(X[:, 0])
     features = FourierFeatures(n_frequencies=64, weighting="uniform", random_state=0).fit(X)
-    model = FourierRidge(features).fit(X, y)
+    model = FeatureRegressor(features).fit(X, y)
     calls = [
-        lambda: hash(FourierRidge(features).fit(X, y).coef_.tobytes()),
+        lambda: hash(FeatureRegressor(features).fit(X, y).coef_.tobytes()),
         *[lambda: hash(features.transform(X).tobytes()), lambda: hash(model.predict(X[:1]).tobytes())] * 25,
     ]
     expected = [call() for call in calls]

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sample weights and values of C that the classifiers can solve for."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-from bochner import FourierFeatures, FourierLogisticRegression, FourierSVC
+from bochner import FeatureClassifier, FourierFeatures
 
-MODELS = pytest.mark.parametrize("kind", [FourierSVC, FourierLogisticRegression])
+MODELS = pytest.mark.parametrize("kind", [FeatureClassifier, partial(FeatureClassifier, loss="log_loss")])
 FEW = FourierFeatures(length_scale=1.0, n_frequencies=4, random_state=0)
 
 
