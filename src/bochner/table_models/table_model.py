@@ -45,8 +45,9 @@ class TableModel(Parametrized):
     Parameters
     ----------
     estimator : FeatureRegressor or FeatureClassifier, default=None
-        The linear model. None means `FeatureRegressor` for a regression and `FeatureClassifier(loss="squared_error")` for a classification,
-        with features, kernel, length scales and number of columns that are chosen by cross-validation.
+        The linear model. None means `FeatureRegressor` for a regression and `FeatureClassifier` with squared errors for
+        a classification, with features, kernel, length scales and number of columns that are chosen by
+        cross-validation.
     effort : {"search", "fast"}, default="search"
         Whether to compare settings, or to fit 256 frequencies of the Gaussian kernel with the median length scale at
         once. An estimator that was given is fitted as it is.
