@@ -4,8 +4,8 @@
 `FeatureRegressor` (`regressor`) and `FeatureClassifier` (`classifier`) minimize a loss of `bochner.losses`. Squared
 errors are solved for every penalty and fold from second moments, which one pass over the rows accumulates
 (`ridge_moments`). Other losses need several passes (`feature_passes`): `newton` solves any of them, and `active_sets`
-the squared hinge loss of rows in memory. Folds (`folds`) are assigned in the same way to rows in memory, in files and in partitions. All
-are read through `training_sets`.
+the squared hinge loss of rows in memory. Folds (`folds`) are assigned in the same way to rows in memory, in files and
+in partitions. All are read through `training_sets`.
 """
 
 from bochner.linear_models.classifier import FeatureClassifier as FeatureClassifier

@@ -121,6 +121,8 @@ def _problems(passes: FeaturePasses, loss: Loss, n_outputs: int) -> tuple[Callab
         n_most = CURVATURE_BYTES // (4 * (width + (training.n_folds + 1) * n_outputs))
         curvature = Curvature(passes.sample(min(n_most, MOST_SAMPLED)), loss, is_sample=True)
     batch = training.sample_targets(MOST_SAMPLED)
-    intercepts = loss.start(passes.encode(batch.y), batch.counts, n_outputs)
+    targets = passes.encode(batch.y)
+    in_loss = batch.counts if passes.class_weights is None else batch.counts * passes.class_weights[targets]
+    intercepts = loss.start(targets, in_loss, n_outputs)
     newton_problems = newton.NewtonProblems(passes.accumulate, curvature, loss, intercepts, width)
     return partial(newton.walk, newton_problems), partial(newton.solve_one, newton_problems)
