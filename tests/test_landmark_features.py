@@ -427,7 +427,7 @@ class TestFunctionKernels:
         assert model.score(shares, y) > 0.95
         message = r"has no length scale, of which multiples \[0.5, 1.0\] were asked for; leave them at \[1.0\]"
         with pytest.raises(ValueError, match=message):
-            model.set_params(length_scales=[0.5, 1.0]).fit(shares, y)
+            model.set_params(length_scale_factors=[0.5, 1.0]).fit(shares, y)
 
 
 class TestPrecomputedKernels:

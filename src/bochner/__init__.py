@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         MetricDisplay,
         RelevanceDisplay,
         WeightsDisplay,
-        WidthDisplay,
     )
     from bochner.fourier_features import FourierFeatures
     from bochner.importance import ColumnContributions, ColumnImportance, column_contributions, column_importance
@@ -45,7 +44,6 @@ __all__ = [
     "TableEncoder",
     "TableModel",
     "WeightsDisplay",
-    "WidthDisplay",
     "column_contributions",
     "column_importance",
 ]
@@ -66,7 +64,6 @@ _MODULES = {
     "TableEncoder": "tables.table_encoder",
     "TableModel": "table_models.table_model",
     "WeightsDisplay": "display",
-    "WidthDisplay": "display",
     "column_contributions": "importance",
     "column_importance": "importance",
 }

@@ -5,6 +5,7 @@ import pytest
 from bochner.linear_models import curvature
 from bochner.linear_models.curvature import Curvature, Hessian, Preconditioner, _sampled_weights
 from bochner.linear_models.feature_passes import FeatureBatch
+from bochner.losses import LogLoss
 
 
 @pytest.fixture
@@ -15,12 +16,12 @@ def batch(rng):
 
 
 def hessian_at(batch, weights):
-    return Curvature(batch, is_sample=False)._hessian(np.array([-2]), weights, np.array([3000.0]))
+    return Curvature(batch, LogLoss(), is_sample=False)._hessian(np.array([-2]), weights, np.array([3000.0]))
 
 
 def dense_hessian(batch, weights):
     """Return the Hessian of the losses, of shape (width + 1, n_columns, width + 1, n_columns)."""
-    rows = np.column_stack([batch.features, np.ones(len(batch.labels))]).astype(np.float64)
+    rows = np.column_stack([batch.features, np.ones(len(batch.targets))]).astype(np.float64)
     scores = rows @ weights[:, 0]
     if scores.shape[1] == 1:
         p = 1 / (1 + np.exp(-scores))
@@ -60,11 +61,11 @@ def test_preconditioner_of_two_classes_is_the_inverse(batch, rng):
 def all_rows(hessian):
     class AllRows(Hessian):
         def row_moments(self):
-            rows = np.vstack([curvature._weighted_rows(block.features, block.uncertainty) for block in self.blocks])
+            rows = np.vstack([curvature._weighted_rows(block.features, block.traces(self.loss)) for block in self.blocks])
             gram = rows.T.astype(np.float64) @ rows
             return gram / gram[-1, -1]
 
-    return AllRows(hessian.blocks, hessian.shape)
+    return AllRows(hessian.blocks, hessian.loss, hessian.shape)
 
 
 def test_adding_a_number_to_all_classes_is_not_preconditioned(batch, rng):

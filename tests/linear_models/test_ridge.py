@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`FeatureRegressor` and `FeatureClassifier(loss="squared_error")` against scikit-learn's estimators on the same features."""
+"""Models with squared errors against scikit-learn's estimators on the same features."""
 
 import pickle
 import warnings
@@ -254,15 +254,16 @@ class TestKernels:
         y = y if estimator is FeatureRegressor else np.digitize(y, [0.6, 1.1])
         weights = rng.integers(0, 3, size=300) if weighted else None
         scales = [0.5, 2.0]
-        model = estimator(transformer, length_scales=scales, kernels=self.KERNELS).fit(X, y, weights)
+        model = estimator(transformer, length_scale_factors=scales, kernels=self.KERNELS).fit(X, y, weights)
         single = [
-            estimator(clone(transformer).set_params(kernel=kernel), length_scales=scales).fit(X, y, weights)
+            estimator(clone(transformer).set_params(kernel=kernel), length_scale_factors=scales).fit(X, y, weights)
             for kernel in self.KERNELS
         ]
         np.testing.assert_allclose(model.kernel_scores_, [other.best_score_ for other in single], rtol=1e-12)
         chosen = max(single, key=lambda other: other.best_score_)
         assert repr(model.features_) == repr(chosen.features_)
-        assert model.alpha_ == chosen.alpha_
+        penalty = "alpha_" if estimator is FeatureRegressor else "C_"
+        assert getattr(model, penalty) == getattr(chosen, penalty)
         for name in ("coef_", "intercept_", "cv_errors_", "length_scale_scores_"):
             np.testing.assert_array_equal(getattr(model, name), getattr(chosen, name), err_msg=name)
         assert model.cv_errors_.shape == (25, 5)
@@ -344,7 +345,7 @@ def test_intervals_cover_targets_of_the_cpu_data(paper_data):
 def test_classifier_equals_scikit_learn(rng, n_classes):
     X = rng.normal(size=(300, 3))
     y = np.array(list("abcd"))[np.digitize(X[:, 0] * X[:, 1], [0.0, 0.5, 1.0]) % n_classes]
-    model = FeatureClassifier(features(), alphas=[1e-4], loss="squared_error").fit(X, y)
+    model = FeatureClassifier(features(), Cs=[0.5 / (1e-4 * 300)], loss="squared_error").fit(X, y)
     expected = RidgeClassifier(alpha=1e-4 * 300).fit(features().fit_transform(X), y)
     np.testing.assert_array_equal(model.classes_, expected.classes_)
     np.testing.assert_allclose(model.coef_, np.atleast_2d(expected.coef_), rtol=1e-8, atol=1e-10)
@@ -352,7 +353,7 @@ def test_classifier_equals_scikit_learn(rng, n_classes):
     scores = expected.decision_function(features().fit_transform(X))
     np.testing.assert_allclose(model.decision_function(X), scores, rtol=1e-7)
     np.testing.assert_array_equal(model.predict(X), expected.predict(features().fit_transform(X)))
-    divided = FeatureClassifier(features(), alphas=[1e-4], loss="squared_error").fit_features(X)
+    divided = FeatureClassifier(features(), Cs=[0.5 / (1e-4 * 300)], loss="squared_error").fit_features(X)
     divided.partial_fit(X[:100], y[:100], classes=np.unique(y)).partial_fit(X[100:], y[100:])
     np.testing.assert_allclose(divided.coef_, model.coef_, rtol=1e-8, atol=1e-10)
 
@@ -365,7 +366,7 @@ def test_classifier_has_the_penalty_with_the_best_mean_r2(rng, n_classes):
     targets = LabelBinarizer(pos_label=1, neg_label=-1).fit_transform(y)
     folds = list(StratifiedKFold(5).split(X, y))
     search = GridSearchCV(Ridge(), {"alpha": ALPHAS * 300}, cv=folds).fit(features().fit_transform(X), targets)
-    assert model.alpha_ == pytest.approx(search.best_params_["alpha"] / 300)
+    assert model.C_ == pytest.approx(0.5 / search.best_params_["alpha"])
     assert model.best_score_ == pytest.approx(search.best_score_, rel=1e-9)
 
 
@@ -575,7 +576,7 @@ class TestErrors:
         [
             ({"alphas": []}, "`alphas` must be a non-empty sequence of positive numbers"),
             ({"alphas": [0.0]}, "`alphas` must be"),
-            ({"length_scales": [-1.0]}, "`length_scales` must be"),
+            ({"length_scale_factors": [-1.0]}, "`length_scale_factors` must be"),
             ({"kernels": "exponential"}, "The 'kernels' parameter of FeatureRegressor must be an instance of 'list'"),
             ({"cv": ShuffleSplit(3)}, "`cv` must test every row at most once"),
             ({"cv": 301}, "n_splits=301"),

@@ -22,6 +22,11 @@ ALPHAS = np.array([1e-6, 1e-2, 1.0])
 ORIGIN = np.array([4.0, 1.0])
 
 
+def penalties(total_weight):
+    """Penalties that are relative to the sum of the weights."""
+    return ALPHAS
+
+
 def encode(y):
     """Targets that were checked are columns already."""
     return y
@@ -99,7 +104,7 @@ class TestChoice:
 
     def test_candidate_and_penalty_have_the_best_score(self, batch, candidates):
         moments = moments_of_batch(maps_of(candidates), encode, ORIGIN, batch)
-        choice = RidgeChoice.of(candidates, moments, ORIGIN, 3, ALPHAS, 3)
+        choice = RidgeChoice.of(candidates, moments, ORIGIN, 3, penalties, 3)
         scores = np.array([self.refitted_scores(batch, features) for features in candidates])
         np.testing.assert_allclose(choice.scores, scores.max(axis=1), rtol=1e-9)
         best = int(scores.max(axis=1).argmax())
@@ -116,7 +121,7 @@ class TestChoice:
         choices = []
         for origin in (np.zeros(2), ORIGIN, np.array([-3.0, 8.0])):
             moments = moments_of_batch(maps_of(candidates), encode, origin, batch)
-            choices.append(RidgeChoice.of(candidates, moments, origin, 3, ALPHAS, 3))
+            choices.append(RidgeChoice.of(candidates, moments, origin, 3, penalties, 3))
         for choice in choices[1:]:
             assert choice.alpha == choices[0].alpha
             np.testing.assert_allclose(choice.errors, choices[0].errors, rtol=1e-10)
@@ -125,7 +130,7 @@ class TestChoice:
     def test_without_folds_the_generalized_error_is_smallest(self, batch, candidates):
         batch = batch._replace(folds=np.full(90, -1), y=batch.y[:, :1])
         moments = moments_of_batch(maps_of(candidates), encode, ORIGIN[:1], batch)
-        choice = RidgeChoice.of(candidates[1:2], RidgeMoments(90, moments.totals[1:2]), ORIGIN[:1], 0, ALPHAS, None)
+        choice = RidgeChoice.of(candidates[1:2], RidgeMoments(90, moments.totals[1:2]), ORIGIN[:1], 0, penalties, None)
         Z, weight, errors = candidates[1].transform(batch.X), batch.weights.sum(), []
         roots = np.sqrt(batch.weights)[:, None]
         for alpha in ALPHAS:

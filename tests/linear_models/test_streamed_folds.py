@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ridge models whose moments per fold are not stored equal those whose moments are."""
 
-import bochner.linear_models.ridge
 import numpy as np
 import pytest
 
+import bochner.linear_models.feature_model
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures
 from bochner.linear_models.streamed_folds import stored_bytes, streamed_bytes
 from tests.linear_models.examples import to_dask
@@ -21,7 +21,7 @@ def streamed(monkeypatch):
     """Make every fit stream."""
 
     def switch():
-        monkeypatch.setattr(bochner.linear_models.ridge, "MOST_MOMENT_BYTES", 0)
+        monkeypatch.setattr(bochner.linear_models.feature_model, "MOST_MOMENT_BYTES", 0)
 
     return switch
 
@@ -32,7 +32,8 @@ def model(**options):
 
 
 def assert_equal_models(found, expected):
-    assert found.alpha_ == expected.alpha_
+    for name in ("alpha_", "C_"):
+        assert getattr(found, name, None) == pytest.approx(getattr(expected, name, None), rel=1e-12)
     errors = expected.cv_errors_
     near = (errors <= 1.01 * errors.min(axis=0)).any(axis=1)
     np.testing.assert_allclose(found.cv_errors_[near], errors[near], rtol=1e-8)
@@ -47,9 +48,9 @@ def test_streamed_fit_equals_stored_one(data, streamed, rng, weighted, n_targets
     X, y = data
     weights = rng.integers(0, 3, size=len(X)).astype(float) if weighted else None
     y = y if n_targets == 1 else np.column_stack([y, X[:, 2]])
-    expected = model(length_scales=[1.0, 2.0]).fit(X, y, sample_weight=weights)
+    expected = model(length_scale_factors=[1.0, 2.0]).fit(X, y, sample_weight=weights)
     streamed()
-    found = model(length_scales=[1.0, 2.0]).fit(X, y, sample_weight=weights)
+    found = model(length_scale_factors=[1.0, 2.0]).fit(X, y, sample_weight=weights)
     assert not hasattr(found, "_accumulator")
     assert_equal_models(found, expected)
     np.testing.assert_allclose(found.length_scale_scores_, expected.length_scale_scores_, rtol=1e-8)

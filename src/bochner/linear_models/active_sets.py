@@ -4,9 +4,10 @@ r"""The L2-loss support vector machine, class by class, with the features of all
 .. math:: f(w) = \tfrac12 |w|^2 + C \sum_i s_i \max(0, 1 - y_i \, w \cdot a_i)^2, \quad a = [z, 1],
 
 is liblinear's objective; the intercept is penalized with the other coefficients. Of one class against the rest, few
-rows are inside the margin or near it, and only these enter the gradient and the Hessian :math:`I + 2 C \sum_{active} s_i a_i a_i^T`. Each class is solved on a
-copy of its near rows; a pass over all rows then shows whether others are active at the solution, which are added. The
-problems without a fold start from the solution on all rows, whose factorized Hessian preconditions them.
+rows are inside the margin or near it, and only these enter the gradient and the Hessian
+:math:`I + 2 C \sum_{active} s_i a_i a_i^T`. Each class is solved on a copy of its near rows; a pass over all rows then
+shows whether others are active at the solution, which are added. The problems without a fold start from the solution on
+all rows, whose factorized Hessian preconditions them.
 """
 
 import warnings

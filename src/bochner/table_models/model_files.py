@@ -15,9 +15,10 @@ from bochner.landmarks import LANDMARKS
 from bochner.learning.objectives import OBJECTIVES
 from bochner.learning.ridge import RidgeSolution
 from bochner.linear_models import FeatureClassifier, FeatureRegressor
+from bochner.linear_models.path_choice import PathChoice
 from bochner.linear_models.ridge_moments import RidgeChoice, RidgeMoments
 from bochner.linear_models.table_training import TableTraining
-from bochner.linear_models.widths import WidthPath
+from bochner.losses import CLASSIFICATION_LOSSES, LOSSES
 from bochner.robust_standardizer import SoftClipping
 from bochner.rows import Metric
 from bochner.samplers import SAMPLERS
@@ -109,8 +110,8 @@ TRUSTED = _type_names(
         RidgeMoments,
         RidgeChoice,
         RidgeSolution,
-        WidthPath,
+        PathChoice,
     ),
     *(*KERNELS.values(), *SAMPLERS.values(), *WEIGHTINGS.values(), *LEARNERS.values(), *OBJECTIVES.values()),
-    *(*LANDMARKS.values(), Metric),
+    *(*LANDMARKS.values(), *LOSSES.values(), *CLASSIFICATION_LOSSES.values(), Metric),
 ) | {"bochner.feature_maps.hadamard.HadamardFrequencies"}  # not imported here, because it imports numba

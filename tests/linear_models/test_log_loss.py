@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`FeatureClassifier(loss="log_loss")` against scikit-learn's `LogisticRegression` on the same features."""
+"""`FeatureClassifier` with the log loss against scikit-learn's `LogisticRegression` on the same features."""
 
-import bochner.linear_models.log_loss
-import bochner.linear_models.logistic
 import numpy as np
 import pytest
 from scipy import sparse
@@ -11,7 +9,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit, StratifiedKFold
 
+import bochner.linear_models.curvature
 import bochner.linear_models.feature_passes
+import bochner.linear_models.newton
+import bochner.linear_models.path_choice
 from bochner import FeatureClassifier, FourierFeatures
 
 CS = np.logspace(-2, 3, 6)
@@ -102,9 +103,8 @@ def test_probabilities_and_their_logarithms(classes):
         probabilities = model.predict_proba(X)
         np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-12)
         np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), probabilities, rtol=1e-10)
-    far = 1e3 * model._weights  # probabilities underflow, their logarithms do not
-    model._weights = far
-    assert np.isfinite(model.predict_log_proba(X)).all()
+    scores = 1e3 * model.decision_function(X)  # probabilities underflow, their logarithms do not
+    assert np.isfinite(model.loss_.predict_log_proba(scores)).all()
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -115,8 +115,9 @@ def test_sampled_curvature_has_the_same_optimum(classes, monkeypatch, n_classes)
     expected = FeatureClassifier(features(), Cs=CS[:4], loss="log_loss").fit(X, y, weights)
     monkeypatch.setattr(bochner.linear_models.feature_passes, "HELD_BYTES", 0)
     monkeypatch.setattr(bochner.linear_models.feature_passes, "BATCH_ROWS", 70)
-    monkeypatch.setattr(bochner.linear_models.logistic, "MOST_SAMPLED", 512)
-    monkeypatch.setattr(bochner.linear_models.log_loss, "SPAN_ROWS", 33)
+    monkeypatch.setattr(bochner.linear_models.path_choice, "MOST_SAMPLED", 512)
+    monkeypatch.setattr(bochner.linear_models.curvature, "SPAN_ROWS", 33)
+    monkeypatch.setattr(bochner.linear_models.newton, "SPAN_ROWS", 33)
     model = FeatureClassifier(features(), Cs=CS[:4], loss="log_loss").fit(X, y, weights)
     np.testing.assert_allclose(model.cv_errors_, expected.cv_errors_, rtol=1e-3)
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=0, atol=1e-6 * np.abs(expected.coef_).max())
@@ -128,7 +129,7 @@ def test_single_fold_of_consecutive_rows(classes, monkeypatch):
         features(), Cs=[0.1, 10.0], cv=PredefinedSplit(np.minimum(np.arange(len(X)) // 300, 1) - 1), loss="log_loss"
     )
     expected = model.fit(X, labels[4]).cv_errors_
-    monkeypatch.setattr(bochner.linear_models.log_loss, "SPAN_ROWS", 64)  # no row of some spans is trained on
+    monkeypatch.setattr(bochner.linear_models.newton, "SPAN_ROWS", 64)  # no row of some spans is trained on
     np.testing.assert_allclose(model.fit(X, labels[4]).cv_errors_, expected, rtol=1e-6)
 
 
@@ -212,7 +213,7 @@ class TestErrors:
 
     def test_candidates_need_folds(self, classes):
         X, labels, _ = classes
-        for candidates in ({"Cs": [1.0, 2.0]}, {"Cs": [1.0], "length_scales": [1.0, 2.0]}):
+        for candidates in ({"Cs": [1.0, 2.0]}, {"Cs": [1.0], "length_scale_factors": [1.0, 2.0]}):
             with pytest.raises(ValueError, match="`cv`=None cannot choose among candidates; give a number of folds"):
                 FeatureClassifier(features(), cv=None, **candidates, loss="log_loss").fit(X, labels[4])
 
