@@ -59,7 +59,7 @@ class TestEqualsScikitLearn:
     def test_ridge_classifier(self, features, dtype):
         X, y = make_data("classes", 400)
         X = X.astype(dtype)
-        model = FeatureClassifier(features, alphas=[1e-3], loss="squared_error").fit(X[:300], y[:300])
+        model = FeatureClassifier(features, Cs=[0.5 / 0.3], loss="squared_error").fit(X[:300], y[:300])
         Z = model.features_.transform(X).astype(np.float64)
         expected = RidgeClassifier(alpha=0.3).fit(Z[:300], y[:300])
         tolerance = 1e-6 if dtype == np.float64 else 1e-3

@@ -33,6 +33,12 @@ def test_memory_is_refused_with_its_size_before_any_work(model, n_bytes, rng, mo
         model(features).fit(X, y)
 
 
+def test_held_features_need_no_hessians(rng, monkeypatch):
+    monkeypatch.setattr(FourierFeatures, "fit", lambda *args: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        FeatureClassifier(FourierFeatures(n_frequencies=100_000)).fit(rng.normal(size=(60, 2)), np.arange(60) % 3)
+
+
 def test_small_models_are_not_refused():
     check_memory(1, 1, "A model", "numbers")
 

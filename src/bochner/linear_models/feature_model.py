@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps.moments import SPAN_ROWS
 from bochner.linear_models.candidates import best_scores, feature_map_of, features_of_kernels
+from bochner.linear_models.feature_passes import are_held
 from bochner.linear_models.folds import number_of_folds
 from bochner.linear_models.linear_model import LinearModel, is_path
 from bochner.linear_models.memory import check_memory
@@ -22,7 +23,7 @@ from bochner.linear_models.path_choice import MOST_SAMPLED, PathChoice
 from bochner.linear_models.ridge_moments import MomentAccumulator, RidgeChoice, moments_of_batch
 from bochner.linear_models.streamed_folds import MOST_MOMENT_BYTES, stored_bytes, streamed_bytes
 from bochner.linear_models.training_sets import TrainingSet
-from bochner.losses import Loss
+from bochner.losses import Loss, SquaredHinge
 from bochner.progress import show_progress
 from bochner.rows import Array, Batch, Floats, RowSource, open_rows
 from bochner.validation import HasMethods, fit_context, make_part
@@ -57,22 +58,22 @@ class FeatureModel(LinearModel):
     @property
     def cv_errors_(self) -> Floats:
         """Mean errors (n_penalties, n_folds) of the chosen features."""
-        return self._chosen().errors
+        return self._scored().errors
 
     @property
     def best_score_(self) -> float:
         """The mean score over the folds with the chosen penalty and features."""
-        return float(self._chosen().scores.max())
+        return float(self._scored().scores.max())
 
     @property
     def length_scale_scores_(self) -> Floats:
         """The best score of each of the `length_scale_factors` with the chosen kernel."""
-        return best_scores(self._chosen().scores, self._n_kernels)[1]
+        return best_scores(self._scored().scores, self._n_kernels)[1]
 
     @property
     def kernel_scores_(self) -> Floats:
         """The best score of each of the `kernels`."""
-        return best_scores(self._chosen().scores, self._n_kernels)[0]
+        return best_scores(self._scored().scores, self._n_kernels)[0]
 
     @property
     def is_resumable(self) -> bool:
@@ -183,10 +184,11 @@ class FeatureModel(LinearModel):
         return False
 
     def _check_width(self, width: int, rows: RowSource) -> None:
-        if self._made_loss().has_closed_form:
+        loss = self._made_loss()
+        if loss.has_closed_form:
             n_candidates = len(self.length_scale_factors) * len(self.kernels or [None])
             check_memory(streamed_bytes(width, n_candidates), width, *STORED)
-        else:
+        elif not (isinstance(loss, SquaredHinge) and are_held(rows, width, 4)):  # active sets need no matrix
             check_memory(36 * (width + 1) ** 2, width, f"A model with the loss {self.loss!r}", "a preconditioner")
 
     def _add_rows(self, rows: RowSource) -> Self:
@@ -216,6 +218,13 @@ class FeatureModel(LinearModel):
                 complete.candidates, complete.moments, complete.origin, complete.n_folds, self._alphas, self.cv
             )
         return self._choice
+
+    def _scored(self) -> RidgeChoice | PathChoice:
+        """Return the choice if there were errors on folds, or generalized ones, to choose by."""
+        chosen = self._chosen()
+        if not chosen.errors.size:
+            raise AttributeError(f"`cv`=None has no errors with `loss`={self.loss!r}; give a number of folds.")
+        return chosen
 
     def _coefficients(self) -> tuple[Floats, Floats]:
         chosen = self._chosen()

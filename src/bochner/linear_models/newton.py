@@ -97,8 +97,7 @@ class Path(NamedTuple):
 def walk(problems: "NewtonProblems", n_folds: int, Cs: Floats) -> Path:
     """Solve on all rows and without each fold, for increasing C until the error on the folds has passed its minimum."""
     folds = np.arange(n_folds)
-    whole = problems.start()
-    parts = np.repeat(whole, n_folds, axis=1)
+    whole, parts = problems.start(slice(-1, None)), problems.start(slice(n_folds))
     errors = np.full((len(Cs), n_folds), np.nan)
     weights = np.zeros((len(Cs), len(whole), whole.shape[2]))
     order = np.argsort(Cs).tolist()
@@ -124,7 +123,7 @@ def solve_one(problems: "NewtonProblems", C: float, path: Path | None = None, po
     """Return coefficients and intercepts (width + 1, n_outputs) on all rows, starting from a path if there is one."""
     if path is not None:
         return problems.solve(C, ALL_ROWS, path.weights[position][:, None], TOLERANCE)[0][:, 0]
-    weights = problems.start()
+    weights = problems.start(slice(-1, None))
     for waypoint in _waypoints(FIRST_C, C):
         weights, _ = problems.solve(waypoint, ALL_ROWS, weights, ROUGH_TOLERANCE)
     return problems.solve(C, ALL_ROWS, weights, TOLERANCE)[0][:, 0]
@@ -149,8 +148,8 @@ class NewtonProblems:
         The rows that Hessians are computed from.
     loss : Loss
         The loss.
-    intercepts : ndarray of shape (n_outputs,)
-        Scores of a good constant prediction.
+    intercepts : ndarray of shape (n_folds + 1, n_outputs)
+        Scores of good constant predictions without each fold, and for all rows.
     width : int
         Number of features.
     """
@@ -161,11 +160,10 @@ class NewtonProblems:
     intercepts: Floats
     width: int
 
-    def start(self) -> Floats:
-        """Return coefficients 0 and the intercepts of a constant prediction, for one problem."""
-        weights = np.zeros((self.width + 1, 1, len(self.intercepts)))
-        weights[-1] = self.intercepts
-        return weights
+    def start(self, problems: slice) -> Floats:
+        """Return coefficients 0 and the intercepts of constant predictions, for some of the problems."""
+        intercepts = self.intercepts[problems]
+        return np.concatenate([np.zeros((self.width, *intercepts.shape)), intercepts[None]])
 
     def solve(self, C: float, held_out: Indices, start: Floats, tolerance: float) -> tuple[Floats, Evaluation]:
         """Return the optimal weights (width + 1, n_problems, n_outputs) for C, and their evaluation.

@@ -11,7 +11,7 @@ import numpy as np
 from bochner.linear_models import active_sets, newton
 from bochner.linear_models.curvature import CURVATURE_BYTES, Curvature
 from bochner.linear_models.feature_passes import FeaturePasses, fold_weights
-from bochner.linear_models.folds import check_fold_weights
+from bochner.linear_models.folds import NO_FOLD, check_fold_weights
 from bochner.linear_models.training_sets import TrainingSet
 from bochner.losses import Loss, SquaredHinge
 from bochner.rows import Array, Floats
@@ -123,6 +123,7 @@ def _problems(passes: FeaturePasses, loss: Loss, n_outputs: int) -> tuple[Callab
     batch = training.sample_targets(MOST_SAMPLED)
     targets = passes.encode(batch.y)
     in_loss = batch.counts if passes.class_weights is None else batch.counts * passes.class_weights[targets]
-    intercepts = loss.start(targets, in_loss, n_outputs)
+    parts = [batch.folds != fold for fold in (*range(training.n_folds), NO_FOLD)]
+    intercepts = np.array([loss.start(targets[part], in_loss[part], n_outputs) for part in parts])
     newton_problems = newton.NewtonProblems(passes.accumulate, curvature, loss, intercepts, width)
     return partial(newton.walk, newton_problems), partial(newton.solve_one, newton_problems)

@@ -51,12 +51,19 @@ class TrainingSet:
         raise ValueError("No row has a positive `sample_weight`; give some rows a weight.")
 
     def sample_targets(self, n_rows: int) -> Batch:
-        """Return targets and weights: of all rows in memory, else of up to about `n_rows` rows from everywhere."""
+        """Return targets, weights and folds of all rows in memory, else of up to about `n_rows` rows from everywhere.
+
+        The folds of rows elsewhere are -1.
+        """
+        if self.rows.location == "memory":
+            batch = self.rows.select(slice(None), with_rows=False)
+            return batch._replace(folds=self.assignment.folds(0, batch.y)).drop_zero_weights()
         chosen: Any = slice(None)
-        if self.rows.location != "memory" and self.rows.shape[0] > n_rows:
+        if self.rows.shape[0] > n_rows:
             block_rows = max(1, n_rows // SAMPLE_BLOCKS)
             chosen = scattered_blocks(self.rows.shape[0], SAMPLE_BLOCKS, block_rows, np.random.default_rng(0))
-        return self.rows.select(chosen, with_rows=False).drop_zero_weights()
+        batch = self.rows.select(chosen, with_rows=False)
+        return batch._replace(folds=np.full(len(batch.y), -1)).drop_zero_weights()
 
     def total_weight(self, class_weights: Floats | None, encode: Callable[[Array], Array]) -> float:
         """Return the sum of the sample weights, times the weights of classes."""

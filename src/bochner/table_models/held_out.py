@@ -267,9 +267,9 @@ def refit(fitted: Any, rows: Array, targets: Array, features: KernelFeatures | N
     """
     estimator = clone(fitted)
     if isinstance(fitted.features_, KernelFeatures):
-        factor = (
-            1.0 if features is not None else fitted.length_scale_factors[int(np.argmax(fitted.length_scale_scores_))]
-        )
+        factors = fitted.length_scale_factors
+        factor = factors[int(np.argmax(fitted.length_scale_scores_))] if len(factors) > 1 else factors[0]
+        factor = 1.0 if features is not None else factor
         chosen = features if features is not None else _chosen_features(fitted)
         estimator.set_params(features=chosen, kernels=None, length_scale_factors=[float(factor)])
     with warnings.catch_warnings():
