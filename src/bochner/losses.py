@@ -45,6 +45,8 @@ class Loss(BaseEstimator, ABC):
         The function of predictions that the scores are.
     perfect_score : float
         What mean errors on held-out rows are subtracted from.
+    positive_targets : bool
+        Whether scikit-learn's tags say that targets must be positive.
 
     Notes
     -----
@@ -75,6 +77,7 @@ class Loss(BaseEstimator, ABC):
     ignores_shift: ClassVar[bool] = False
     link: ClassVar[str] = "identity"
     perfect_score: ClassVar[float] = 0.0
+    positive_targets: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     @abstractmethod
@@ -283,6 +286,7 @@ class Poisson(Loss):
     """
 
     link = "log"
+    positive_targets = True
 
     def check_targets(self, y: Array) -> None:
         if (y < 0.0).any():
@@ -316,6 +320,7 @@ class Gamma(Loss):
     """
 
     link = "log"
+    positive_targets = True
 
     def check_targets(self, y: Array) -> None:
         if (y <= 0.0).any():

@@ -297,11 +297,12 @@ LINEAR_EXPLANATIONS: dict[str, Explanation] = {
     ),
     **dict.fromkeys(("n_landmarks", "landmarks"), _of_landmark_features),
     **dict.fromkeys(("fit_intercept", "intercept_scaling"), _INTERCEPT),
-    **dict.fromkeys(("max_iter", "tol", "solver", "dual", "warm_start", "shrinking", "cache_size"), _SOLVER),
+    **dict.fromkeys(("max_iter", "tol", "solver", "dual", "warm_start", "shrinking", "cache_size", "solver_options"), _SOLVER),
     **dict.fromkeys(("penalty", "l1_ratio", "l1_ratios"), _PENALTY),
     **dict.fromkeys(("multi_class", "decision_function_shape", "break_ties"), _CLASSES),
     **dict.fromkeys(("copy_X", "positive", "normalize"), "leave it out"),
     "probability": _PROBABILITY,
+    **dict.fromkeys(("gcv_mode", "store_cv_results", "store_cv_values"), "leave it out; `cv_errors_` has all errors"),
 }
 RIDGE_EXPLANATIONS: dict[str, Explanation] = {
     **LINEAR_EXPLANATIONS,
@@ -309,8 +310,8 @@ RIDGE_EXPLANATIONS: dict[str, Explanation] = {
     "Ridge(alpha={value})",
     **dict.fromkeys(("C", "Cs"), "use alphas, of which small ones regularize less"),
     "epsilon": "use loss=Huber(threshold) of bochner.losses",
+    "quantile": "use loss=Quantile({value}) of bochner.losses",
     "scoring": "leave it out, because candidates are compared by their loss, or by R2 for squared errors",
-    **dict.fromkeys(("gcv_mode", "store_cv_results", "store_cv_values"), "leave it out; `cv_errors_` has all errors"),
 }
 CLASSIFIER_EXPLANATIONS: dict[str, Explanation] = {
     **LINEAR_EXPLANATIONS,

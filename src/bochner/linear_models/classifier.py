@@ -55,8 +55,8 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
     Cs : sequence of float, default=None
         Candidates for C. None means ``numpy.logspace(-3, 5, 9)``; for squared errors ``1 / (2 * n * alpha)`` with the
         sum n of the weights and ``alpha`` from ``numpy.logspace(-8, 4, 25)``, as `FeatureRegressor` has. They are tried
-        until the mean error over the folds is above its minimum by more than two standard errors: for the squared hinge
-        loss from the middle upwards and then downwards, for the log loss upwards.
+        until the mean error over the folds is above its minimum by more than two standard errors: upwards, or, for the
+        squared hinge loss of features in memory, from the middle upwards and then downwards.
     cv : int, splitter, iterable or None, default=5
         Cross-validation folds, as in scikit-learn. Each row must be in at most one test set, and in the training set of
         every other fold. None means generalized cross-validation for squared errors; other losses need a single
@@ -124,6 +124,10 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
     """
 
     _losses: ClassVar[Mapping[str, type[Loss]]] = CLASSIFICATION_LOSSES
+    _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {
+        **FeatureModel._default_parts,
+        "loss": CLASSIFICATION_LOSSES,
+    }
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **FeatureModel._parameter_constraints,
         "loss": [StrOptions(CLASSIFICATION_LOSSES), *FeatureModel._parameter_constraints["loss"]],
@@ -195,7 +199,7 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
                 f"`classes` must be the same in every call. Got {np.unique(classes).tolist()}, and "
                 f"{self.classes_.tolist()} before."
             )
-        rows, self.loss_ = self._check_targets(rows), self._made_loss()
+        rows = self._check_targets(rows)
         self._encode_targets(rows.collect_columns()[0])  # refuses unknown classes before any row is added
         return self._add_rows(rows)
 
@@ -240,13 +244,9 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
         return float(0.5 / (chosen.alpha * chosen.solution.weight))
 
     def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
-        if self.loss_.has_closed_form and self.class_weight is not None:
+        if self._made_loss().has_closed_form and self.class_weight is not None:
             training = replace(training, weigh=ClassWeights(self.classes_, self._class_weights(training.rows)))
         super()._solve(training, candidates)
-
-    def _training_set(self, rows: RowSource) -> TrainingSet:
-        self.loss_ = self._made_loss()
-        return super()._training_set(rows)
 
     def _alphas(self, total_weight: float) -> Floats:
         if self.Cs is None:

@@ -137,6 +137,7 @@ class FeatureModel(LinearModel):
         return self
 
     def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
+        self.loss_ = self._made_loss()
         if self.loss_.has_closed_form:
             self._solve_moments(training, candidates)
         else:
@@ -195,6 +196,7 @@ class FeatureModel(LinearModel):
         """Add rows with checked targets; the model is solved when it is used next."""
         batch = rows.select(slice(None))
         if not hasattr(self, "_accumulator"):
+            self.loss_ = self._made_loss()
             self._alphas(1.0)  # refuses some before any row is added
             features_of_kernels(self.features, self.kernels)
             n_targets = self._encode_targets(batch.y[:1]).shape[1]

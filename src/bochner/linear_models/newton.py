@@ -32,7 +32,7 @@ FIRST_C = 0.01  # up to which Newton's method starts from coefficients 0
 ROUGH_TOLERANCE = 1e-3
 PATH_TOLERANCE = 1e-5  # predicted decrease of the last step, relative to the objective; it serves the choice of C
 TOLERANCE = 1e-17
-RESOLUTION = 1e-14  # predicted decrease, relative, below which the last decrease of an objective may be the last one
+RESOLUTION = 1e-14  # predicted decrease, relative, below which only the next, smaller one tells that steps still help
 ROUNDING = 1e-12  # of an objective, relative
 ALL_ROWS = np.array([NO_FOLD])
 
@@ -171,7 +171,7 @@ class NewtonProblems:
         A problem is solved after a step whose predicted decrease was below `tolerance`, relative to its objective.
         """
         weights, done = start.copy(), self._evaluate(held_out, start)
-        moving = np.arange(len(held_out))
+        moving, before = np.arange(len(held_out)), np.full(len(held_out), np.inf)
         secants: list[_Secant] = []
         for _ in range(MAX_STEPS):
             now = done.select(moving)
@@ -183,8 +183,9 @@ class NewtonProblems:
             reached, now = self._search(C, held_out[moving], origin, directions, objective, decrease)
             weights[:, moving] = reached
             done = done.update(moving, now)
-            change = objective - self._objective(C, reached, now.losses)
-            still = (decrease > tolerance * objective) & ((decrease > RESOLUTION * objective) | (change > 0.0))
+            shrinks = decrease < 0.5 * before[moving]
+            before[moving] = decrease
+            still = (decrease > tolerance * objective) & ((decrease > RESOLUTION * objective) | shrinks)
             if self.curvature.is_sample:
                 last = _Secant(reached - origin, self._gradients(C, reached, now) - gradients)
                 recent = [*secants[1 - MAX_SECANTS :], last]

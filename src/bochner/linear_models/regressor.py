@@ -123,6 +123,7 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
     """
 
     _losses: ClassVar[Mapping[str, type[Loss]]] = LOSSES
+    _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {**FeatureModel._default_parts, "loss": LOSSES}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **FeatureModel._parameter_constraints,
         "loss": [StrOptions(LOSSES), *FeatureModel._parameter_constraints["loss"]],
@@ -180,7 +181,7 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
         rows = self._validate_training(self._in_memory("partial_fit", X, y, sample_weight), reset=first)
         n_targets = target_columns(rows.target_template).shape[1]
         if not hasattr(self, "_accumulator"):
-            self._is_flat, self.loss_ = rows.target_template.ndim == 1, self._made_loss()
+            self._is_flat = rows.target_template.ndim == 1
         elif n_targets != self._accumulator.n_targets:
             raise ValueError(f"y has {n_targets} targets, and earlier calls had {self._accumulator.n_targets}.")
         return self._add_rows(rows.with_targets(target_columns))
@@ -312,9 +313,14 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
         return rows.with_targets(partial(target_columns, largest=largest, loss=self._made_loss()))
 
     def _training_set(self, rows: RowSource) -> TrainingSet:
-        self._is_flat, self.loss_ = rows.target_template.ndim == 1, self._made_loss()
+        self._is_flat = rows.target_template.ndim == 1
         rows = self._check_targets(rows)
         return TrainingSet(rows, *assign_folds(self.cv, rows))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self._made_loss().positive_targets
+        return tags
 
     def _check_table(self, table: "Table", survey: "Survey") -> None:
         if survey.target_is_text:
@@ -322,7 +328,7 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
                 f"{table.path}: column {table.target!r} contains text, which cannot be the target of a regression; use "
                 f"FeatureClassifier."
             )
-        self._is_flat, self.loss_ = True, self._made_loss()
+        self._is_flat = True
 
 
 def target_columns(y: Any, largest: float = LARGEST, loss: Loss | None = None) -> Floats:
