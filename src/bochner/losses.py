@@ -11,7 +11,7 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import expit, log_expit, softmax, xlogy
+from scipy.special import expit, log_expit, softmax
 from sklearn.base import BaseEstimator
 
 from bochner.rows import Array, Floats
@@ -294,9 +294,11 @@ class Poisson(Loss):
 
     def evaluate(self, y: Array, scores: Floats) -> tuple[Floats, Floats]:
         y = y[:, None]
+        logarithms = np.log(np.where(y > 0.0, y, 1.0))
         with np.errstate(over="ignore"):
-            means = np.exp(scores)
-            return (means - y * scores + xlogy(y, y) - y).sum(axis=2), means - y
+            changes = scores - logarithms  # small ones keep their digits
+            slopes = np.where(y > 0.0, y * np.expm1(changes), np.exp(scores))
+            return (slopes - y * changes).sum(axis=2), slopes
 
     def curvature(self, y: Array, scores: Array) -> Array:
         with np.errstate(over="ignore"):
@@ -327,10 +329,10 @@ class Gamma(Loss):
             raise ValueError(f"The loss 'gamma' needs targets above 0, and y contains {y.min():g}.")
 
     def evaluate(self, y: Array, scores: Floats) -> tuple[Floats, Floats]:
-        y = y[:, None]
+        changes = scores - np.log(y[:, None])  # small ones keep their digits
         with np.errstate(over="ignore"):
-            ratios = y * np.exp(-scores)
-            return (ratios + scores - np.log(y) - 1.0).sum(axis=2), 1.0 - ratios
+            slopes = -np.expm1(-changes)
+            return (changes - slopes).sum(axis=2), slopes
 
     def curvature(self, y: Array, scores: Array) -> Array:
         with np.errstate(over="ignore"):
