@@ -75,7 +75,11 @@ LINEAR_MODELS = [
     FeatureClassifier(small_features(), cv=None, loss="squared_error"),
     FeatureClassifier(small_features()),
     FeatureClassifier(small_features(), loss="log_loss"),
-    *(FeatureRegressor(LandmarkFeatures(n_landmarks=24), loss=loss, cv=3) for loss in LOSSES if loss != "squared_error"),
+    *(
+        FeatureRegressor(LandmarkFeatures(n_landmarks=24), loss=loss, cv=3)
+        for loss in LOSSES
+        if loss != "squared_error"
+    ),
     FeatureRegressor(FourierFeatures(weighting="matrix", n_frequencies=24, n_components=24)),
     FeatureClassifier(FourierFeatures(weighting="matrix", n_frequencies=12, n_components=12, refine=3)),
     FeatureClassifier(

@@ -2,7 +2,6 @@
 """One test per line of the tables in docs/guide/determinism.md: what is equal to the bit, and what only to rounding."""
 
 import re
-from functools import partial
 from functools import cache
 from pathlib import Path
 
@@ -12,12 +11,13 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from bochner import (
-    FourierFeatures,
     FeatureClassifier,
     FeatureRegressor,
+    FourierFeatures,
     LandmarkFeatures,
     RobustStandardizer,
 )
+from bochner.losses import Quantile
 from bochner.samplers import SAMPLERS
 from bochner.weightings import WEIGHTINGS
 
@@ -82,9 +82,9 @@ def ridge_deviations():
     return (*model.predict(X, return_std=True), *model.predict(X[:1], return_std=True))
 
 
-def classifier(kind, n_classes):
+def classifier(loss, n_classes):
     X, _, labels = data()
-    return of_model(kind(features(20)), X[:500], labels[:500] * n_classes // 10)
+    return of_model(FeatureClassifier(features(20), loss=loss), X[:500], labels[:500] * n_classes // 10)
 
 
 EQUAL = {
@@ -110,12 +110,15 @@ EQUAL = {
         FeatureRegressor(features(600, weighting="uniform")), *data()[:2]
     ),
     "standard deviations of predictions": ridge_deviations,
-    "`FeatureClassifier(loss="squared_error")`": lambda: classifier(partial(FeatureClassifier, loss="squared_error"), 10),
-    "`FeatureClassifier(loss="log_loss")`, two and many classes": lambda: [
-        part for n_classes in (2, 10) for part in classifier(partial(FeatureClassifier, loss="log_loss"), n_classes)
+    "`FeatureRegressor` with quantiles": lambda: of_model(
+        FeatureRegressor(features(20), loss=Quantile([0.1, 0.9]), cv=3), *(part[:500] for part in data()[:2])
+    ),
+    "`FeatureClassifier` with squared errors": lambda: classifier("squared_error", 10),
+    "`FeatureClassifier` with the log loss, two and many classes": lambda: [
+        part for n_classes in (2, 10) for part in classifier("log_loss", n_classes)
     ],
-    "`FeatureClassifier`, two and many classes": lambda: [
-        part for n_classes in (2, 10) for part in classifier(FeatureClassifier, n_classes)
+    "`FeatureClassifier` with the squared hinge loss, two and many classes": lambda: [
+        part for n_classes in (2, 10) for part in classifier("squared_hinge", n_classes)
     ],
 }
 SLOW = ("`FeatureRegressor` with 1,200 columns",)

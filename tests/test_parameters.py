@@ -114,9 +114,7 @@ class TestUnknownParameters:
             estimator().set_params(wavelets=3)
 
     def test_every_unknown_parameter_has_a_sentence(self):
-        with pytest.raises(
-            TypeError, match=r"'C'; use Cs=\[10\]\. FeatureClassifier has no parameter 'gamma'; use"
-        ):
+        with pytest.raises(TypeError, match=r"'C'; use Cs=\[10\]\. FeatureClassifier has no parameter 'gamma'; use"):
             FeatureClassifier(C=10, gamma=0.1)
 
     @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import os
 import pickle
 import subprocess
 import sys
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -23,6 +22,7 @@ from bochner import (
     TableModel,
 )
 from bochner.kernels import KERNELS
+from bochner.losses import CLASSIFICATION_LOSSES
 from bochner.torch_modules import to_torch
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'bochner[torch]'")
@@ -86,25 +86,19 @@ class TestModels:
             assert result.shape == expected.shape
             np.testing.assert_allclose(result.numpy(), expected, rtol=0, atol=1e-12)
 
-    @pytest.mark.parametrize(
-        "kind",
-        [
-            partial(FeatureClassifier, loss="squared_error"),
-            FeatureClassifier,
-            partial(FeatureClassifier, loss="log_loss"),
-        ],
-    )
+    @pytest.mark.parametrize("loss", CLASSIFICATION_LOSSES)
     @pytest.mark.parametrize("n_classes", [2, 10])
-    def test_classifiers(self, kind, n_classes):
+    def test_classifiers(self, loss, n_classes):
         digits, labels = load_digits(return_X_y=True)
         labels = labels if n_classes == 10 else labels > 4
-        model = kind(FourierFeatures(n_frequencies=32), cv=3, random_state=0).fit(digits[:500], labels[:500])
+        model = FeatureClassifier(FourierFeatures(n_frequencies=32), loss=loss, cv=3, random_state=0)
+        model.fit(digits[:500], labels[:500])
         rows = torch.tensor(digits[500:600])
         scores = model.to_torch()(rows)
         np.testing.assert_allclose(scores.numpy(), model.decision_function(digits[500:600]), rtol=0, atol=1e-12)
         assert torch.equal(model.decision_function(rows), scores)
         np.testing.assert_array_equal(model.predict(rows).numpy(), model.predict(digits[500:600]))
-        if kind is partial(FeatureClassifier, loss="log_loss"):
+        if loss == "log_loss":
             for method in ("predict_proba", "predict_log_proba"):
                 result, expected = getattr(model.to_torch(), method)(rows), getattr(model, method)(digits[500:600])
                 np.testing.assert_allclose(result.numpy(), expected, rtol=0, atol=1e-12)
@@ -124,7 +118,8 @@ from sklearn.preprocessing import StandardScaler
 from bochner import FeatureRegressor
 X = np.random.default_rng(0).normal(size=(100, 3))
 with sklearn.config_context(array_api_dispatch=True):
-    model = make_pipeline(StandardScaler(), FeatureRegressor(random_state=0)).fit(torch.tensor(X), torch.tensor(X[:, 0]))
+    model = make_pipeline(StandardScaler(), FeatureRegressor(random_state=0))
+    model.fit(torch.tensor(X), torch.tensor(X[:, 0]))
     result = model.predict(torch.tensor(X))
 expected = make_pipeline(StandardScaler(), FeatureRegressor(random_state=0)).fit(X, X[:, 0]).predict(X)
 print(type(result).__name__, float(np.abs(result.numpy() - expected).max()) < 1e-9)

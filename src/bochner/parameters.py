@@ -297,7 +297,9 @@ LINEAR_EXPLANATIONS: dict[str, Explanation] = {
     ),
     **dict.fromkeys(("n_landmarks", "landmarks"), _of_landmark_features),
     **dict.fromkeys(("fit_intercept", "intercept_scaling"), _INTERCEPT),
-    **dict.fromkeys(("max_iter", "tol", "solver", "dual", "warm_start", "shrinking", "cache_size", "solver_options"), _SOLVER),
+    **dict.fromkeys(
+        ("max_iter", "tol", "solver", "dual", "warm_start", "shrinking", "cache_size", "solver_options"), _SOLVER
+    ),
     **dict.fromkeys(("penalty", "l1_ratio", "l1_ratios"), _PENALTY),
     **dict.fromkeys(("multi_class", "decision_function_shape", "break_ties"), _CLASSES),
     **dict.fromkeys(("copy_X", "positive", "normalize"), "leave it out"),

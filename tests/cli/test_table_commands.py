@@ -54,9 +54,8 @@ def test_fit_equals_fit_on_a_path_in_python(tmp_path, estimator, target, dropped
         *("fit", path, "--target", target, "--n-frequencies", "8", "--seed", "5", *options),
         *("--output", tmp_path / "m.skops"),
     )
-    model = estimator(
-        FourierFeatures(n_frequencies=8), length_scales=[0.7, 1.5] if target == "y" else [1.0], random_state=5
-    ).fit(path, target)
+    factors = [0.7, 1.5] if target == "y" else [1.0]
+    model = estimator(FourierFeatures(n_frequencies=8), length_scale_factors=factors, random_state=5).fit(path, target)
     saved = load(tmp_path / "m.skops").estimator
     np.testing.assert_allclose(saved.coef_, model.coef_, rtol=1e-12)
     np.testing.assert_allclose(saved.intercept_, model.intercept_, rtol=1e-12)

@@ -61,7 +61,9 @@ def test_preconditioner_of_two_classes_is_the_inverse(batch, rng):
 def all_rows(hessian):
     class AllRows(Hessian):
         def row_moments(self):
-            rows = np.vstack([curvature._weighted_rows(block.features, block.traces(self.loss)) for block in self.blocks])
+            rows = np.vstack(
+                [curvature._weighted_rows(block.features, block.traces(self.loss)) for block in self.blocks]
+            )
             gram = rows.T.astype(np.float64) @ rows
             return gram / gram[-1, -1]
 

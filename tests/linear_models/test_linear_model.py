@@ -105,7 +105,7 @@ class TestOtherFeatures:
         Z, targets = features.fit(X).transform(X), LabelBinarizer(pos_label=1, neg_label=-1).fit_transform(y)
         folds = list(StratifiedKFold(5).split(X, y))
         search = GridSearchCV(Ridge(), {"alpha": ALPHAS * N_ROWS}, cv=folds).fit(Z, targets)
-        assert model.C_ == pytest.approx(0.5 / search.best_params_["alpha"], rel=1e-12)
+        assert pytest.approx(0.5 / search.best_params_["alpha"], rel=1e-12) == model.C_
         assert model.best_score_ == pytest.approx(search.best_score_, rel=1e-9)
         expected = RidgeClassifier(**search.best_params_).fit(Z, y)
         np.testing.assert_allclose(model.decision_function(X), expected.decision_function(Z), rtol=1e-7, atol=1e-9)

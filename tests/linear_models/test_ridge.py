@@ -366,7 +366,7 @@ def test_classifier_has_the_penalty_with_the_best_mean_r2(rng, n_classes):
     targets = LabelBinarizer(pos_label=1, neg_label=-1).fit_transform(y)
     folds = list(StratifiedKFold(5).split(X, y))
     search = GridSearchCV(Ridge(), {"alpha": ALPHAS * 300}, cv=folds).fit(features().fit_transform(X), targets)
-    assert model.C_ == pytest.approx(0.5 / search.best_params_["alpha"])
+    assert pytest.approx(0.5 / search.best_params_["alpha"]) == model.C_
     assert model.best_score_ == pytest.approx(search.best_score_, rel=1e-9)
 
 

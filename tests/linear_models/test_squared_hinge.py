@@ -192,7 +192,9 @@ def test_probabilities_point_to_the_log_loss(classes):
     with pytest.raises(AttributeError) as caught:
         FeatureClassifier().predict_proba(X)
     assert "'squared_hinge' has no probabilities; use `loss`='log_loss'" in str(caught.value.__cause__)
-    calibrated = CalibratedClassifierCV(FeatureClassifier(features(), Cs=[1.0], cv=None), cv=3, ensemble=False).fit(X, y)
+    calibrated = CalibratedClassifierCV(FeatureClassifier(features(), Cs=[1.0], cv=None), cv=3, ensemble=False).fit(
+        X, y
+    )
     np.testing.assert_allclose(calibrated.predict_proba(X).sum(axis=1), 1.0)
 
 

@@ -189,10 +189,9 @@ OWN_VALUES = {
     "sampler": st.just("auto") | parts(SAMPLERS),
     "tolerance": st.floats(0.3, 0.95),
     "weighting": parts(WEIGHTINGS),
-    "widths": st.none() | some(st.integers(1, 8), 2).map(sorted),
+    "length_scale_factors": some(st.sampled_from([0.5, 1.0, 2.0]) | positive(), 2),
     (LearnedLengthScales, "n_rows"): st.integers(FEWEST_ROWS, FEWEST_ROWS + 20),
     (LearnedMetric, "length_scales"): st.none() | st.deferred(lambda: instances(LearnedLengthScales)),
-    ("model", "length_scales"): some(st.sampled_from([0.5, 1.0, 2.0]) | positive(), 2),
 }
 
 
@@ -220,10 +219,10 @@ def features(**own):
     return fourier_features(**own) | landmark_features(**own)
 
 
-def models(kind):
-    """Return a linear model with all of its parameters drawn, and those of its features."""
+def models(kind, loss):
+    """Return a linear model with that loss and all other parameters drawn, and those of its features."""
     default = FourierFeatures(n_frequencies=8)
-    drawn = instances(kind, features=features() | st.just(default), length_scales=OWN_VALUES["model", "length_scales"])
+    drawn = instances(kind, features=features() | st.just(default)).map(lambda model: model.set_params(loss=loss))
     return drawn.map(lambda model: model.set_params(features=default) if model.features is None else model)
 
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Any finite input gives finite output, or one message of validation: every estimator, all of its parameters."""
 
-from functools import partial
-
+import numpy as np
 import pytest
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from bochner import (
     TableEncoder,
     TableModel,
 )
+from bochner.losses import CLASSIFICATION_LOSSES, LOSSES
 from tests.properties import strategies
 from tests.properties.running import LANES, assert_finite, for_examples, one_message
 
@@ -35,7 +35,9 @@ def test_kernel_features(features, n_examples):
 
 @LANES
 def test_ridge(n_examples):
-    @for_examples(5 * n_examples, strategies.models(FeatureRegressor), strategies.any_rows(min_rows=3), st.data())
+    models = strategies.models(FeatureRegressor, "squared_error")
+
+    @for_examples(5 * n_examples, models, strategies.any_rows(min_rows=3), st.data())
     def check(model, X, data):
         y, weights = data.draw(strategies.targets(len(X))), data.draw(strategies.weights(len(X)))
         with one_message():
@@ -44,12 +46,23 @@ def test_ridge(n_examples):
 
 
 @LANES
-@pytest.mark.parametrize(
-    "kind",
-    [partial(FeatureClassifier, loss="squared_error"), FeatureClassifier, partial(FeatureClassifier, loss="log_loss")],
-)
-def test_classifiers(kind, n_examples):
-    @for_examples(3 * n_examples, strategies.models(kind), strategies.any_rows(min_rows=6), st.data())
+@pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss != "squared_error"])
+def test_other_losses_of_regressions(loss, n_examples):
+    @for_examples(2 * n_examples, strategies.models(FeatureRegressor, loss), strategies.rows(min_rows=6), st.data())
+    def check(model, X, data):
+        y, weights = data.draw(strategies.targets(len(X), extreme=False)), data.draw(strategies.weights(len(X)))
+        y = np.abs(y) if loss in ("poisson", "gamma") else y
+        with one_message():
+            model.fit(X, y, sample_weight=weights)
+            assert_finite(model.predict(X), model.coef_, model.intercept_, model.score(X, y))
+
+
+@LANES
+@pytest.mark.parametrize("loss", CLASSIFICATION_LOSSES)
+def test_classifiers(loss, n_examples):
+    @for_examples(
+        3 * n_examples, strategies.models(FeatureClassifier, loss), strategies.any_rows(min_rows=6), st.data()
+    )
     def check(model, X, data):
         y, weights = data.draw(strategies.labels(len(X))), data.draw(strategies.weights(len(X)))
         with one_message():

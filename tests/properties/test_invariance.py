@@ -3,7 +3,6 @@
 
 import copy
 import pickle
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -26,14 +25,20 @@ from tests.properties import strategies
 from tests.properties.running import LANES, assert_near, for_examples, one_message
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::scipy.linalg.LinAlgWarning")
-MODELS = [
-    FeatureRegressor,
-    partial(FeatureClassifier, loss="squared_error"),
-    FeatureClassifier,
-    partial(FeatureClassifier, loss="log_loss"),
-]
+MODELS = {
+    "ridge": (FeatureRegressor, "squared_error"),
+    "huber": (FeatureRegressor, "huber"),
+    "ridge classifier": (FeatureClassifier, "squared_error"),
+    "squared hinge": (FeatureClassifier, "squared_hinge"),
+    "log loss": (FeatureClassifier, "log_loss"),
+}
+ESTIMATORS = {"fourier": (FourierFeatures,), "landmark": (LandmarkFeatures,), **MODELS}
 FEATURES = {"fourier": FourierFeatures, "landmark": LandmarkFeatures}
 all_features = pytest.mark.parametrize("kind", FEATURES.values(), ids=FEATURES)
+
+
+def drawn_estimators(kind, *loss):
+    return strategies.models(kind, *loss) if loss else drawn_features(kind)
 
 
 def drawn_features(kind, **own):
@@ -65,13 +70,11 @@ def fit_or_refuse(estimator, *arguments):
 
 
 @LANES
-@pytest.mark.parametrize("kind", [*FEATURES.values(), *MODELS, RobustStandardizer])
+@pytest.mark.parametrize("kind", [*ESTIMATORS.values(), (RobustStandardizer,)], ids=[*ESTIMATORS, "standardizer"])
 def test_second_fit_and_copies_are_equal_to_the_bit(kind, n_examples):
-    drawn = strategies.models(kind) if kind in MODELS else drawn_features(kind)
-
-    @for_examples(n_examples, drawn, strategies.rows(min_rows=6), st.data())
+    @for_examples(n_examples, drawn_estimators(*kind), strategies.rows(min_rows=6), st.data())
     def check(estimator, X, data):
-        y = data.draw(drawn_targets(kind, len(X)))
+        y = data.draw(drawn_targets(kind[0], len(X)))
         estimator.set_params(**{name: 0 for name in estimator.get_params() if name.endswith("random_state")})
         if fit_or_refuse(estimator, X, y) is None:
             return
@@ -83,15 +86,14 @@ def test_second_fit_and_copies_are_equal_to_the_bit(kind, n_examples):
 
 
 @LANES
-@pytest.mark.parametrize("kind", [*FEATURES.values(), *MODELS])
+@pytest.mark.parametrize("kind", ESTIMATORS.values(), ids=ESTIMATORS)
 def test_rows_in_other_containers(kind, n_examples, tmp_path):
     da = pytest.importorskip("dask.array")
     dask = pytest.importorskip("dask")
-    drawn = strategies.models(kind) if kind in MODELS else drawn_features(kind)
 
-    @for_examples(n_examples, drawn, strategies.rows(min_rows=6), st.data())
+    @for_examples(n_examples, drawn_estimators(*kind), strategies.rows(min_rows=6), st.data())
     def check(estimator, X, data):
-        y = data.draw(drawn_targets(kind, len(X)))
+        y = data.draw(drawn_targets(kind[0], len(X)))
         estimator.set_params(**{name: 0 for name in estimator.get_params() if name.endswith("random_state")})
         expected = fit_or_refuse(estimator, X, y)
         if expected is None:
