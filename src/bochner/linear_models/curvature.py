@@ -29,7 +29,6 @@ Singles = NDArray[np.float32]
 CURVATURE_BYTES = 1 << 29  # of the sampled rows that Hessians are computed from, with their curvatures
 MAX_PRODUCTS = 200  # conjugate gradient iterations per Newton step
 LARGEST_GROWTH = 1e15  # of squared residuals in conjugate gradients, beyond which they soon overflow float32
-RESIDUAL = 0.1  # of a Newton system, relative to the gradient
 FEW_PRODUCTS = 15  # in conjugate gradients: with more, another preconditioner is worth as many as it costs
 PRECONDITIONER_ROWS = 4  # per column
 JITTERS = (1e-7, 1e-6, 1e-5, 1e-4)  # of the moments of rows, which are float32
@@ -66,7 +65,7 @@ class Curvature:
     is_slow: bool = False
 
     def directions(
-        self, C: float, held_out: Indices, weights: Floats, gradients: Floats, *, row_weights: Floats
+        self, C: float, held_out: Indices, weights: Floats, gradients: Floats, *, row_weights: Floats, residual: float
     ) -> Floats:
         """Return Newton directions (width + 1, n_problems, n_outputs) up to a residual, by conjugate gradients.
 
@@ -80,6 +79,8 @@ class Curvature:
             The coefficients and intercepts, and the gradients of the objectives.
         row_weights : ndarray of shape (n_problems,)
             Total weights of the training rows.
+        residual : float
+            Residual of the Newton system at which to stop, relative to the gradient.
         """
         hessian = self._hessian(held_out, weights, row_weights)
         known = self.preconditioner
@@ -88,7 +89,7 @@ class Curvature:
         scale = np.abs(gradients).max(axis=(0, 2), keepdims=True)  # float32 has few exponents
         scale[scale == 0.0] = 1.0
         residuals = (-gradients / scale).astype(np.float32)
-        solution, n_products = _conjugate_gradients(partial(hessian.product, C), known.solve, residuals, RESIDUAL)
+        solution, n_products = _conjugate_gradients(partial(hessian.product, C), known.solve, residuals, residual)
         self.is_slow = n_products > FEW_PRODUCTS + len(weights) ** 2 / (len(self.batch.targets) * weights.shape[2])
         solution *= scale
         if self.loss.ignores_shift and solution.shape[2] > 1:

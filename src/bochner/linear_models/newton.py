@@ -28,6 +28,8 @@ __all__ = ["NewtonProblems", "Path", "solve_one", "walk"]
 
 MAX_STEPS = 100
 MAX_SECANTS = 20
+RESIDUAL = 0.1  # of a Newton system, relative to the gradient
+LAST_RESIDUAL = 0.01  # of the solution on all rows, whose last step cannot be seen in the objective
 FIRST_C = 0.01  # up to which Newton's method starts from coefficients 0
 ROUGH_TOLERANCE = 1e-3
 PATH_TOLERANCE = 1e-5  # predicted decrease of the last step, relative to the objective; it serves the choice of C
@@ -177,7 +179,12 @@ class NewtonProblems:
             now = done.select(moving)
             origin, objective = weights[:, moving], self._objective(C, weights[:, moving], now.losses)
             gradients = self._gradients(C, origin, now)
-            newton = partial(self.curvature.directions, C, held_out[moving], origin, row_weights=now.weights)
+            newton = partial(
+                self.curvature.directions,
+                *(C, held_out[moving], origin),
+                row_weights=now.weights,
+                residual=LAST_RESIDUAL if tolerance == TOLERANCE else RESIDUAL,
+            )
             directions = _corrected(newton, gradients, secants)
             decrease = -inner(gradients, directions)
             reached, now = self._search(C, held_out[moving], origin, directions, objective, decrease)
