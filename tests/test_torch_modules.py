@@ -22,7 +22,7 @@ from bochner import (
     TableModel,
 )
 from bochner.kernels import KERNELS
-from bochner.losses import CLASSIFICATION_LOSSES
+from bochner.losses import CLASSIFICATION_LOSSES, Quantile
 from bochner.torch_modules import to_torch
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'bochner[torch]'")
@@ -85,6 +85,13 @@ class TestModels:
         for result in (model.predict(torch.tensor(Y)), model.to_torch()(torch.tensor(Y))):
             assert result.shape == expected.shape
             np.testing.assert_allclose(result.numpy(), expected, rtol=0, atol=1e-12)
+
+    @pytest.mark.parametrize("loss", ["gamma", Quantile([0.9, 0.1, 0.5])], ids=repr)
+    def test_losses_of_regressions(self, loss):
+        model = FeatureRegressor(FourierFeatures(n_frequencies=16), loss=loss, cv=3, random_state=0)
+        expected = model.fit(X, TARGETS - TARGETS.min() + 0.1).predict(Y)
+        for result in (model.predict(torch.tensor(Y)), model.to_torch()(torch.tensor(Y))):
+            np.testing.assert_allclose(result.numpy(), expected, rtol=1e-12, atol=1e-12)
 
     @pytest.mark.parametrize("loss", CLASSIFICATION_LOSSES)
     @pytest.mark.parametrize("n_classes", [2, 10])

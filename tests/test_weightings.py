@@ -311,7 +311,9 @@ class TestAlignment:
         X = rng.normal(size=(90, 3))
         y = np.digitize(X[:, 0], [-0.5, 0.5])
         coded = y[:, None] if isinstance(model, FeatureRegressor) else 2.0 * np.eye(3)[y] - 1.0
-        fitted = model.set_params(features=aligned(), length_scales=[0.5, 2.0], random_state=0).fit(X, y).features_
+        fitted = (
+            model.set_params(features=aligned(), length_scale_factors=[0.5, 2.0], random_state=0).fit(X, y).features_
+        )
         expected = aligned(length_scale=fitted.length_scale_).fit(X, coded)
         np.testing.assert_allclose(fitted.weights_, expected.weights_, rtol=1e-9)
 

@@ -120,7 +120,7 @@ def _svm(kind: Kind, n_columns: int, seed: int) -> Any:
 def _ours(features: Callable[[], Any], multiples: tuple[float, ...], kind: Kind, n_columns: int, seed: int) -> Any:
     del n_columns
     ridge = FeatureRegressor if kind == "regression" else partial(FeatureClassifier, loss="squared_error")
-    return make_pipeline(StandardScaler(), ridge(features(), length_scales=multiples, random_state=seed))
+    return make_pipeline(StandardScaler(), ridge(features(), length_scale_factors=multiples, random_state=seed))
 
 
 def _fourier(length_scale: str, n_frequencies: int) -> Callable[[Kind, int, int], Any]:

@@ -164,7 +164,8 @@ class LinearModule(FormulaModule):
             As `predict` of a regression, and `decision_function` of a classifier.
         """
         scores = self._scores(X)
-        return scores[:, 0] if self.formula.is_flat else scores
+        predictions = scores if self.formula.predict is None else self.formula.predict(scores)
+        return predictions[:, 0] if self.formula.is_flat else predictions
 
     def _scores(self, X: Any) -> Any:
         return super().forward(self.features(X))

@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures
+from bochner.losses import Quantile
 from bochner.rows.namespaces import namespace_of, to_numpy
 
 X = np.random.default_rng(0).normal(size=(150, 3))
@@ -46,6 +47,15 @@ def test_results_are_on_the_device_of_the_rows(xp, features, ridge, device):
         result = getattr(estimator, method)(rows)
         assert (type(result), result.device, result.dtype) == (type(rows), rows.device, xp.float64)
         np.testing.assert_allclose(np.from_dlpack(result), getattr(estimator, method)(Y), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["poisson", Quantile(0.3), Quantile([0.9, 0.1, 0.5])], ids=repr)
+def test_losses_of_regressions(xp, loss):
+    model = FeatureRegressor(FourierFeatures(n_frequencies=16), loss=loss, cv=3, random_state=0)
+    model.fit(X, TARGETS - TARGETS.min())
+    result = model.predict(xp.asarray(Y))
+    assert isinstance(result, type(xp.asarray(Y)))
+    np.testing.assert_allclose(np.from_dlpack(result), model.predict(Y), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -77,7 +77,8 @@ def test_choices_of_the_model_are_kept():
     held_out = hold_out(fitted.model, fitted.survey).held_out
     assert held_out.estimator.features_.kernel == estimator.features_.kernel
     assert held_out.estimator.kernels is None
-    assert held_out.estimator.length_scales == [estimator.length_scales[int(estimator.length_scale_scores_.argmax())]]
+    best = int(estimator.length_scale_scores_.argmax())
+    assert held_out.estimator.length_scale_factors == [estimator.length_scale_factors[best]]
     assert not np.array_equal(held_out.estimator.features_.length_scale_, estimator.features_.length_scale_)
     pinned = hold_out(fitted.model, fitted.survey, relearn=False).held_out
     np.testing.assert_array_equal(pinned.estimator.features_.length_scale_, estimator.features_.length_scale_)

@@ -8,7 +8,7 @@ through them. Estimators return a list of formulas, which are applied one after 
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -213,11 +213,16 @@ class LinearFormula(Formula):
         Intercepts.
     is_flat : bool
         Whether predictions have one axis, as those of a single target or of two classes.
+    predict : callable, default=None
+        Returns the predictions of scores; None means that they are equal.
     """
 
-    def __init__(self, coef: Floats, intercept: Floats, is_flat: bool) -> None:
+    def __init__(
+        self, coef: Floats, intercept: Floats, is_flat: bool, predict: Callable[[Any], Any] | None = None
+    ) -> None:
         self.arrays = {"coef": coef, "intercept": intercept}
         self.is_flat = is_flat
+        self.predict = predict
 
     def __call__(self, X: Any, arrays: dict[str, Any], xp: Any) -> Any:
         return X @ arrays["coef"] + arrays["intercept"]

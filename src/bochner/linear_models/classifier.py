@@ -209,13 +209,13 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
+        X : {array-like, sparse matrix, Dask collection, torch tensor} of shape (n_samples, n_features), or path
             Rows, or a file when the model was fitted on one.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Probabilities, in the order of `classes_`; for a Dask collection a Dask array.
+            Probabilities, in the order of `classes_`; for a Dask collection a Dask array, for a torch tensor a tensor.
         """
         return self._map_scores(X, self._made_loss().predict_proba)
 
@@ -225,13 +225,14 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
+        X : {array-like, sparse matrix, Dask collection, torch tensor} of shape (n_samples, n_features), or path
             Rows, or a file when the model was fitted on one.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Logarithms of probabilities, in the order of `classes_`; for a Dask collection a Dask array.
+            Logarithms of probabilities, in the order of `classes_`; for a Dask collection a Dask array, for a torch
+            tensor a tensor.
         """
         return self._map_scores(X, self._made_loss().predict_log_proba)
 
@@ -282,5 +283,5 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
     def _n_loss_targets(self, targets: Array) -> int:
         return len(self.classes_)
 
-    def _formula(self) -> type[LinearFormula]:
+    def _formula(self) -> Callable[..., LinearFormula]:
         return LogisticFormula if hasattr(self.loss_, "predict_proba") else LinearFormula

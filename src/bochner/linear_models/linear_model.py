@@ -220,7 +220,7 @@ class LinearModel(Parametrized):
         """Return the scores for arrays of other libraries than numpy."""
         return [*formulas_of(self.features_), self._formula()(*self._coefficients(), self._scores_are_flat)]
 
-    def _formula(self) -> type[LinearFormula]:
+    def _formula(self) -> Callable[..., LinearFormula]:
         """Return the formula of the scores."""
         return LinearFormula
 

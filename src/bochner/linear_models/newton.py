@@ -34,7 +34,8 @@ FIRST_C = 0.01  # up to which Newton's method starts from coefficients 0
 ROUGH_TOLERANCE = 1e-3
 PATH_TOLERANCE = 1e-5  # predicted decrease of the last step, relative to the objective; it serves the choice of C
 TOLERANCE = 1e-17
-RESOLUTION = 1e-14  # predicted decrease, relative, below which only the next, smaller one tells that steps still help
+RESOLUTION = 1e-14  # predicted decrease, relative, that cannot be seen in the objective
+PATIENCE = 4  # steps below the resolution that do not halve the smallest predicted decrease
 ROUNDING = 1e-12  # of an objective, relative
 ALL_ROWS = np.array([NO_FOLD])
 
@@ -190,9 +191,10 @@ class NewtonProblems:
             reached, now = self._search(C, held_out[moving], origin, directions, objective, decrease)
             weights[:, moving] = reached
             done = done.update(moving, now)
-            shrinks = decrease < 0.5 * before[moving]
-            before[moving] = decrease
-            still = (decrease > tolerance * objective) & ((decrease > RESOLUTION * objective) | shrinks)
+            n_stalled[moving] = np.where(decrease < 0.5 * least[moving], 0, n_stalled[moving] + 1)
+            least[moving] = np.minimum(decrease, least[moving])
+            is_visible = decrease > RESOLUTION * objective
+            still = (decrease > tolerance * objective) & (is_visible | (n_stalled[moving] < PATIENCE))
             if self.curvature.is_sample:
                 last = _Secant(reached - origin, self._gradients(C, reached, now) - gradients)
                 recent = [*secants[1 - MAX_SECANTS :], last]

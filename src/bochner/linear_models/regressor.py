@@ -14,6 +14,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, apply_to_features
+from bochner.feature_maps.formulas import LinearFormula
 from bochner.kernels import Kernel
 from bochner.learning.ridge import RidgeSolution
 from bochner.linear_models.feature_model import ALPHAS, FeatureModel, has_closed_form
@@ -286,6 +287,9 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
     def _scores_are_flat(self) -> bool:
         return self._is_flat and len(self._coefficients()[1]) == 1
 
+    def _formula(self) -> Callable[..., LinearFormula]:
+        return partial(LinearFormula, predict=self.loss_.predict)
+
     def _alphas(self, total_weight: float = 1.0) -> Floats:
         default = ALPHAS if self._made_loss().has_closed_form else ALPHAS[::COARSE]
         return positive_values("alphas", self.alphas, default=default)
@@ -346,7 +350,7 @@ def target_columns(y: Any, largest: float = LARGEST, loss: Loss | None = None) -
     return targets if targets.ndim == 2 else targets[:, None]
 
 
-def _predictions(loss: Loss, is_flat: bool, scores: Floats) -> Floats:
+def _predictions(loss: Loss, is_flat: bool, scores: Any) -> Any:
     predictions = loss.predict(scores)
     return predictions[:, 0] if is_flat else predictions
 
