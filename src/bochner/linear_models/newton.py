@@ -174,7 +174,8 @@ class NewtonProblems:
         A problem is solved after a step whose predicted decrease was below `tolerance`, relative to its objective.
         """
         weights, done = start.copy(), self._evaluate(held_out, start)
-        moving, before = np.arange(len(held_out)), np.full(len(held_out), np.inf)
+        moving, least = np.arange(len(held_out)), np.full(len(held_out), np.inf)
+        n_stalled = np.zeros(len(held_out), dtype=np.intp)
         secants: list[_Secant] = []
         for _ in range(MAX_STEPS):
             now = done.select(moving)
