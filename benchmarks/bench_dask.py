@@ -188,8 +188,8 @@ def main(
         print(MEMORY_ROWS / median(seconds_of(new_model(n_frequencies), X, y) for _ in range(3)))
         return
     console.print(
-        f"FeatureRegressor, {N_COLUMNS} columns of float32, {n_frequencies} frequencies, chunks of {CHUNK_ROWS:,} rows, "
-        f"{os.cpu_count()} cores.\n"
+        f"FeatureRegressor, {N_COLUMNS} columns of float32, {n_frequencies} frequencies, chunks of {CHUNK_ROWS:,} "
+        f"rows, {os.cpu_count()} cores.\n"
     )
     results: dict[str, Any] = {"generated": generated(n_frequencies, rows)}
     results["growth"] = growth(n_frequencies)

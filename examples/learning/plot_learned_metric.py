@@ -67,9 +67,8 @@ X_train, X_test, y_train, y_test = train_test_split(*load_digits(return_X_y=True
 
 def classifier(length_scale):
     features = FourierFeatures(length_scale=length_scale, n_frequencies=128)
-    return make_pipeline(StandardScaler(), FeatureClassifier(features, random_state=0, loss="squared_error")).fit(
-        X_train, y_train
-    )
+    model = FeatureClassifier(features, loss="squared_error", random_state=0)
+    return make_pipeline(StandardScaler(), model).fit(X_train, y_train)
 
 
 model = classifier("learn-matrix")

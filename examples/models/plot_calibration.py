@@ -4,17 +4,18 @@ Calibrated probabilities
 ========================
 
 A probability is calibrated if, among the rows that get 30 %, 30 % are of the class. This example shows it for two ways
-to get probabilities: :class:`~bochner.FeatureClassifier`, and a :class:`~bochner.FeatureClassifier` that scikit-learn
-calibrates. Both are calibrated; the former needs one fit instead of six. :doc:`/guide/linear-models` describes
-both models.
+to get probabilities: :class:`~bochner.FeatureClassifier` with the log loss, and one with the squared hinge loss that
+scikit-learn calibrates. Both are calibrated; the former needs one fit instead of six. :doc:`/guide/linear-models`
+describes both losses.
 """
 
 # %%
 # The models
 # ----------
 # The rows are generated: the probability of class 1 is a smooth function of four of eight columns, and the best
-# possible predictions are known. A support vector machine has no probabilities. ``CalibratedClassifierCV`` fits it once
-# per fold and learns how its decision function relates to the classes. C is the one that was chosen on all rows.
+# possible predictions are known. A support vector machine, the default loss, has no probabilities.
+# ``CalibratedClassifierCV`` fits it once per fold and learns how its decision function relates to the classes. C is the
+# one that was chosen on all rows.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -32,7 +33,7 @@ y = (rng.uniform(size=len(X)) < truth).astype(int)
 X_train, X_test, y_train, y_test, _, truth = train_test_split(X, y, truth, random_state=0)
 
 features = FourierFeatures(n_frequencies=128)
-logistic = FeatureClassifier(features, random_state=0, loss="log_loss").fit(X_train, y_train)
+logistic = FeatureClassifier(features, loss="log_loss", random_state=0).fit(X_train, y_train)
 svc = FeatureClassifier(features, random_state=0).fit(X_train, y_train)
 calibrated = CalibratedClassifierCV(
     FeatureClassifier(features, Cs=[svc.C_], cv=None, random_state=0), cv=5, ensemble=False
@@ -46,9 +47,9 @@ calibrated.fit(X_train, y_train)
 # The lower panel shows the distribution of the probabilities.
 
 probabilities = {
-    "FeatureClassifier": logistic.predict_proba(X_test)[:, 1],
-    "FeatureClassifier, calibrated": calibrated.predict_proba(X_test)[:, 1],
-    "FeatureClassifier, not calibrated": expit(svc.decision_function(X_test)),
+    "log loss": logistic.predict_proba(X_test)[:, 1],
+    "squared hinge loss, calibrated": calibrated.predict_proba(X_test)[:, 1],
+    "squared hinge loss, not calibrated": expit(svc.decision_function(X_test)),
 }
 styles = (
     {"color": "C0", "marker": "D"},
@@ -76,5 +77,5 @@ plt.show()
 
 for name, predicted in (probabilities | {"true probabilities": truth}).items():
     print(
-        f"{name:27s} log loss {log_loss(y_test, predicted):.4f}, Brier score {brier_score_loss(y_test, predicted):.4f}"
+        f"{name:34s} log loss {log_loss(y_test, predicted):.4f}, Brier score {brier_score_loss(y_test, predicted):.4f}"
     )

@@ -3,9 +3,9 @@
 A predictive band
 =================
 
-:class:`~bochner.FeatureRegressor` returns standard deviations beside its predictions. This example shows the band that they
-form around a curve, which is wider where there are no rows, and checks on a real table how often such bands contain the
-target. :doc:`/guide/linear-models` explains the distribution behind them.
+:class:`~bochner.FeatureRegressor` returns standard deviations beside its predictions. This example shows the band that
+they form around a curve, which is wider where there are no rows, and checks on a real table how often such bands
+contain the target. :doc:`/guide/linear-models` explains the distribution behind them.
 """
 
 # %%

@@ -12,8 +12,8 @@ accuracy and seconds side by side. :doc:`/get-started/replace-svc` goes through 
 # The replacement
 # ---------------
 # scikit-learn's ``gamma="scale"`` is ``length_scale="scale"``. The features are kernel values at 256 landmarks. ``SVC``
-# is fitted for a single C. ``FeatureClassifier`` selects one of nine values of C by five-fold cross-validation, and its time
-# includes that. A grid search would need 45 more fits of ``SVC``.
+# is fitted for a single C. ``FeatureClassifier`` selects one of nine values of C by five-fold cross-validation, and its
+# time includes that. A grid search would need 45 more fits of ``SVC``.
 
 from time import perf_counter
 

@@ -34,8 +34,9 @@ layouts = {
 # %%
 # Fit and compare
 # ---------------
-# :class:`~bochner.FeatureRegressor` recognizes the collections. Each worker accumulates the second moments of its chunks;
-# only these small matrices are collected, so that neither the rows nor their features ever have to fit into one memory.
+# :class:`~bochner.FeatureRegressor` recognizes the collections. Each worker accumulates the second moments of its
+# chunks; only these small matrices are collected, so that neither the rows nor their features ever have to fit into one
+# memory.
 
 features = FourierFeatures(n_frequencies=64)
 in_memory = FeatureRegressor(features, random_state=0).fit(X, y)

@@ -77,8 +77,8 @@ def measure(call):
 # Two fits
 # --------
 # Both models have 64 columns. The scikit-learn pipeline gets a tenth of the rows: it computes the features of all of
-# them before the regression starts, and would need ten times the memory for the whole file. ``FeatureRegressor`` gets the
-# whole file, reads it in blocks, and also selects its penalty by five-fold cross-validation.
+# them before the regression starts, and would need ten times the memory for the whole file. ``FeatureRegressor`` gets
+# the whole file, reads it in blocks, and also selects its penalty by five-fold cross-validation.
 
 features = FourierFeatures(n_frequencies=32)
 FeatureRegressor(features, random_state=0).fit(X[:20_000], y[:20_000])  # the first fit loads libraries
