@@ -310,6 +310,13 @@ class TestInvalidInput:
         assert "would overwrite an input file" in error_message("predict", model_file, data, "--output", data)
         assert data.read_bytes() == before
 
+    def test_read_only_output_is_refused(self, table_file, model_file, tmp_path):
+        output = tmp_path / "out.csv"
+        output.write_text("keep")
+        output.chmod(0o444)
+        assert "out.csv is read-only" in error_message("predict", model_file, table_file, "--output", output)
+        assert output.read_text() == "keep"
+
     def test_model_file_that_cannot_be_read(self, table_file, tmp_path):
         (tmp_path / "m.skops").write_text("something else")
         for arguments in (("error",), ("predict", "--output", tmp_path / "out.csv")):

@@ -21,6 +21,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from bochner.atomic_files import check_writable
 from bochner.progress import show_progress
 from bochner.rows import ClusterError
 from bochner.tables.columns import KINDS, NumberStyle
@@ -278,3 +279,4 @@ def check_output(output: Path, *inputs: Path, option: str = "--output") -> None:
         raise ValueError(f"{option} {output} {problem}; give the name of a file to write.")
     if any(output.exists() and path.exists() and output.samefile(path) for path in inputs):
         raise ValueError(f"{option} {output} would overwrite an input file; give another name.")
+    check_writable(output)
