@@ -10,6 +10,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,10 @@ from bochner.tables.columns import import_pyarrow, storage_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["CsvFile", "Frame", "ParquetFiles", "Source", "is_frame", "join_names", "open_frame", "open_source"]
+__all__ = [
+    *("CsvFile", "Frame", "ParquetFiles", "Source"),
+    *("is_frame", "is_part_of_table", "join_names", "open_frame", "open_source"),
+]
 
 CSV_BLOCK_BYTES = 1 << 22
 LARGEST_SHEET = 1 << 30  # bytes of the contents of an Excel file, which need about 50 times as much memory
@@ -95,9 +99,8 @@ def open_source(data: Any, label: str | None = None) -> Source:
         return open_frame(data, label or "the table")
     path = Path(data)
     label = label or str(path)
-    is_pattern = not path.exists() and any(character in str(path) for character in "*?[")
     suffix = path.suffix.lower()
-    if path.is_dir() or is_pattern:
+    if _pattern(path) is not None:
         return _opened(lambda: ParquetFiles(_parquet_files(path), label), label, "parquet")
     if not path.is_file():
         raise ValueError(f"{label} does not exist.")
@@ -218,13 +221,49 @@ def _named_errors(file: Path, is_one_of_several: bool) -> Iterator[None]:
         raise ValueError(f"{file} cannot be read as parquet: {_cause(error)}.") from None
 
 
+def _pattern(path: Path) -> str | None:
+    """Return the pattern that the files of a table match; None for a single file."""
+    if path.is_dir():
+        return str(path / "*.parquet")
+    return str(path) if not path.exists() and any(character in str(path) for character in "*?[") else None
+
+
+def _listed(path: Path) -> list[Path]:
+    """Return the files of a table, in no order."""
+    pattern = _pattern(path)
+    return [path] if pattern is None else [Path(name) for name in glob(pattern, recursive=True)]
+
+
+def is_part_of_table(file: Path, path: Path) -> bool:
+    """Return whether a table would be read from a file, among others; the file need not exist.
+
+    Parameters
+    ----------
+    file : Path
+        The file, under any of its names.
+    path : Path
+        The table: a file, a folder of Parquet files, or a pattern.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from bochner.tables.sources import is_part_of_table
+    >>> [is_part_of_table(Path(name), Path("*.parquet")) for name in ("new.parquet", "new.csv")]
+    [True, False]
+    """
+    if file.exists() and any(other.exists() and file.samefile(other) for other in _listed(path)):
+        return True
+    parent, name = os.path.split(_pattern(path) or "")
+    folders = [Path(folder) for folder in glob(parent, recursive=True) or [parent]]
+    return fnmatch(file.name, name) and any(folder.exists() and folder.samefile(file.parent) for folder in folders)
+
+
 def _parquet_files(path: Path) -> list[Path]:
     """Return the files of a folder or a pattern, in natural order: ``part-2`` before ``part-10``."""
-    pattern = str(path / "*.parquet") if path.is_dir() else str(path)
-    files = [Path(name) for name in glob(pattern, recursive=True)]
+    files = _listed(path)
     if not files:
         raise ValueError(
-            f"{pattern} matches no file; give a .parquet file, a folder of them, or a quoted pattern such as "
+            f"{_pattern(path)} matches no file; give a .parquet file, a folder of them, or a quoted pattern such as "
             f"'data/*.parquet'."
         )
     for file in files:
