@@ -96,10 +96,9 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask collection, RowSource} of shape (n_samples, n_features)
-            Training rows. With more than 2**20 rows, the features are fitted on a sample of 2**15 rows (16 blocks of
-            2,048 consecutive rows, shorter ones where rows are wide), for which a Dask collection computes about 16
-            chunks; the other rows are checked when they are mapped. A `bochner.rows.RowSource` has its own targets and
-            weights.
+            Training rows. With more than 2**20 rows, the features are fitted on a random sample of 2**15 rows, fewer
+            where rows are wide. A Dask collection computes at most about 128 chunks for it; the other rows are checked
+            when they are mapped. A `bochner.rows.RowSource` has its own targets and weights.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             Targets to learn from with ``length_scale="learn"`` or "learn-matrix" and, for Fourier features,
             ``weighting="alignment"``; else ignored. Text, booleans and up to 20 distinct whole numbers are classes.
@@ -464,7 +463,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
     def _training_rows(self, source: RowSource, streams: "Streams") -> "TrainingRows":
         """Validate the rows to fit on, and sample them when there are many.
 
-        The sample is the same one for rows in memory and in partitions.
+        The sample is the same one for rows in memory, in files and in up to 128 partitions.
         """
         needs_targets = self._needs_targets()
         if needs_targets and not source.has_targets:
@@ -477,7 +476,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             if not weights.any():
                 if rows is source:
                     raise ValueError("No row has a positive `sample_weight`; give some rows a weight.")
-                raise ValueError("All sampled rows have a `sample_weight` of zero; shuffle the rows.")
+                raise ValueError("All sampled rows have a `sample_weight` of zero; leave out the rows without weight.")
             rows, y = rows.drop_zero_weights(weights), None if y is None else y[weights > 0.0]
             weights = weights[weights > 0.0]
         if weights is not None:

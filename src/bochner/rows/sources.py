@@ -155,6 +155,33 @@ class RowSource(ABC):
     def select(self, rows: Any, with_rows: bool = True) -> Batch:
         """Collect rows, by slice or by index, with their targets and weights, or only their targets and weights."""
 
+    def draw_rows(self, size: int, rng: np.random.Generator) -> Indices:
+        """Draw different rows at random, all with the same probability.
+
+        Rows in partitions are drawn in the same way, except where that would read more than 128 of them.
+
+        Parameters
+        ----------
+        size : int
+            Number of rows; all are returned when there are no more.
+        rng : numpy.random.Generator
+            Random numbers.
+
+        Returns
+        -------
+        ndarray of int
+            Numbers of the rows, in ascending order.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner.rows import MemoryRows
+        >>> MemoryRows(np.zeros((100, 1))).draw_rows(3, np.random.default_rng(0))
+        array([51, 63, 83])
+        """
+        n_rows = self.shape[0]
+        return np.sort(rng.choice(n_rows, min(size, n_rows), replace=False, shuffle=False))
+
     @abstractmethod
     def drop_zero_weights(self, weights: Floats) -> "RowSource":
         """Return the source without the rows whose collected weight is zero."""
