@@ -414,7 +414,9 @@ class TestFunctionKernels:
         np.testing.assert_array_equal(features.whitening_, copied.whitening_)
 
         def mean_error(sample_weight):
-            fits = (clone(features).set_params(random_state=i).fit(shares, sample_weight=sample_weight) for i in range(8))
+            fits = (
+                clone(features).set_params(random_state=i).fit(shares, sample_weight=sample_weight) for i in range(8)
+            )
             return np.mean([relative_error(fitted, shares[:20]) for fitted in fits])
 
         assert mean_error(np.where(np.arange(200) < 20, 1.0, 1e-9)) < 0.9 * mean_error(weights)

@@ -111,7 +111,7 @@ def test_uniform_landmarks_are_drawn_in_proportion_to_the_weights():
 
 
 class TestPivots:
-    # Two close points with large weights, which are often proposed and rejected, another close pair and a point far away.
+    # Two close points with large weights, often proposed and rejected, another close pair and a point far away.
     POINTS = np.array([[0.0], [0.7], [4.0], [4.3], [9.0]])
     COUNTS = np.array([9.0, 6.0, 1.0, 1.0, 1.0])
     MATRIX = Gaussian()(POINTS)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the transformers share: rows to fit on, length scales, transforms, kernels and kernel errors."""
 
+import reprlib
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +20,8 @@ from bochner.feature_maps import FeatureMap, map_rows
 from bochner.feature_maps.formulas import Formula, evaluate
 from bochner.feature_maps.fourier import check_resolution
 from bochner.kernel_error import KernelError, estimate_kernel_error
-from bochner.kernels import NAMED_KERNELS, Kernel
-from bochner.learning.length_scales import LabeledRows, LearnedLengthScales, LearningResult, regression_targets
+from bochner.kernels import NAMED_KERNELS, Kernel, make_kernel
+from bochner.learning.length_scales import LabeledRows, LearnedLengthScales, regression_targets
 from bochner.learning.metrics import LearnedMetric
 from bochner.length_scales import LENGTH_SCALES, median_distance
 from bochner.parameters import Parametrized, refuse_foreign_kernel
@@ -38,7 +39,7 @@ from bochner.rows import (
     validate_foreign_rows,
     validate_rows,
 )
-from bochner.samplers import Sampler
+from bochner.samplers import Sampler, draw_frequencies
 from bochner.validation import (
     HasMethods,
     Interval,
@@ -525,10 +526,10 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
 
     def _learn_length_scales(
         self, training: "TrainingRows", labeled: LabeledRows, streams: "Streams"
-    ) -> LearningResult:
+    ) -> tuple[Units, float]:
         """Learn length scales or a metric with the frequencies that are used later, or with the first 512 of them."""
         learner: LearnedLengthScales | LearnedMetric = make_part(self.length_scale, LEARNERS)
-        kernel: Kernel = make_part(self.kernel, NAMED_KERNELS)
+        kernel = make_kernel(self.kernel, training.rows.shape[1])
         sampler, n_frequencies = self._learning_frequencies(kernel)
         length_scale = median_distance(training.rows, streams.measuring, training.weights)
         n_rows, n_features = training.rows.shape
@@ -538,8 +539,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         # A metric of many columns has more coordinates than columns.
         isotropic = Metric(np.zeros((n_added, n_features)), np.full(n_features, 1.0 / length_scale))
         rows = training.scaled(isotropic if n_added else length_scale)
-        drawn = sampler.sample(kernel, n_frequencies, rows, deepcopy(streams.drawing))
-        return learner.learn(labeled, np.asarray(drawn), streams.learning)
+        drawn = draw_frequencies(sampler, kernel, n_frequencies, rows, deepcopy(streams.drawing))
+        return _checked_learning(learner, learner.learn(labeled, np.asarray(drawn), streams.learning), n_features)
 
     def _validate(self, X: Any, refuse_lazy: Callable[[], str | None] = lambda: None) -> Any:
         """Return X with the width and dtype of the fitted arrays; a Dask collection as it is."""
@@ -651,6 +652,18 @@ def _given_length_scale(given: Any, n_features: int) -> Units:
     if not np.isfinite(scales).all() or scales.min() <= 0.0:
         raise ValueError(f"`length_scale` must contain positive numbers only. Got {scales.tolist()} instead.")
     return scales
+
+
+def _checked_learning(learner: Any, result: Any, n_features: int) -> tuple[Units, float]:
+    """Return what a learner returned, and refuse anything but length scales or a metric with a gain."""
+    try:
+        length_scales, gain = result
+        return _given_length_scale(length_scales, n_features), float(gain)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"`length_scale` {type(learner).__name__}.learn returned {reprlib.repr(result)} for {n_features} columns; "
+            f"return one positive, finite length scale per column, or a `Metric`, and the gain, a number."
+        ) from None
 
 
 def _check_multiples(length_scale: Units, multiples: list[float]) -> None:

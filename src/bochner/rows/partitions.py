@@ -196,9 +196,9 @@ class PartitionedRows(RowSource):
 
     def draw_rows(self, size: int, rng: np.random.Generator) -> Indices:
         lengths = self.partitions.lengths
-        ends = np.cumsum(lengths)
-        n_visits = max(SAMPLED_PARTITIONS, size * np.count_nonzero(lengths) // int(ends[-1]))
-        if np.count_nonzero(lengths) <= n_visits or self.kept is not None:
+        n_partitions, ends = int(np.count_nonzero(lengths)), np.cumsum(lengths)
+        n_visits = max(SAMPLED_PARTITIONS, size * n_partitions // int(ends[-1]))
+        if n_partitions <= n_visits or self.kept is not None:
             return super().draw_rows(size, rng)
         # One partition at a random place of each equal part of all rows. The rows are drawn from all of it, because
         # it is computed as a whole and may be in some order.
