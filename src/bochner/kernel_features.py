@@ -23,7 +23,7 @@ from bochner.kernel_error import KernelError, estimate_kernel_error
 from bochner.kernels import NAMED_KERNELS, Kernel, make_kernel
 from bochner.learning.length_scales import LabeledRows, LearnedLengthScales, regression_targets
 from bochner.learning.metrics import LearnedMetric
-from bochner.length_scales import LENGTH_SCALES, median_distance
+from bochner.length_scales import LENGTH_SCALES, median_distance, warn_of_dominant_column
 from bochner.parameters import Parametrized, refuse_foreign_kernel
 from bochner.rows import (
     Array,
@@ -112,10 +112,27 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         self
             The fitted transformer.
         """
+        return self.fit_rows(open_rows(X, y, sample_weight))
+
+    def fit_rows(self, rows: RowSource, *, warn: bool = True) -> Self:
+        """Fit the features as `fit` does, without a check of the parameters.
+
+        Parameters
+        ----------
+        rows : RowSource
+            Training rows, with targets and sample weights if they have any.
+        warn : bool, default=True
+            Whether to warn of a column beside which all others are negligible; candidates and trials do not.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
+        """
         self.__dict__.pop("learning_gain_", None)  # of an earlier fit
         streams = Streams.spawn(self.random_state)
-        training = self._training_rows(open_rows(X, y, sample_weight), streams)
-        length_scale = self._resolve_length_scale(training, streams)
+        training = self._training_rows(rows, streams)
+        length_scale = self._resolve_length_scale(training, streams, warn)
         self._fit_parts(training, length_scale, streams)
         self._prepare_map()
         return self
@@ -246,11 +263,13 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         found: Units = clone(self)._find_length_scale(open_rows(X, y, sample_weight))  # self stays unfitted
         return found
 
-    def _find_length_scale(self, source: RowSource) -> Units:
+    def _find_length_scale(self, source: RowSource, warn: bool = True) -> Units:
         streams = Streams.spawn(self.random_state)
-        return self._resolve_length_scale(self._training_rows(source, streams), streams)
+        return self._resolve_length_scale(self._training_rows(source, streams), streams, warn)
 
-    def fit_length_scales(self, X: Any, factors: ArrayLike, y: Any = None, sample_weight: Any = None) -> list[Self]:
+    def fit_length_scales(
+        self, X: Any, factors: ArrayLike, y: Any = None, sample_weight: Any = None, *, warn: bool = True
+    ) -> list[Self]:
         """Fit one transformer per multiple of the length scale, which is measured or learned once.
 
         Parameters
@@ -263,6 +282,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             Targets to learn length scales from, as in `fit`.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights.
+        warn : bool, default=True
+            Whether to warn, once, of a column beside which all others are negligible.
 
         Returns
         -------
@@ -275,8 +296,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         source = open_rows(X, y, sample_weight)
         features: Self = clone(self).set_params(random_state=_integer_seed(self.random_state))
         if multiples == [1.0]:
-            return [features.fit(source)]
-        length_scale = features._find_length_scale(source)
+            return [features.fit_rows(source, warn=warn)]
+        length_scale = features._find_length_scale(source, warn)
         if length_scale is None:
             raise ValueError(
                 f"`kernel`={self.kernel!r} has no length scale, of which multiples {multiples} were asked for; leave "
@@ -284,11 +305,10 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             )
         _check_multiples(length_scale, multiples)
         if features._is_automatic:
-            shortest = clone(features).set_params(length_scale=length_scale * min(multiples)).fit(source)
-            features.set_params(**shortest._fitted_size())
-        candidates = [
-            clone(features).set_params(length_scale=length_scale * factor).fit(source) for factor in multiples
-        ]
+            shortest = clone(features).set_params(length_scale=length_scale * min(multiples))
+            features.set_params(**shortest.fit_rows(source, warn=False)._fitted_size())
+        variants = [clone(features).set_params(length_scale=length_scale * factor) for factor in multiples]
+        candidates = [variant.fit_rows(source, warn=False) for variant in variants]
         for candidate in candidates if features._learns() else []:
             candidate.learning_gain_ = features.learning_gain_
         return candidates
@@ -511,7 +531,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             f"length scale that does not need it, such as 'median'."
         )
 
-    def _resolve_length_scale(self, training: "TrainingRows", streams: "Streams") -> Units:
+    def _resolve_length_scale(self, training: "TrainingRows", streams: "Streams", warn: bool = True) -> Units:
         """Return the length scale that the parameter asks for, and refuse rows that it cannot resolve."""
         length_scale: Units
         if training.labeled is not None and self._learns():
@@ -522,6 +542,9 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             length_scale = _given_length_scale(self.length_scale, training.rows.shape[1])
         lengths = length_scale.length_scales if isinstance(length_scale, Metric) else length_scale
         check_resolution(training.checked, lengths, type(self).__name__)
+        # Remote rows would be read once more.
+        if warn and isinstance(length_scale, float) and not isinstance(training.rows, RowSource):
+            warn_of_dominant_column(training.rows, length_scale, training.weights, training.checked.column_names)
         return length_scale
 
     def _learn_length_scales(

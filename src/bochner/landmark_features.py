@@ -376,8 +376,8 @@ class LandmarkFeatures(KernelFeatures):
         # Of many numeric rows, equal ones are merged in samples; other rows cannot be compared.
         return TrainingRows(rows, weights, not is_numeric or rows.shape[0] <= FEW_ROWS, None, source)
 
-    def _resolve_length_scale(self, training: TrainingRows, streams: Streams) -> Any:
-        return super()._resolve_length_scale(training, streams) if self._has_length_scale() else None
+    def _resolve_length_scale(self, training: TrainingRows, streams: Streams, warn: bool = True) -> Any:
+        return super()._resolve_length_scale(training, streams, warn) if self._has_length_scale() else None
 
     def exact_kernel(self, X: Any, Y: Any = None) -> Array:
         check_is_fitted(self)

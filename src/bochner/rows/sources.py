@@ -93,10 +93,13 @@ class RowSource(ABC):
         Where the rows are.
     fetch_rows : int or None
         Number of rows to collect at a time when many are needed; None if reading costs nothing.
+    column_names : ndarray of str or None
+        Names of the columns, where they are known.
     """
 
     location: Literal["memory", "file", "cluster"]
     fetch_rows: int | None = None
+    column_names: Any = None
 
     @property
     @abstractmethod
@@ -249,6 +252,7 @@ class MemoryRows(RowSource):
     y: Any = None
     weights: Any = None
     encode: Callable[[Any], Array] = np.asarray
+    column_names: Any = None
     location = "memory"
 
     @property
@@ -294,7 +298,8 @@ class MemoryRows(RowSource):
         else:
             X, y = validate_data(estimator, self.X, self.y, **options)
             y = y.toarray() if is_sparse(y) else y  # numpy.asarray would not convert it
-        return replace(self, X=X, y=y, weights=check_weights(self.weights, X))
+        names = getattr(estimator, "feature_names_in_", self.column_names)
+        return replace(self, X=X, y=y, weights=check_weights(self.weights, X), column_names=names)
 
     def select(self, rows: Any, with_rows: bool = True) -> Batch:
         batch = Batch(self.X if with_rows else None, self.y, self.weights).select(rows)
