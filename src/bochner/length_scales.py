@@ -27,7 +27,7 @@ __all__ = ["LENGTH_SCALES", "entry_scale", "median_distance", "warn_of_dominant_
 
 N_PAIRS = 20_000  # the median of this many distances has a standard error of about one percent
 SMALLEST_DISTANCE = 1e-150  # squares of smaller ones underflow
-PAIRS_OF_COLUMNS = 1000
+PAIRS_OF_COLUMNS = 500
 NEGLIGIBLE = 0.005  # part of squared distances
 
 
