@@ -601,7 +601,7 @@ class TestBadInput:
     def test_values_too_large_for_the_length_scale(self, dtype):
         X = self.X.astype(dtype)
         X[3, 1] = 1e30
-        message = r"X contains values up to 1e\+30, which is .* times the length scale.*[Rr]escale"
+        message = r"X contains values up to 1e\+30 in column 1, which is .* times the length scale.*[Rr]escale"
         with pytest.raises(ValueError, match=message):
             FourierFeatures().fit(X)
         fitted = FourierFeatures(n_frequencies=2).fit(self.X.astype(dtype))

@@ -14,15 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.feature_maps import FourierMap, ProductMap
 from bochner.feature_maps.formulas import Formula, FourierFormula
 from bochner.kernel_features import KernelFeatures, Streams, TrainingRows, Units
-from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel
+from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel, make_kernel
 from bochner.learning.length_scales import LearnedLengthScales
 from bochner.learning.metrics import LearnedMetric
 from bochner.learning.refinement import refine
 from bochner.parameters import FOURIER_EXPLANATIONS, Explanation
 from bochner.rows import Floats, Indices, Metric, to_dense
-from bochner.samplers import SAMPLERS, Sampler, make_sampler
+from bochner.samplers import SAMPLERS, Sampler, draw_frequencies, make_sampler
 from bochner.sizes import OutOfReachError, SizeTrials, Suggestion
-from bochner.validation import HasMethods, Interval, StrOptions, make_part
+from bochner.validation import HasMethods, Interval, StrOptions, check_returned, make_part
 from bochner.weightings import WEIGHTINGS, Weighting
 
 __all__ = ["FourierFeatures"]
@@ -174,7 +174,8 @@ class FourierFeatures(KernelFeatures):
         if self.refine:
             self._require_kernel_weights(f"`refine`={self.refine}", "use refine=0")
         n_frequencies, n_components = self._resolve_size(training, length_scale, streams.sizing)
-        kernel: Kernel = make_part(self.kernel, NAMED_KERNELS)
+        rows = training.scaled(length_scale)
+        kernel = make_kernel(self.kernel, rows.shape[1])
         sampler = make_sampler(self.sampler, kernel)
         weighting: Weighting = make_part(self.weighting, WEIGHTINGS)
         if n_components is not None and not hasattr(weighting, "compress"):
@@ -183,10 +184,11 @@ class FourierFeatures(KernelFeatures):
                 f"no `compress`; use None, or derive the class from bochner.weightings.Weighting."
             )
 
-        rows = training.scaled(length_scale)
-        drawn = sampler.sample(kernel, n_frequencies, rows, streams.drawing)
+        drawn = draw_frequencies(sampler, kernel, n_frequencies, rows, streams.drawing)
         weighed = training.scaled_with_targets(length_scale) if self._weighting_trait("needs_targets") else rows
         beta = weighting.weigh(np.asarray(drawn), kernel, weighed, streams.weighting)
+        name, remedy = f"`weighting` {type(weighting).__name__}", "one non-negative, finite number per frequency"
+        beta = check_returned(f"{name}.weigh", beta, (n_frequencies,), remedy, negative=False)
         if self.refine:
             start = np.asarray(drawn)
             moved, beta = refine(start, beta, kernel, rows, self.refine, streams.refining)
@@ -194,6 +196,7 @@ class FourierFeatures(KernelFeatures):
         matrix = None
         if n_components is not None:
             matrix = weighting.compress(np.asarray(drawn), beta, kernel, rows, n_components, streams.weighting)
+            matrix = check_returned(f"{name}.compress", matrix, (2 * n_frequencies, n_components), "finite numbers")
 
         self.kernel_ = kernel
         self._set_units(length_scale)

@@ -5,6 +5,7 @@ Constraints on parameters (`Interval`, `StrOptions`, `HasMethods`), the context 
 (`fit_context`) and the check of sample weights have no public counterpart, and give scikit-learn's own error messages.
 """
 
+import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ __all__ = [
     "HasMethods",
     "Interval",
     "StrOptions",
+    "check_returned",
     "check_weight_range",
     "check_weights",
     "fit_context",
@@ -130,6 +132,46 @@ def make_part(name_or_part: Any, table: Mapping[str, type]) -> Any:
     if hasattr(part, "_parameter_constraints"):  # a user's own part need not declare them
         part._validate_params()
     return part
+
+
+def check_returned(
+    name: str, values: Any, shape: tuple[int, ...], remedy: str, *, negative: bool = True
+) -> NDArray[np.float64]:
+    """Return what a component computed as an array; raise an error if it has another shape or invalid numbers.
+
+    Parameters
+    ----------
+    name : str
+        The parameter, the class and the method that the error message names.
+    values : array-like
+        What the method returned.
+    shape : tuple of int
+        The shape that it must have.
+    remedy : str
+        What the method must return, for the error message.
+    negative : bool, default=True
+        Whether numbers may be negative.
+
+    Examples
+    --------
+    >>> from bochner.validation import check_returned
+    >>> check_returned("`weighting` Own.weigh", [1, 2], (2,), "one number per frequency")
+    array([1., 2.])
+    """
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        problem: str | None = reprlib.repr(values)
+    else:
+        if array.shape != shape:
+            problem = f"an array of shape {array.shape}" if array.ndim else repr(values)
+        elif not np.isfinite(array).all():
+            problem = "NaN or infinity"
+        else:
+            problem = None if negative or array.min(initial=0.0) >= 0.0 else "negative numbers"
+    if problem is not None:
+        raise ValueError(f"{name} returned {problem}; return {remedy}, as an array of shape {shape}.")
+    return array
 
 
 def positive_values(

@@ -13,13 +13,12 @@ from bochner.feature_maps import FeatureMap, map_rows
 from bochner.linear_models.candidates import feature_map_of
 from bochner.linear_models.labels import label_positions
 from bochner.linear_models.training_sets import TrainingSet
-from bochner.rows import Array, Batch, Floats, Indices, RowSource, Statistic, row_spans, scattered_blocks
+from bochner.rows import Array, Batch, Floats, Indices, RowSource, Statistic, row_spans
 
 __all__ = ["HELD_BYTES", "Accumulate", "FeatureBatch", "FeaturePasses", "are_held", "fold_weights"]
 
 HELD_BYTES = 1 << 32  # features of all rows are held up to this size
 BATCH_ROWS = 32_768
-SAMPLE_BLOCKS = 128
 
 
 class FeatureBatch(NamedTuple):
@@ -103,13 +102,9 @@ class FeaturePasses:
         return self.training.accumulate(partial(_part_of_features, prepare, part))
 
     def sample(self, n_rows: int) -> FeatureBatch:
-        """Return the features of up to about `n_rows` rows in blocks from everywhere; they have no folds."""
+        """Return the features of up to about `n_rows` random rows; they have no folds."""
         rows = self.training.rows
-        chosen: Any = slice(None)
-        if rows.shape[0] > n_rows:
-            block_rows = max(1, n_rows // SAMPLE_BLOCKS)
-            chosen = scattered_blocks(rows.shape[0], SAMPLE_BLOCKS, block_rows, np.random.default_rng(0))
-        batch = rows.select(chosen).drop_zero_weights()
+        batch = rows.select(rows.draw_rows(n_rows, np.random.default_rng(0))).drop_zero_weights()
         batch = batch._replace(folds=np.full(len(batch.y), -1))
         return _feature_batch(self.feature_map, self.classes, self.class_weights, batch)
 

@@ -42,7 +42,6 @@ from bochner.rows.sampling import row_weights as row_weights
 from bochner.rows.sampling import sample_pairs as sample_pairs
 from bochner.rows.sampling import sample_rows as sample_rows
 from bochner.rows.sampling import sample_source as sample_source
-from bochner.rows.sampling import scattered_blocks as scattered_blocks
 from bochner.rows.sampling import shuffled_sample as shuffled_sample
 from bochner.rows.sources import Batch as Batch
 from bochner.rows.sources import MemoryRows as MemoryRows
