@@ -15,7 +15,7 @@ import pytest
 import skops.io
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
-from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
@@ -37,8 +37,8 @@ from bochner.kernels import KERNELS, Gaussian, IsotropicKernel, Matern
 from bochner.landmarks import LANDMARKS, KMeans, Pivoted
 from bochner.learning import LearnedLengthScales, LearnedMetric
 from bochner.samplers import Halton, Sobol
-from bochner.weightings import WEIGHTINGS, Alignment, Matrix, Stein
-from tests.conftest import COVERING_COMBINATIONS, VALID_COMBINATIONS, covering_set, value_pairs
+from bochner.weightings import WEIGHTINGS, Matrix, Stein
+from tests.conftest import COVERING_COMBINATIONS, VALID_COMBINATIONS, TargetPower, covering_set, value_pairs
 
 pytestmark = pytest.mark.usefixtures("structured_sorf")
 
@@ -81,11 +81,10 @@ LINEAR_MODELS = [
     FourierSVC(FourierFeatures("laplacian", sampler="sobol", weighting="shrinkage", n_frequencies=6), Cs=[0.1, 10.0]),
     FourierRidge(FourierFeatures(length_scale=SHORT, n_frequencies=6)),
     FourierRidge(LandmarkFeatures(n_landmarks=24)),
-    FourierRidge(FourierFeatures(weighting="alignment", n_frequencies=6), length_scales=[0.5, 1.0]),
+    FourierRidge(FourierFeatures(weighting=TargetPower(), n_frequencies=6), length_scales=[0.5, 1.0]),
 ]
 SLOW_LINEAR_MODELS = [
-    FourierRidgeClassifier(FourierFeatures(weighting="alignment", n_frequencies=6), length_scales=[0.5, 1.0]),
-    FourierSVC(FourierFeatures(length_scale=SHORT, weighting="alignment", n_frequencies=6)),
+    FourierSVC(FourierFeatures(length_scale=SHORT, weighting=TargetPower(), n_frequencies=6)),
     FourierRidge(FourierFeatures(length_scale="learn", n_frequencies=6)),
     FourierRidge(FourierFeatures(length_scale=SHORT_METRIC, n_frequencies=6)),
     FourierRidge(FourierFeatures(length_scale="learn-matrix", n_frequencies=6)),
@@ -121,7 +120,7 @@ ESTIMATORS = [
     FourierFeatures("cauchy", sampler="sobol", weighting="uniform", n_frequencies=6, refine=5),
     FourierFeatures(weighting=Matrix(n_points=20), n_frequencies=6, n_components=3),
     FourierFeatures("matern", weighting="matrix", n_frequencies=6, n_components=5, refine=5),
-    FourierFeatures("matern", weighting=Alignment(rho=2.0), n_frequencies=6, n_components=5),
+    FourierFeatures("matern", weighting=TargetPower(), n_frequencies=6, n_components=5),
     *(with_learned_scales(kernel) for kernel in ("gaussian", "laplacian")),
     FourierFeatures(length_scale=SHORT_METRIC, n_frequencies=6),
     LandmarkFeatures(n_landmarks=6, random_state=0),
@@ -302,7 +301,7 @@ def test_every_parameter_can_be_searched(rng, features):
         "n_components": [None, 3],
         "sampler": ["auto", "mc", "orthogonal"],
         "sampler__rotate": [False, True],
-        "weighting": ["uniform", "shrinkage", "quadrature", "alignment"],
+        "weighting": ["uniform", "shrinkage", "quadrature"],
         "weighting__sketch": ["points", "pairs"],
         "weighting__n_points": [10, 20],
         "weighting__n_pairs": [None, 10],
@@ -385,20 +384,6 @@ def test_every_parameter_of_a_matrix_can_be_searched(rng):
     for name, values in grids.items():
         search = GridSearchCV(model, {f"fourierfeatures__{name}": values}, cv=2, error_score="raise").fit(X, y)
         assert len(search.cv_results_["params"]) == len(values)
-
-
-def test_every_parameter_of_an_alignment_can_be_searched(rng):
-    X, y = rng.normal(size=(40, 3)), np.array(["a", "b"])[np.arange(40) % 2]
-    features = FourierFeatures(weighting=Alignment(), n_frequencies=6, random_state=0)
-    grids = {"rho": [0.0, 3.0], "n_points": [10, 20]}
-    assert set(Alignment().get_params()) == set(grids)
-    for model, prefix in (
-        (make_pipeline(features, RidgeClassifier()), "fourierfeatures"),
-        (FourierSVC(features), "features"),
-    ):
-        for name, values in grids.items():
-            search = GridSearchCV(model, {f"{prefix}__weighting__{name}": values}, cv=2, error_score="raise").fit(X, y)
-            assert len(search.cv_results_["params"]) == len(values)
 
 
 def test_fit_does_not_change_the_given_parts(rng):

@@ -58,10 +58,10 @@ class FourierFeatures(KernelFeatures):
         ``Sobol(rotate=True)``. "auto" means "orthogonal" for isotropic kernels and "halton" for all others, such as
         "laplacian" and "cauchy".
     weighting : str or Weighting, default="stein"
-        How frequencies are weighted: "uniform", "shrinkage", "quadrature", "stein", "matrix", "alignment", or an
-        instance such as ``Stein(sketch="pairs")``. "matrix" replaces weights by the best matrix on a pool of
+        How frequencies are weighted: "uniform", "shrinkage", "quadrature", "stein", "matrix", or an instance
+        such as ``Stein(sketch="pairs")``. "matrix" replaces weights by the best matrix on a pool of
         frequencies, compressed to `n_components` columns. It has the lowest error for a given number of columns, but a
-        slower `transform`. "alignment" fits the weights to y instead of the kernel.
+        slower `transform`.
     n_components : int, default=None
         Number of columns; None means ``2 * n_frequencies``. A smaller number compresses the columns. With
         ``weighting="matrix"``, the best matrix compresses them; twelve frequencies per column are a good choice, and

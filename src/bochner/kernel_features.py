@@ -101,8 +101,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             chunks; the other rows are checked when they are mapped. A `bochner.rows.RowSource` has its own targets and
             weights.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
-            Targets to learn from with ``length_scale="learn"`` or "learn-matrix" and, for Fourier features,
-            ``weighting="alignment"``; else ignored. Text, booleans and up to 20 distinct whole numbers are classes.
+            Targets to learn from with ``length_scale="learn"`` or "learn-matrix", and with a weighting that
+            needs them; else ignored. Text, booleans and up to 20 distinct whole numbers are classes.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights. Up to 2,000 rows, a weight of two equals two copies of a numeric row exactly; with more
             rows, samples are drawn in proportion to the weights.

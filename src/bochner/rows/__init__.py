@@ -37,7 +37,6 @@ from bochner.rows.sampling import distinct_rows as distinct_rows
 from bochner.rows.sampling import draw_pairs as draw_pairs
 from bochner.rows.sampling import pair_blocks as pair_blocks
 from bochner.rows.sampling import pair_differences as pair_differences
-from bochner.rows.sampling import row_targets as row_targets
 from bochner.rows.sampling import row_weights as row_weights
 from bochner.rows.sampling import sample_pairs as sample_pairs
 from bochner.rows.sampling import sample_rows as sample_rows
