@@ -268,8 +268,6 @@ def test_every_parameter_of_a_linear_model_can_be_searched(rng, model):
         "cv": [2, 3, KFold(2)],
         "length_scales": [(1.0,), (1.0, 2.0)],
         "kernels": [None, ["gaussian", Matern(nu=2.5)]],
-        "widths": [None, (2, 4)],
-        "width_rule": ["best", "smallest"],
         "class_weight": [None, "balanced"],
         "random_state": [0, 1],
         "verbose": [0],

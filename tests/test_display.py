@@ -19,7 +19,6 @@ from bochner import (
     MetricDisplay,
     RelevanceDisplay,
     WeightsDisplay,
-    WidthDisplay,
 )
 from bochner.display import _eigenvectors
 from bochner.rows import Metric
@@ -69,25 +68,6 @@ def test_weights_histogram_counts_all_frequencies(rng):
 def test_unfitted_estimator_is_rejected():
     with pytest.raises(NotFittedError):
         WeightsDisplay.from_estimator(FourierFeatures())
-
-
-def test_errors_against_widths(digits):
-    y = digits[:200, 20] + digits[:200, 30]
-    model = FourierRidge(widths=(4, 16, 64), random_state=0).fit(digits[:200], y)
-    display = WidthDisplay.from_estimator(model)
-    (line,) = (container[0] for container in display.ax_.containers)
-    np.testing.assert_allclose(line.get_ydata(), model.width_errors_.mean(axis=1))
-    assert line.get_xdata().tolist() == [4, 16, 64]
-    bars = display.ax_.containers[0][2][0].get_segments()
-    half = (bars[0][1, 1] - bars[0][0, 1]) / 2
-    assert half == pytest.approx(model.width_errors_[0].std(ddof=1) / np.sqrt(5))
-    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert f"chosen: {model.width_}" in labels
-
-
-def test_errors_against_widths_of_one_fold():
-    display = WidthDisplay([4, 16], [[2.0], [1.0]]).plot()
-    assert display.ax_.get_xlabel() == "width"
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         MetricDisplay,
         RelevanceDisplay,
         WeightsDisplay,
-        WidthDisplay,
     )
     from bochner.fourier_features import FourierFeatures
     from bochner.importance import ColumnContributions, ColumnImportance, column_contributions, column_importance
@@ -46,7 +45,6 @@ __all__ = [
     "TableEncoder",
     "TableModel",
     "WeightsDisplay",
-    "WidthDisplay",
     "column_contributions",
     "column_importance",
 ]
@@ -69,7 +67,6 @@ _MODULES = {
     "TableEncoder": "tables.table_encoder",
     "TableModel": "table_models.table_model",
     "WeightsDisplay": "display",
-    "WidthDisplay": "display",
     "column_contributions": "importance",
     "column_importance": "importance",
 }

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     *("STYLES", "ImportanceDisplay", "KernelErrorDisplay", "MetricDisplay", "RelevanceDisplay", "WeightsDisplay"),
-    *("WidthDisplay", "draw_bars", "shortened"),
+    *("draw_bars", "shortened"),
 ]
 
 MANY_COLUMNS = 200  # a metric of more columns is decomposed without a dense matrix
@@ -402,94 +402,6 @@ class ImportanceDisplay:
         self.ax_.set(xlabel="effect: root of mean squared gradient x variance")
         if len(shown) < len(self.names):
             self.ax_.set_title(f"the {len(shown)} most important of {len(self.names)} columns", fontsize="medium")
-        return self
-
-
-class WidthDisplay:
-    """Cross-validated error of a ridge model against its width, with bars of one standard error.
-
-    A dashed line marks the chosen width, and a band one standard error above the least error.
-
-    Parameters
-    ----------
-    widths : array-like of shape (n_widths,)
-        Numbers of frequencies.
-    errors : array-like of shape (n_widths, n_folds)
-        Mean squared errors on each fold.
-    chosen : int, default=None
-        The chosen width; None draws no line.
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-        Axes of the plot.
-    figure_ : matplotlib Figure
-        Figure of the plot.
-
-    Examples
-    --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
-    >>> from sklearn.datasets import load_diabetes
-    >>> from bochner import FourierRidge, WidthDisplay
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = FourierRidge(widths=(4, 8, 16, 32), width_rule="smallest", random_state=0).fit(X, y)
-    >>> WidthDisplay.from_estimator(model).errors.shape
-    (4, 5)
-    """
-
-    def __init__(self, widths: ArrayLike, errors: ArrayLike, chosen: int | None = None) -> None:
-        self.widths = np.asarray(widths)
-        self.errors: Floats = np.asarray(errors, dtype=np.float64)
-        self.chosen = chosen
-
-    @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: "Axes | None" = None) -> Self:
-        """Plot the errors of a model that was fitted with `widths`.
-
-        Parameters
-        ----------
-        estimator : FourierRidge or FourierRidgeClassifier
-            A fitted model.
-        ax : matplotlib Axes, default=None
-            Axes to draw on; None creates a new figure.
-
-        Returns
-        -------
-        WidthDisplay
-            The plotted display.
-        """
-        check_is_fitted(estimator)
-        return cls(estimator.widths, estimator.width_errors_, estimator.width_).plot(ax=ax)
-
-    def plot(self, ax: "Axes | None" = None) -> Self:
-        """Draw the errors.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on; None creates a new figure.
-
-        Returns
-        -------
-        WidthDisplay
-            The display itself.
-        """
-        self.ax_ = _axes(ax)
-        self.figure_ = self.ax_.figure
-        means, n_folds = self.errors.mean(axis=1), self.errors.shape[1]
-        bars = self.errors.std(axis=1, ddof=1) / np.sqrt(n_folds) if n_folds > 1 else np.zeros(len(means))
-        best = int(means.argmin())
-        style: Any = {"color": "#1f3a5f", "marker": "o", "markersize": 4, "capsize": 2}
-        self.ax_.errorbar(self.widths, means, bars, label="mean of the folds, one standard error", **style)
-        self.ax_.axhspan(means[best], means[best] + bars[best], color="#c9a227", alpha=0.25, linewidth=0)
-        if self.chosen is not None:
-            self.ax_.axvline(self.chosen, color="#7a1f5c", linestyle="--", label=f"chosen: {self.chosen}")
-        self.ax_.set(xscale="log", xlabel="width", ylabel="mean squared error on held-out folds")
-        self.ax_.set_xticks(self.widths, labels=[str(width) for width in self.widths])
-        self.ax_.minorticks_off()
-        self.ax_.grid(alpha=0.3)
-        self.ax_.legend(frameon=False)
         return self
 
 

@@ -17,7 +17,6 @@ from bochner.learning.ridge import RidgeSolution
 from bochner.linear_models import FourierLogisticRegression, FourierRidge, FourierRidgeClassifier, FourierSVC
 from bochner.linear_models.ridge_moments import RidgeChoice, RidgeMoments
 from bochner.linear_models.table_training import TableTraining
-from bochner.linear_models.widths import WidthPath
 from bochner.robust_standardizer import SoftClipping
 from bochner.rows import Metric
 from bochner.samplers import SAMPLERS
@@ -111,7 +110,6 @@ TRUSTED = _type_names(
         RidgeMoments,
         RidgeChoice,
         RidgeSolution,
-        WidthPath,
     ),
     *(*KERNELS.values(), *SAMPLERS.values(), *WEIGHTINGS.values(), *LEARNERS.values(), *OBJECTIVES.values()),
     *(*LANDMARKS.values(), Metric),
