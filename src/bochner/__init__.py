@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from bochner.display import (
         ImportanceDisplay,
         KernelErrorDisplay,
-        MetricDisplay,
-        RelevanceDisplay,
         WeightsDisplay,
     )
     from bochner.fourier_features import FourierFeatures
@@ -39,8 +37,6 @@ __all__ = [
     "KernelError",
     "KernelErrorDisplay",
     "LandmarkFeatures",
-    "MetricDisplay",
-    "RelevanceDisplay",
     "RobustStandardizer",
     "TableEncoder",
     "TableModel",
@@ -61,8 +57,6 @@ _MODULES = {
     "KernelError": "kernel_error",
     "KernelErrorDisplay": "display",
     "LandmarkFeatures": "landmark_features",
-    "MetricDisplay": "display",
-    "RelevanceDisplay": "display",
     "RobustStandardizer": "robust_standardizer",
     "TableEncoder": "tables.table_encoder",
     "TableModel": "table_models.table_model",
