@@ -5,10 +5,7 @@ The fast lane checks a covering set of kernels, samplers and weightings: every v
 configuration. The slow lane checks all other combinations.
 """
 
-import os
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -242,18 +239,6 @@ def test_sorf_with_many_columns(kernel, weighting, n_features, rng):
     single = clone(features).fit(X.toarray().astype(np.float32), y).transform(X.toarray().astype(np.float32))
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, Z, atol=1e-4)
-
-
-def test_array_api_check_with_array_api_support_on():
-    """scipy reads SCIPY_ARRAY_API when it is imported, so the check needs a process of its own."""
-    code = (
-        "from sklearn.utils.estimator_checks import check_array_api_input\n"
-        "from bochner import FourierFeatures\n"
-        "check_array_api_input('FourierFeatures', FourierFeatures(n_frequencies=6, random_state=0), 'numpy')\n"
-    )
-    environment = os.environ | {"SCIPY_ARRAY_API": "1"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("model", [FourierRidge(), FourierRidgeClassifier(), FourierSVC(), FourierLogisticRegression()])

@@ -338,16 +338,16 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask collection, torch tensor} of shape (n_samples, n_features), or path
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
             Rows, or a file when the model was fitted on one.
         return_std : bool, default=False
             Whether to return standard deviations of the predictive distribution too: that of a Bayesian linear model
-            whose prior corresponds to the penalty, noise included. They are numpy arrays for a torch tensor, too.
+            whose prior corresponds to the penalty, noise included.
 
         Returns
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Predictions; for a Dask collection a Dask array, for a torch tensor a tensor.
+            Predictions; for a Dask collection a Dask array.
         std : ndarray of the same shape
             Standard deviations, if `return_std` is True.
         """
