@@ -16,7 +16,7 @@ from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel
 from bochner.learning.length_scales import LearnedLengthScales
 from bochner.learning.metrics import LearnedMetric
 from bochner.learning.refinement import refine
-from bochner.parameters import FOURIER_EXPLANATIONS, Explanation
+from bochner.parameters import FEATURE_EXPLANATIONS, Explanation
 from bochner.rows import Floats, Metric, to_dense
 from bochner.samplers import SAMPLERS, Sampler, make_sampler
 from bochner.sizes import OutOfReachError, SizeTrials, Suggestion
@@ -142,7 +142,7 @@ class FourierFeatures(KernelFeatures):
         "sampler": SAMPLERS,
         "weighting": WEIGHTINGS,
     }
-    _explanations: ClassVar[Mapping[str, Explanation]] = FOURIER_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, Explanation]] = FEATURE_EXPLANATIONS
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from bochner.linear_models.feature_passes import FeaturePasses
 from bochner.linear_models.log_loss import LogisticProblems, LogLossPath, solve_one, walk
 from bochner.linear_models.memory import check_memory
 from bochner.linear_models.path_classifier import PathClassifier
-from bochner.parameters import LOGISTIC_EXPLANATIONS, Explanation
+from bochner.parameters import C_EXPLANATIONS, Explanation
 from bochner.rows import Floats, RowSource
 
 __all__ = ["FourierLogisticRegression"]
@@ -101,7 +101,7 @@ class FourierLogisticRegression(PathClassifier):
     array([0.99, 1.  ])
     """
 
-    _explanations: ClassVar[Mapping[str, Explanation]] = LOGISTIC_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, Explanation]] = C_EXPLANATIONS
     _perfect_score = 0.0
     _formula = LogisticFormula
 
