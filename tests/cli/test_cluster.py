@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import typer
 
 from bochner.cli import cluster, table_commands
 from bochner.rows import ClusterError
@@ -94,16 +95,39 @@ def test_file_that_a_worker_does_not_find_is_reported(tmp_path, monkeypatch):
     folder = write_parts(tmp_path / "data", make_table())
     partitions = ParquetFolder.partitions
 
-    def delete_files(table):
+    def hide_from_workers(table):
         result = partitions(table)
-        shutil.rmtree(folder)
+        reduce = result.reduce
+
+        def reduce_without_files(*arguments):
+            folder.rename(tmp_path / "elsewhere")
+            try:
+                return reduce(*arguments)
+            finally:
+                (tmp_path / "elsewhere").rename(folder)
+
+        monkeypatch.setattr(result, "reduce", reduce_without_files)
         return result
 
-    monkeypatch.setattr(ParquetFolder, "partitions", delete_files)
+    monkeypatch.setattr(ParquetFolder, "partitions", hide_from_workers)
     message = error_message("fit", folder, *OPTIONS, "--output", tmp_path / "m.skops", "--dask")
     assert f"{folder}: a worker does not find a file (" in message
     assert "put the files where all workers see them" in message
     assert not list(tmp_path.glob("*.skops*"))
+
+
+@pytest.mark.usefixtures("in_process")
+def test_file_that_is_deleted_meanwhile_is_reported(tmp_path, monkeypatch):
+    folder, echo = write_parts(tmp_path / "data", make_table()), typer.echo
+
+    def print_and_delete(message, **options):
+        if message.startswith("Task: "):
+            shutil.rmtree(folder)
+        echo(message, **options)
+
+    monkeypatch.setattr(typer, "echo", print_and_delete)
+    message = error_message("fit", folder, *OPTIONS, "--output", tmp_path / "m.skops", "--dask")
+    assert message == f"Error: {folder} changed while it was read; try again when nothing writes to it.\n"
 
 
 @pytest.mark.parametrize(

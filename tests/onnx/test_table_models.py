@@ -138,6 +138,46 @@ def test_large_integers_with_gaps_are_refused():
         to_onnx(model)
 
 
+def fit_with_gaps(gaps):
+    """Fit a model on a table whose category is red, blue or one of the gaps, each with targets of its own."""
+    color = np.resize(["red", "blue", *gaps], 120)
+    effects = {"red": 5.0, "blue": 0.0, "": -10.0, None: 10.0}
+    frame = pd.DataFrame({"value": np.linspace(-1.0, 1.0, 120), "color": pd.Series(color, dtype=object)})
+    return TableModel(FourierRidge(SMALL)).fit(frame.assign(y=frame["value"] + [effects[name] for name in color]), "y")
+
+
+@pytest.mark.filterwarnings("ignore:Column 'color' has no value in 2 rows")
+@pytest.mark.parametrize(("gaps", "effect"), [([None], 10.0), ([""], -10.0), ([], None)])
+def test_empty_text_and_missing_cells_are_the_same(gaps, effect):
+    model = fit_with_gaps(gaps)
+    new = pd.DataFrame({"value": np.zeros(3), "color": pd.Series([None, "", "red"], dtype=object)})
+    expected = model.predict(new)
+    assert expected[0] == expected[1] == pytest.approx(expected[0] if effect is None else effect, abs=0.5)
+    (found,) = run_table(to_onnx(model), new)
+    np.testing.assert_allclose(found[:, 0], expected, atol=1e-10)
+
+
+def test_model_that_distinguishes_empty_text_and_missing_cells_is_refused():
+    model = fit_with_gaps(["", None])
+    new = pd.DataFrame({"value": np.zeros(2), "color": pd.Series([None, ""], dtype=object)})
+    np.testing.assert_allclose(model.predict(new), [10.0, -10.0], atol=0.5)
+    with pytest.raises(
+        ValueError, match=r"Column 'color' has missing cells and cells of empty text, which ONNX cannot"
+    ):
+        to_onnx(model)
+
+
+def test_rare_empty_text_is_missing():
+    color = pd.Series([*np.resize([f"color {i}" for i in range(120)], 2400), *["", ""]], dtype=object)
+    frame = pd.DataFrame({"value": np.linspace(-1.0, 1.0, len(color)), "color": color})
+    model = TableModel(FourierRidge(SMALL)).fit(frame.assign(y=frame["value"] + 10.0 * (color == "")), "y")
+    new = pd.DataFrame({"value": np.zeros(3), "color": pd.Series([None, "", "color 119"], dtype=object)})
+    expected = model.predict(new)
+    assert expected[0] == expected[1] != expected[2]
+    (found,) = run_table(to_onnx(model), new)
+    np.testing.assert_allclose(found[:, 0], expected, atol=1e-10)
+
+
 def test_file_is_replaced_when_it_is_complete(tmp_path, monkeypatch):
     exported = to_onnx(TableModel(FourierRidge(SMALL), random_state=0).fit(TABLE[["variable", "y"]], "y"))
     path = tmp_path / "model.onnx"

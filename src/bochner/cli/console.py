@@ -21,9 +21,11 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from bochner.atomic_files import check_writable
 from bochner.progress import show_progress
 from bochner.rows import ClusterError
 from bochner.tables.columns import KINDS, NumberStyle
+from bochner.tables.sources import is_part_of_table
 
 Kinds = Annotated[
     list[str] | None,
@@ -272,9 +274,12 @@ def check_plots() -> None:
 
 
 def check_output(output: Path, *inputs: Path, option: str = "--output") -> None:
-    """Check that an output file can be written and is not one of the input files."""
+    """Check that an output file can be written and that no input, now or the next time, is read from it."""
     if output.is_dir() or not output.parent.is_dir():
         problem = "is a folder" if output.is_dir() else "is in a folder that does not exist"
         raise ValueError(f"{option} {output} {problem}; give the name of a file to write.")
-    if any(output.exists() and path.exists() and output.samefile(path) for path in inputs):
-        raise ValueError(f"{option} {output} would overwrite an input file; give another name.")
+    for path in inputs:
+        if is_part_of_table(output, path):
+            problem = "would overwrite an input file" if output.exists() else f"would become a part of {path}"
+            raise ValueError(f"{option} {output} {problem}; give another name.")
+    check_writable(output)

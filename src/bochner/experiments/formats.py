@@ -129,7 +129,8 @@ def _read_encoded(path: Path, target: str | None, **options: Any) -> TableArrays
     survey = table.survey(Survey.of(table, seed=0))
     survey.check(table)
     source = EncodedTable(table, survey.encoding())
-    batches = list(source.batches(for_training=target is not None))
+    with table.unchanged():
+        batches = list(source.batches(for_training=target is not None))
     X = np.concatenate([rows for _, rows in batches]).astype(np.float64)
     messages = column_messages(table, survey)
     if target is None:

@@ -85,6 +85,16 @@ class TableTraining:
         LinearModel
             The fitted model.
         """
+        with table.unchanged():
+            return self._run(table, choose_model, checkpoint)
+
+    def _run(
+        self,
+        table: FileTable | ParquetFolder,
+        choose_model: Callable[[Survey], Any],
+        checkpoint: "Callable[[TableTraining], None] | None",
+    ) -> Any:
+        """Train on a table that does not change."""
         if self.model is None:
             if not self.is_surveyed:
                 self._complete_survey(table, checkpoint)
@@ -110,6 +120,7 @@ class TableTraining:
             store(next_group, survey)
 
         self.survey = table.survey(self.survey, self.next_group, store_with_time)
+        table.check_unchanged()  # before settings are compared, which may take minutes
         self.survey_seconds = monotonic() - start
         self.is_surveyed = True
 

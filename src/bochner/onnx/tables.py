@@ -75,6 +75,11 @@ def _cells(graph: Graph, column: Column, variable: Any) -> str:
 
 def _codes(graph: Graph, column: Column, name: str) -> str:
     """Add the position of each cell among the one-hot columns, -1 for a category that has none."""
+    if column.missing and "" in column.categories:
+        raise ValueError(
+            f"Column {column.name!r} has missing cells and cells of empty text, which ONNX cannot distinguish; replace "
+            f"one by the other, and fit the model again."
+        )
     texts = list(column.categories)
     codes = list(range(len(texts)))
     if "" not in texts:  # the text of a missing cell

@@ -16,6 +16,7 @@ import numpy as np
 from bochner.rows import DaskPartitions, PartitionedRows, Partitions, row_spans
 from bochner.tables.encoding import Encoding
 from bochner.tables.reader import Chunk, Table
+from bochner.tables.sources import ParquetFiles
 from bochner.tables.survey import Survey
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ class ParquetFolder(Table):
         if Path(data).is_file() and Path(data).suffix.lower() != ".parquet":
             raise ValueError(f"--dask reads .parquet files only, not {data}; convert it, or omit --dask.")
         super().__init__(data, *arguments, **options)
-        self.files = self.source.paths()
+        assert isinstance(self.source, ParquetFiles)
+        self.files = self.source.files
         self._lazy_partitions: DaskPartitions | None = None
 
     def survey(self, survey: Survey, *_: Any) -> Survey:

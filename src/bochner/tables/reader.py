@@ -2,6 +2,7 @@
 """Tables as streams of row batches: which columns are read, from which source, and messages about their cells."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -113,6 +114,7 @@ class Table:
         # One-hot encoding makes several columns of a text column; 16 is a guess that bounds the memory of a batch.
         width = len(columns) + 15 * sum(self.is_text(name) for name in columns)
         self.batch_rows = max(1024, min(2**17, BATCH_BYTES // (8 * max(1, width))))
+        self._n_read = self.n_rows
 
     def chunks(self, first_group: int = 0, *, skip_malformed: bool = False) -> Iterator[Chunk]:
         """Yield the rows in chunks with plain column types, from the beginning of a group on.
@@ -124,6 +126,7 @@ class Table:
         skip_malformed : bool, default=False
             Whether the malformed rows of a CSV file are left to the caller, who reports all of them at once.
         """
+        self.check_unchanged()
         counts = self.source.row_counts
         first_row = 0 if counts is None else sum(counts[:first_group])
         try:
@@ -137,6 +140,27 @@ class Table:
             raise self.source.read_error(error) from None
         if self.source.malformed and not skip_malformed:
             raise_problems(self.path, self.malformed_problems())
+        if self._n_read not in (None, first_row):  # the new files may have the sizes and times of the old ones
+            raise self._change(f" ({self._n_read:,} rows in the first pass, {first_row:,} in a later one)")
+        self._n_read = first_row
+
+    def check_unchanged(self) -> None:
+        """Refuse to go on if the files have changed since they were opened."""
+        if self.source.has_changed():
+            raise self._change()
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Check in the end that the files are those that were opened; after any error, a change is its cause."""
+        try:
+            yield
+        except Exception:
+            self.check_unchanged()
+            raise
+        self.check_unchanged()
+
+    def _change(self, details: str = "") -> ValueError:
+        return ValueError(f"{self.path} changed while it was read{details}; try again when nothing writes to it.")
 
     def restricted(self, columns: Sequence[str]) -> Self:
         """Return the same table with fewer columns to read besides the target, and the same chunks."""
@@ -170,10 +194,8 @@ class Table:
 
     def fingerprint(self) -> list[str]:
         """Return what identifies this version of the table: names, sizes and times of its files, columns and types."""
-        statuses = [(path.name, path.stat()) for path in self.source.paths()]
-        files = [f"{name}: {status.st_size} bytes, {status.st_mtime_ns} ns" for name, status in statuses]
         columns = [*self.columns, str(self.target), str(self.schema.types)]
-        return [*files, *columns, str(sorted(self.kinds.items())), str(self.style)]
+        return [*self.source.versions, *columns, str(sorted(self.kinds.items())), str(self.style)]
 
     def cell_error(self, chunk: Chunk, error: CellError) -> ValueError:
         """Return the error of a cell with the place of its row."""

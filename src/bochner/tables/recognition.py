@@ -172,6 +172,7 @@ def _with_categories(column: Column, tally: ColumnTally) -> Column:
         return replace(column, categories=tuple(sorted(counts)), missing=missing, gaps=missing)
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: MAX_CATEGORIES - 1]
     frequent = [value for value, count in ranked if count >= FEWEST_CATEGORY_ROWS]
+    missing = missing or ("" in counts and "" not in frequent)  # rare empty text is encoded as a missing cell
     return replace(column, categories=tuple(sorted(frequent)), other=True, missing=missing, gaps=missing)
 
 

@@ -10,6 +10,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,10 @@ from bochner.tables.columns import import_pyarrow, storage_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["CsvFile", "Frame", "ParquetFiles", "Source", "is_frame", "join_names", "open_frame", "open_source"]
+__all__ = [
+    *("CsvFile", "Frame", "ParquetFiles", "Source"),
+    *("is_frame", "is_part_of_table", "join_names", "open_frame", "open_source"),
+]
 
 CSV_BLOCK_BYTES = 1 << 22
 LARGEST_SHEET = 1 << 30  # bytes of the contents of an Excel file, which need about 50 times as much memory
@@ -51,6 +55,10 @@ class Source(ABC):
         The columns whose cells are text, whatever the schema says, and may be numbers or dates.
     malformed : dict of int to str
         The rows of a CSV file that the last pass has skipped, with what is wrong.
+    path : Path or None
+        The file, folder or pattern; None for a data frame.
+    versions : list of str
+        Names, sizes and times of the files when they were opened.
     """
 
     label: str
@@ -58,6 +66,8 @@ class Source(ABC):
     row_counts: list[int] | None
     untyped: Collection[str] = ()
     malformed: dict[int, str]
+    path: Path | None = None
+    versions: Sequence[str] = ()
 
     @abstractmethod
     def batches(self, columns: list[str], batch_rows: int, first_group: int) -> Iterator[tuple[int, "pa.RecordBatch"]]:
@@ -66,9 +76,9 @@ class Source(ABC):
         Batches of groups before the first one may be left out; those of a CSV file are not.
         """
 
-    @abstractmethod
-    def paths(self) -> list[Path]:
-        """Return the files."""
+    def has_changed(self) -> bool:
+        """Return whether files were changed, added or deleted since they were opened."""
+        return self.path is not None and _versions(self.path) != self.versions
 
     def place(self, row: int) -> str:
         """Return the file and the number of a row, counted from 1, for a message."""
@@ -94,10 +104,16 @@ def open_source(data: Any, label: str | None = None) -> Source:
     if not isinstance(data, str | os.PathLike):
         return open_frame(data, label or "the table")
     path = Path(data)
-    label = label or str(path)
-    is_pattern = not path.exists() and any(character in str(path) for character in "*?[")
+    versions = _versions(path)  # before any of their content is read
+    source = _open_files(path, label or str(path))
+    source.path, source.versions = path, versions
+    return source
+
+
+def _open_files(path: Path, label: str) -> Source:
+    """Open a file, a folder of Parquet files, or those that match a pattern."""
     suffix = path.suffix.lower()
-    if path.is_dir() or is_pattern:
+    if _pattern(path) is not None:
         return _opened(lambda: ParquetFiles(_parquet_files(path), label), label, "parquet")
     if not path.is_file():
         raise ValueError(f"{label} does not exist.")
@@ -172,9 +188,6 @@ class ParquetFiles(Source):
                             yield group, cells
             first += len(counts)
 
-    def paths(self) -> list[Path]:
-        return self.files
-
     def place(self, row: int) -> str:
         for file, counts in zip(self.files, self._counts, strict=True):
             if row < sum(counts):
@@ -218,13 +231,62 @@ def _named_errors(file: Path, is_one_of_several: bool) -> Iterator[None]:
         raise ValueError(f"{file} cannot be read as parquet: {_cause(error)}.") from None
 
 
+def _pattern(path: Path) -> str | None:
+    """Return the pattern that the files of a table match; None for a single file."""
+    if path.is_dir():
+        return str(path / "*.parquet")
+    return str(path) if not path.exists() and any(character in str(path) for character in "*?[") else None
+
+
+def _listed(path: Path) -> list[Path]:
+    """Return the files of a table, in no order."""
+    pattern = _pattern(path)
+    return [path] if pattern is None else [Path(name) for name in glob(pattern, recursive=True)]
+
+
+def _versions(path: Path) -> list[str]:
+    """Return the name, size and time of each file of a table, which change with its content."""
+    return sorted(map(_version, _listed(path)))
+
+
+def _version(file: Path) -> str:
+    try:
+        status = file.stat()
+    except OSError:
+        return f"{file.name}: missing"
+    return f"{file.name}: {status.st_size} bytes, {status.st_mtime_ns} ns"
+
+
+def is_part_of_table(file: Path, path: Path) -> bool:
+    """Return whether a table would be read from a file, among others; the file need not exist.
+
+    Parameters
+    ----------
+    file : Path
+        The file, under any of its names.
+    path : Path
+        The table: a file, a folder of Parquet files, or a pattern.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from bochner.tables.sources import is_part_of_table
+    >>> [is_part_of_table(Path(name), Path("*.parquet")) for name in ("new.parquet", "new.csv")]
+    [True, False]
+    """
+    if file.exists() and any(other.exists() and file.samefile(other) for other in _listed(path)):
+        return True
+    parent, name = os.path.split(_pattern(path) or "")
+    folders = [Path(folder) for folder in glob(parent, recursive=True) or [parent]]
+    return fnmatch(file.name, name) and any(folder.exists() and folder.samefile(file.parent) for folder in folders)
+
+
 def _parquet_files(path: Path) -> list[Path]:
     """Return the files of a folder or a pattern, in natural order: ``part-2`` before ``part-10``."""
-    pattern = str(path / "*.parquet") if path.is_dir() else str(path)
-    files = [Path(name) for name in glob(pattern, recursive=True)]
+    files = _listed(path)
     if not files:
         raise ValueError(
-            f"{pattern} matches no file; give a .parquet file, a folder of them, or a quoted pattern such as "
+            f"{_pattern(path)} matches no file; give a .parquet file, a folder of them, or a quoted pattern such as "
             f"'data/*.parquet'."
         )
     for file in files:
@@ -253,7 +315,7 @@ class CsvFile(Source):
     row_counts = None
 
     def __init__(self, path: Path, label: str) -> None:
-        self.path, self.label = path, label
+        self._file, self.label = path, label
         self._delimiter = ","
         self.malformed: dict[int, str] = {}
         self.schema = self._open().schema
@@ -275,9 +337,6 @@ class CsvFile(Source):
                 return
             yield group, cells
             group += 1
-
-    def paths(self) -> list[Path]:
-        return [self.path]
 
     def place(self, row: int) -> str:
         for skipped in sorted(self.malformed):
@@ -307,7 +366,7 @@ class CsvFile(Source):
             quoted_strings_can_be_null=False,
         )
         with _silent_decoding():
-            return csv.open_csv(self.path, read, parse, convert)
+            return csv.open_csv(self._file, read, parse, convert)
 
     def _skip(self, row: Any) -> str:
         """Remember a malformed row, so that all of them are reported at once."""
@@ -341,14 +400,12 @@ class Frame(Source):
         The rows.
     label : str
         What messages call the table.
-    path : Path, default=None
-        The file that the rows were read from.
     untyped : collection of str, default=()
         The columns of mixed objects, which have become text.
     """
 
-    def __init__(self, table: "pa.Table", label: str, path: Path | None = None, untyped: Collection[str] = ()) -> None:
-        self.table, self.label, self._path, self.untyped = table, label, path, untyped
+    def __init__(self, table: "pa.Table", label: str, untyped: Collection[str] = ()) -> None:
+        self.table, self.label, self.untyped = table, label, untyped
         self.malformed = {}
         self.schema = table.schema
         self.row_counts: list[int] = [table.num_rows] if table.num_rows else []
@@ -360,8 +417,8 @@ class Frame(Source):
                 part = selected.slice(rows.start, rows.stop - rows.start)
                 yield 0, part.combine_chunks().to_batches()[0]
 
-    def paths(self) -> list[Path]:
-        return [] if self._path is None else [self._path]
+    def has_changed(self) -> bool:
+        return False  # the file is not read again
 
 
 def is_frame(data: Any) -> bool:
@@ -383,7 +440,7 @@ def open_frame(data: Any, label: str = "the table") -> Frame:
     )
 
 
-def _from_pandas(frame: Any, label: str, path: Path | None = None) -> Frame:
+def _from_pandas(frame: Any, label: str) -> Frame:
     """Return the columns of a pandas data frame; those of mixed objects become text."""
     pa = import_pyarrow()
     names = [str(name) for name in frame.columns]
@@ -396,7 +453,7 @@ def _from_pandas(frame: Any, label: str, path: Path | None = None) -> Frame:
             texts = [None if missing else str(value) for value, missing in zip(series, series.isna(), strict=True)]
             columns.append(pa.array(texts, pa.string()))
             mixed.add(name)
-    return Frame(pa.table(columns, names), label, path, mixed)
+    return Frame(pa.table(columns, names), label, mixed)
 
 
 def _read_json_lines(path: Path, label: str) -> Source:
@@ -404,7 +461,7 @@ def _read_json_lines(path: Path, label: str) -> Source:
 
     if _json_depth(path.read_bytes()) > DEEPEST_JSON:
         raise ValueError(f"{label} cannot be read as jsonl: values are nested more than {DEEPEST_JSON} levels deep.")
-    return Frame(json.read_json(path), label, path)
+    return Frame(json.read_json(path), label)
 
 
 def _json_depth(content: bytes) -> int:
@@ -448,7 +505,7 @@ def _read_excel(path: Path, label: str) -> Source:
         ) from error
     try:
         check_archive(path, LARGEST_SHEET)
-        return _from_pandas(pd.read_excel(path), label, path)
+        return _from_pandas(pd.read_excel(path), label)
     except Exception as error:  # a damaged file can cause any error in openpyxl
         raise ValueError(f"{label} cannot be read as xlsx: {_cause(error)}.") from error
 
