@@ -36,6 +36,7 @@ lint: .venv/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 # The site, in docs/_build/html: a few minutes, because the examples of the gallery run.
 docs: .venv/.ready

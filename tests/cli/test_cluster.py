@@ -228,7 +228,7 @@ def test_local_cluster(table_file, table_folder, tmp_path):
     code = "if __name__ == '__main__':\n    from bochner.cli import app; app()"
     command = [sys.executable, "-c", code, "fit", table_folder, *OPTIONS, "--fast", "--json", "--dask"]
     done = subprocess.run(
-        [*command, "--output", tmp_path / "several.skops"], capture_output=True, text=True, timeout=120
+        [*command, "--output", tmp_path / "several.skops"], capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     dashboard, *others = done.stderr.splitlines()
@@ -266,7 +266,7 @@ def test_killed_worker_is_replaced(table_file, table_folder, tmp_path):
     (tmp_path / "kill.py").write_text(KILL_A_WORKER)
     command = [sys.executable, tmp_path / "kill.py", "fit", table_folder, *OPTIONS, "--fast", "--dask"]
     done = subprocess.run(
-        [*command, "--output", tmp_path / "several.skops"], capture_output=True, text=True, timeout=120
+        [*command, "--output", tmp_path / "several.skops"], capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     run_json("fit", table_file, *OPTIONS, "--output", tmp_path / "one.skops")

@@ -249,7 +249,7 @@ class TestResume:
         command = [sys.executable, "-c", code, "fit", data, *options]
         output, partial = tmp_path / "m.skops", tmp_path / "m.skops.partial"
         process = subprocess.Popen([*command, output], stdout=subprocess.DEVNULL)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not partial.exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)

@@ -102,7 +102,7 @@ def _open(folder, color_scheme):
         [CHROMIUM, *OPTIONS.split(), *options, f"file://{folder / 'harness.html'}"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=True,
     )
     found = re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.S)

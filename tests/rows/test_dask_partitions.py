@@ -340,7 +340,7 @@ class TestClients:
                     self.count_rows("counting")
 
     def test_pass_inside_a_task_yields_its_slot(self, client):
-        assert client.submit(self.count_rows, pure=False).result(timeout=60) == 40
+        assert client.submit(self.count_rows, pure=False).result(timeout=300) == 40
 
     def test_asynchronous_clients_are_refused(self, monkeypatch):
         class Asynchronous:
@@ -372,7 +372,7 @@ sys.meta_path.insert(0, Hidden())
 
 
 def nap(argument, block):
-    time.sleep(60)
+    time.sleep(600)
     return len(block)
 
 
@@ -401,7 +401,7 @@ class TestProcesses:
             message = r"worker at tcp://\S+ has no bochner \(No module named 'bochner.*'\), and this process has"
             with pytest.raises(ClusterError, match=message):
                 FourierRidge(SMALL, random_state=0).fit(X, y)
-            assert time.monotonic() - start < 20
+            assert time.monotonic() - start < 60
             assert len(client.nthreads()) == 2, "no task has reached a worker"
 
     def test_pass_ends_when_all_workers_are_killed(self):
@@ -410,14 +410,14 @@ class TestProcesses:
             environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             worker = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
             try:
-                client.wait_for_workers(1, timeout=60)
+                client.wait_for_workers(1, timeout=300)
                 assert self.reduce(count) == 40
                 threading.Timer(2.0, worker.kill).start()
                 with dask.config.set({"distributed.scheduler.no-workers-timeout": "3 s"}):
                     start = time.monotonic()
                     with pytest.raises(ClusterError, match="no workers for 3 seconds, and nothing was fitted"):
                         self.reduce(nap)
-                    assert time.monotonic() - start < 30
+                    assert time.monotonic() - start < 300
             finally:
                 worker.kill()
                 worker.wait()

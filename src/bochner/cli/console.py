@@ -8,13 +8,15 @@ import shutil
 import signal
 import sys
 from _thread import interrupt_main
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from queue import SimpleQueue
 from tempfile import TemporaryDirectory
-from threading import Timer, current_thread, main_thread
+from threading import Thread, current_thread, main_thread
+from time import sleep
 from typing import Annotated, Any
 
 import typer
@@ -177,22 +179,28 @@ def _sigterm_as_interrupt() -> Iterator[None]:
 @contextmanager
 def _repeated_interrupts() -> Iterator[None]:
     """Repeat an interrupt that was raised in a destructor or a callback of C code, where Python prints and drops it."""
-    before = sys.unraisablehook
-
-    def repeat(unraisable: Any) -> None:
-        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
-            before(unraisable)
-            return
-        number = signal.SIGTERM if issubclass(unraisable.exc_type, Terminated) else signal.SIGINT
-        timer = Timer(REPEAT_SECONDS, _interrupt_main_thread, [number])
-        timer.daemon = True
-        timer.start()
-
-    sys.unraisablehook = repeat
+    before, dropped = sys.unraisablehook, SimpleQueue[Any]()
+    thread = Thread(target=_repeat_interrupts, args=(dropped, before), daemon=True)
+    thread.start()
+    sys.unraisablehook = dropped.put  # not a function of Python, in which the next interrupt would be lost
     try:
         yield
     finally:
         sys.unraisablehook = before
+        dropped.put(None)
+        thread.join()
+
+
+def _repeat_interrupts(dropped: SimpleQueue[Any], report: Callable[[Any], object]) -> None:
+    """Send one signal for each interrupt that Python has dropped, and report other errors, until None is put."""
+    while (unraisable := dropped.get()) is not None:
+        error = unraisable.exc_type
+        if not issubclass(error, KeyboardInterrupt):
+            report(unraisable)
+        del unraisable  # it would keep the frames of its traceback alive
+        if issubclass(error, KeyboardInterrupt):
+            sleep(REPEAT_SECONDS)
+            _interrupt_main_thread(signal.SIGTERM if issubclass(error, Terminated) else signal.SIGINT)
 
 
 def _interrupt_main_thread(number: signal.Signals) -> None:
