@@ -258,11 +258,6 @@ def make_commands(folder: Path) -> dict[str, Command]:
     report = ("report", used, fewest, "--output", "page.html")
     compare = ("compare", str(folder / "few.npz"), "--widths", "8", "--seeds", "1", "--output", "page.html")
     reproduce = ("reproduce", "figure4", "--quick", "--seeds", "1", "--output", "out")
-    parts = folder / "parts"
-    parts.mkdir()
-    for number in range(3):
-        write_table(parts / f"{number}.parquet", {name: values[:3000] for name, values in columns.items()})
-    dask = ("fit", str(parts), "--target", "y", "--fast", "--n-frequencies", "8", "--dask", "--output", "m.skops")
     whole = Command(fit, "m.skops", model_arrays, ("m.skops.partial",), resume=("--resume",))
     return {
         "fit": replace(whole, arguments=search, result=search_results),
@@ -273,7 +268,6 @@ def make_commands(folder: Path) -> dict[str, Command]:
         "compare": Command(compare, "page.html", page_head),
         "report": Command(report, "page.html", page_head),
         "export": Command(("export", used, "m.onnx"), "m.onnx", lambda folder: file_content("m.onnx", folder)),
-        "fit --dask": Command(dask, "m.skops", model_arrays),
     }
 
 

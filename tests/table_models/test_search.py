@@ -16,9 +16,8 @@ from bochner.table_models.settings import FREE, Settings
 from bochner.table_models.training import StoredTraining, fit_table
 from bochner.table_models.trials import Trial
 from bochner.tables.file_table import FileTable
-from bochner.tables.parquet_folder import ParquetFolder
 from tests.table_models.cases import fitted_arrays, ignore
-from tests.tables.tables import compute_in_process, make_table, write_parts, write_table
+from tests.tables.tables import make_table, write_table
 
 FIRST = Settings("ridge", "auto", ["gaussian"], 8, [1.0], 3, free=FREE)
 SHORT = replace(FIRST, free=("features", "kernels"))  # nothing is learned, which takes most of the time
@@ -266,17 +265,6 @@ def test_model_file_has_the_trials(fitted, tmp_path):
     save(fitted, tmp_path / "m.skops")
     assert load(tmp_path / "m.skops").trials == fitted.trials
     assert TableModel.load(tmp_path / "m.skops").trials_ == fitted.trials
-
-
-@pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")  # raised by Dask with pandas 3.1
-def test_folder_on_a_cluster_gives_the_same_choice(tmp_path, monkeypatch):
-    table = make_table().drop_columns("kind")
-    with compute_in_process(monkeypatch):
-        folder = write_parts(tmp_path / "parts", table)
-        several = fit_table(ParquetFolder(folder, "y"), SHORT, ignore).model
-        one = fit_table(FileTable(write_table(tmp_path / "a.parquet", table), "y"), SHORT, ignore).model
-    assert [trial.errors for trial in several.trials] == [trial.errors for trial in one.trials]
-    assert [trial.chosen for trial in several.trials] == [trial.chosen for trial in one.trials]
 
 
 def test_few_rows_are_fitted_without_a_comparison(tmp_path):

@@ -25,9 +25,8 @@ from bochner.linear_models.table_training import TableTraining
 from bochner.table_models.model_files import load, save
 from bochner.table_models.training import Settings, StoredTraining, fit_table
 from bochner.tables.file_table import FileTable
-from bochner.tables.parquet_folder import ParquetFolder
 from tests.table_models.cases import SETTINGS, TARGETS, fit_case, fitted_arrays, ignore
-from tests.tables.tables import N_ROWS, compute_in_process, write_table
+from tests.tables.tables import N_ROWS, write_table
 
 
 def assert_identical(first, second):
@@ -176,33 +175,10 @@ class TestResume:
         assert_identical(model, models["regression"])
 
 
-@pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")  # raised by Dask with pandas 3.1
-class TestParquetFolder:
-    """Several files on Dask, computed in this thread."""
-
-    @pytest.fixture(autouse=True)
-    def in_process(self, monkeypatch):
-        pytest.importorskip("dask")
-        with compute_in_process(monkeypatch):
-            yield
-
-    @pytest.mark.parametrize("name", ["regression", "classification", pytest.param("svm", marks=pytest.mark.slow)])
-    def test_equals_one_file(self, files, folders, name):
-        expected = fit_case(name, files[name])  # again, because samples are smaller here
-        model = fit_table(ParquetFolder(folders[name], TARGETS[name]), SETTINGS[name], ignore).model
-        assert model.n_rows == expected.n_rows == N_ROWS
-        assert model.encoding.columns == expected.encoding.columns
-        arrays, expected_arrays = fitted_arrays(model), fitted_arrays(expected)
-        assert arrays["penalty"] == expected_arrays["penalty"]
-        for array, values in expected_arrays.items():
-            tolerance = 1e-8 * np.abs(values).max()
-            np.testing.assert_allclose(arrays[array], values, rtol=0, atol=tolerance, err_msg=array)
-
-    def test_pattern_of_files(self, folders):
-        folder = folders["regression"]
-        one = fit_table(ParquetFolder(folder / "*.parquet", "y"), SETTINGS["regression"], ignore).model
-        other = fit_table(ParquetFolder(folder, "y"), SETTINGS["regression"], ignore).model
-        assert_identical(one, other)
+def test_folder_equals_one_file(folders, models):
+    found, expected = fitted_arrays(fit_case("regression", folders["regression"])), fitted_arrays(models["regression"])
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-8 * np.abs(values).max(), err_msg=name)
 
 
 class TestTask:

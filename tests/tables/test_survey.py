@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import pickle
 from datetime import date, timedelta
-from functools import reduce
 
 import numpy as np
 import pytest
@@ -41,20 +40,6 @@ def test_survey_recognizes_columns_and_samples_rows(table_files, columns, suffix
     assert height.fill == np.median(columns["height"])
     # A short table is sampled completely.
     np.testing.assert_array_equal(result.encoding().targets(result.sample.cells), columns["y"])
-
-
-def test_merged_surveys_equal_the_survey_of_all_rows(table_files):
-    table = Table(table_files[".parquet"], "color", drop=["count"])
-    whole = survey_file(table_files[".parquet"], "color", seed=5, drop=["count"])
-    parts = []
-    for chunk in table.chunks():
-        parts.append(Survey.of(table, 5, chunk.first_row))
-        parts[-1].add(chunk)
-    merged = reduce(Survey.merge, parts)
-    assert (merged.tallies, merged.lengths) == (whole.tallies, whole.lengths)
-    assert merged.target_values == whole.target_values == ["blue", "green", "red"]
-    assert merged.columns() == whole.columns()
-    assert merged.sample.cells == whole.sample.cells
 
 
 def test_survey_can_be_stored(table_files):

@@ -5,7 +5,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from importlib.util import find_spec
 from math import isfinite
 from pathlib import Path
 from time import monotonic
@@ -15,7 +14,6 @@ import typer
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from bochner.cli.cluster import open_cluster
 from bochner.cli.console import (
     Decimal,
     Drop,
@@ -50,7 +48,6 @@ from bochner.table_models.trials import Trial, margin
 from bochner.tables.columns import NumberStyle
 from bochner.tables.description import TableDescription, describe
 from bochner.tables.file_table import FileTable
-from bochner.tables.parquet_folder import ParquetFolder
 from bochner.tables.reader import Table
 from bochner.tables.survey import Survey
 from bochner.validation import positive_values
@@ -204,13 +201,6 @@ def fit(
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run of the same command.")] = False,
-    dask: Annotated[bool, typer.Option("--dask", help="Fit with Dask on a cluster of this machine's cores.")] = False,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            help="Fit with Dask on the cluster of a running scheduler, such as tcp://host:8786.", metavar="ADDRESS"
-        ),
-    ] = None,
     as_json: Json = False,
 ) -> None:
     """Fit a model that predicts one column of a table from the others, and write it to a file.
@@ -238,14 +228,10 @@ def fit(
         free = _free_settings(fast, minutes, fixed | {"n_frequencies": n_frequencies})
         size, kind = n_frequencies or 256, features or "fourier"
         settings = Settings(head, task, kernels, size, scales, seed, learned, kind, standardize, free)
-        if dask or scheduler is not None:
-            table: Any = _open_folder(path, target, columns, resume)
-            fitted = _fit_on_cluster(table, settings, output, scheduler, report, budget)
-        else:
-            if resume and label is not None:
-                raise ValueError("--resume does not work with standard input, which cannot be read again; give a file.")
-            table = columns.open(FileTable, path, target)
-            fitted = _fit_file(table, settings, output, resume, report, budget)
+        if resume and label is not None:
+            raise ValueError("--resume does not work with standard input, which cannot be read again; give a file.")
+        table = columns.open(FileTable, path, target)
+        fitted = _fit_file(table, settings, output, resume, report, budget)
         result = _result(fitted, budget.elapsed, output)
         if page is not None:
             report("Fitting on parts of the rows for the page.")
@@ -441,14 +427,6 @@ class _Columns(NamedTuple):
         return kind(path, target, self.drop, self.kinds, style=self.style, label=self.label)
 
 
-def _open_folder(path: Path, target: str, columns: _Columns, resume: bool) -> ParquetFolder:
-    if find_spec("dask") is None or find_spec("distributed") is None:
-        raise ValueError("--dask and --scheduler need Dask: pip install 'bochner[dask]'.")
-    if resume:
-        raise ValueError("--resume does not work with --dask or --scheduler, which store no checkpoints; omit it.")
-    return columns.open(ParquetFolder, path, target)
-
-
 def _fit_file(
     table: FileTable, settings: Settings, output: Path, resume: bool, report: Callable[[str], None], budget: Budget
 ) -> FittedTable:
@@ -471,21 +449,6 @@ def _resumable(partial: Path) -> Iterator[None]:
         if partial.is_file():
             error.add_note(f"A checkpoint is in {partial}; run the same command with --resume to continue.")
         raise
-
-
-def _fit_on_cluster(
-    table: ParquetFolder,
-    settings: Settings,
-    output: Path,
-    address: str | None,
-    report: Callable[[str], None],
-    budget: Budget,
-) -> FittedTable:
-    """Fit a model with Dask and save it."""
-    with open_cluster(address, report):
-        fitted = fit_table(table, settings, report, budget=budget)
-    save(fitted.model, output)
-    return fitted
 
 
 def _learned(estimator: Estimator) -> Literal["learn", "learn-matrix"] | None:

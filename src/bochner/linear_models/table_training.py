@@ -11,7 +11,6 @@ from time import monotonic
 from typing import Any
 
 from bochner.tables.file_table import FileTable
-from bochner.tables.parquet_folder import ParquetFolder
 from bochner.tables.survey import Standardization, Survey
 
 __all__ = ["TableTraining"]
@@ -57,15 +56,13 @@ class TableTraining:
     survey_seconds: float = 0.0
 
     @classmethod
-    def begin(
-        cls, table: FileTable | ParquetFolder, seed: int, standardize: Standardization = "robust"
-    ) -> "TableTraining":
+    def begin(cls, table: FileTable, seed: int, standardize: Standardization = "robust") -> "TableTraining":
         """Return a training that has not read any rows; the seed determines the sample of rows."""
         return cls(table.fingerprint(), Survey.of(table, seed), standardize)
 
     def run(
         self,
-        table: FileTable | ParquetFolder,
+        table: FileTable,
         choose_model: Callable[[Survey], Any],
         checkpoint: "Callable[[TableTraining], None] | None" = None,
     ) -> Any:
@@ -73,7 +70,7 @@ class TableTraining:
 
         Parameters
         ----------
-        table : FileTable or ParquetFolder
+        table : FileTable
             The table.
         choose_model : callable
             Returns the unfitted model, given the complete survey.
@@ -90,7 +87,7 @@ class TableTraining:
 
     def _run(
         self,
-        table: FileTable | ParquetFolder,
+        table: FileTable,
         choose_model: Callable[[Survey], Any],
         checkpoint: "Callable[[TableTraining], None] | None",
     ) -> Any:
@@ -109,9 +106,7 @@ class TableTraining:
         self.model.fit_table(table.rows(self.model.encoding_, self.survey.lengths, **resume), self.candidates)
         return self.model
 
-    def _complete_survey(
-        self, table: FileTable | ParquetFolder, checkpoint: "Callable[[TableTraining], None] | None"
-    ) -> None:
+    def _complete_survey(self, table: FileTable, checkpoint: "Callable[[TableTraining], None] | None") -> None:
         """Read the rows from `next_group` on, and measure the time."""
         start, store = monotonic() - self.survey_seconds, self._checkpoint("survey", checkpoint)
 

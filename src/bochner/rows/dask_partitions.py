@@ -87,13 +87,6 @@ class DaskPartitions(Partitions):
         templates = {name: template(column) for name, column in columns.items()}
         return cls(templates, _shared_graph([*arrays.values()], [*chain(*keys.values())]), keys, chunks)
 
-    @classmethod
-    def from_frame(cls, name: str, frame: Any) -> "DaskPartitions":
-        """Return the partitions of a data frame as they are, under a name."""
-        frame = frame.optimize()
-        keys = _flat_keys(frame)
-        return cls({name: frame._meta}, frame.__dask_graph__(), {name: keys}, [np.nan] * len(keys))
-
     def reduce(
         self,
         part: Callable[..., Result],

@@ -15,7 +15,6 @@ from bochner.progress import progress_bar
 from bochner.table_models.settings import Settings
 from bochner.table_models.trials import FEWEST_ROWS, N_FOLDS, Trial, TrialRows
 from bochner.tables.file_table import FileTable
-from bochner.tables.parquet_folder import ParquetFolder
 
 __all__ = ["Budget", "search"]
 
@@ -66,7 +65,7 @@ class Budget:
 
 
 def search(
-    table: FileTable | ParquetFolder,
+    table: FileTable,
     training: TableTraining,
     settings: Settings,
     task: str,
@@ -78,7 +77,7 @@ def search(
 
     Parameters
     ----------
-    table : FileTable or ParquetFolder
+    table : FileTable
         The table.
     training : TableTraining
         A training with a complete survey; its trials are not repeated.

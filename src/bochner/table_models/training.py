@@ -18,7 +18,6 @@ from bochner.table_models.settings import Settings, TrainingOptions
 from bochner.table_models.trials import MOST_ROWS
 from bochner.tables.description import column_messages
 from bochner.tables.file_table import FileTable
-from bochner.tables.parquet_folder import ParquetFolder
 from bochner.tables.survey import MAX_CLASSES, Survey
 
 __all__ = ["FittedTable", "Settings", "StoredTraining", "TrainingOptions", "fit_table"]
@@ -46,7 +45,7 @@ class FittedTable:
 
 
 def fit_table(
-    table: FileTable | ParquetFolder,
+    table: FileTable,
     settings: TrainingOptions,
     report: Report,
     training: TableTraining | None = None,
@@ -57,7 +56,7 @@ def fit_table(
 
     Parameters
     ----------
-    table : FileTable or ParquetFolder
+    table : FileTable
         The table.
     settings : TrainingOptions
         The options, such as `Settings`. Those of its settings that are free are chosen by cross-validation on a sample
@@ -118,7 +117,7 @@ def _residuals(estimator: Estimator, sample: Array, training: TableTraining) -> 
     return studentized_residuals(estimator, sample, targets)
 
 
-def _choose_task(table: FileTable | ParquetFolder, survey: Survey, settings: TrainingOptions, report: Report) -> str:
+def _choose_task(table: FileTable, survey: Survey, settings: TrainingOptions, report: Report) -> str:
     """Choose between regression and classification, check that the target allows it, and report the choice."""
     task, reason = _infer_task(table, survey)
     if settings.task != "auto":
@@ -130,7 +129,7 @@ def _choose_task(table: FileTable | ParquetFolder, survey: Survey, settings: Tra
     return task
 
 
-def _infer_task(table: FileTable | ParquetFolder, survey: Survey) -> tuple[str, str]:
+def _infer_task(table: FileTable, survey: Survey) -> tuple[str, str]:
     """Return the task that the values of the target suggest, and the reason."""
     values = survey.target_values
     column = f"column {table.target!r}"
@@ -145,7 +144,7 @@ def _infer_task(table: FileTable | ParquetFolder, survey: Survey) -> tuple[str, 
     return "regression", f"{column} contains numbers with {len(values)} distinct values"
 
 
-def _check_target(table: FileTable | ParquetFolder, survey: Survey, task: str) -> None:
+def _check_target(table: FileTable, survey: Survey, task: str) -> None:
     """Refuse a target that no model can be fitted to."""
     values = survey.target_values
     if values is not None and len(values) == 1:
