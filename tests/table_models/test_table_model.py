@@ -13,11 +13,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 
 from bochner import FourierFeatures, FourierLogisticRegression, FourierRidge, FourierSVC, TableModel
-from bochner.linear_models.table_training import TableTraining
-from bochner.table_models.model_files import save
-from bochner.table_models.training import StoredTraining
-from bochner.tables.file_table import FileTable
-from tests.table_models.cases import SETTINGS
 
 FEATURES = FourierFeatures(n_frequencies=64)
 
@@ -189,12 +184,6 @@ class TestInvalidInput:
             TableModel(FourierRidge()).fit(frame[:100], "level")
         with pytest.raises(ValueError, match=r"too many for classification|fractional numbers"):
             TableModel(FourierSVC()).fit(frame[:100], "price")
-
-    def test_checkpoint_is_not_a_model(self, frame, tmp_path):
-        training = TableTraining.begin(FileTable(frame, "price"), seed=0)
-        save(StoredTraining(SETTINGS["regression"], training), tmp_path / "m.skops")
-        with pytest.raises(ValueError, match="is a checkpoint and not a model"):
-            TableModel.load(tmp_path / "m.skops")
 
     def test_model_of_an_array_has_no_table(self, frame):
         model = FourierRidge(FEATURES).fit(frame[["income"]].to_numpy(), frame["price"])

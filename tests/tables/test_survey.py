@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-import pickle
 from datetime import date, timedelta
 
 import numpy as np
@@ -40,14 +39,6 @@ def test_survey_recognizes_columns_and_samples_rows(table_files, columns, suffix
     assert height.fill == np.median(columns["height"])
     # A short table is sampled completely.
     np.testing.assert_array_equal(result.encoding().targets(result.sample.cells), columns["y"])
-
-
-def test_survey_can_be_stored(table_files):
-    survey = survey_file(table_files[".csv"])
-    copy = pickle.loads(pickle.dumps(survey))
-    assert copy.sample.cells == survey.sample.cells
-    assert copy.tallies == survey.tallies
-    assert isinstance(survey.sample.__getstate__()["cells"], np.ndarray)
 
 
 def test_sample_is_uniform_and_does_not_depend_on_the_chunks(numbered_file, monkeypatch):

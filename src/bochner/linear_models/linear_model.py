@@ -80,7 +80,6 @@ class LinearModel(Parametrized):
         "_candidates",
         "_n_kernels",
     )
-    is_resumable: ClassVar[bool] = False  # whether one pass over the rows is enough, so that it can be interrupted
     _target_options: ClassVar[dict[str, bool]] = {}  # of scikit-learn's validate_data
     _formula: ClassVar[type[LinearFormula]] = LinearFormula
 

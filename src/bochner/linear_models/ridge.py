@@ -56,7 +56,6 @@ class RidgeModel(LinearModel):
     }
     _explanations: ClassVar[Mapping[str, Explanation]] = RIDGE_EXPLANATIONS
     _fitted_names = (*LinearModel._fitted_names, "_accumulator", "_choice", "_is_flat")
-    is_resumable = True
     alphas: Sequence[float] | None
     _choice: RidgeChoice | None
 

@@ -285,10 +285,6 @@ class TableModel(Parametrized):
         from bochner.table_models.model_files import load
 
         loaded = load(Path(path))
-        if not isinstance(loaded, FittedModel):
-            raise ValueError(
-                f"{path} is a checkpoint and not a model; run the interrupted `bochner fit` with --resume."
-            )
         model = cls(clone(loaded.estimator), task=loaded.task)
         model.model_ = loaded
         return model

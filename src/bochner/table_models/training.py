@@ -20,19 +20,11 @@ from bochner.tables.description import column_messages
 from bochner.tables.file_table import FileTable
 from bochner.tables.survey import MAX_CLASSES, Survey
 
-__all__ = ["FittedTable", "Settings", "StoredTraining", "TrainingOptions", "fit_table"]
+__all__ = ["FittedTable", "Settings", "TrainingOptions", "fit_table"]
 
 MOST_WHOLE_NUMBERS = 20  # a target with more distinct whole numbers is a quantity and not a class
 
 Report = Callable[[str], None]
-
-
-@dataclass
-class StoredTraining:
-    """An interrupted training, with the options that it was started with."""
-
-    settings: Settings
-    training: TableTraining
 
 
 @dataclass(frozen=True)
@@ -48,8 +40,6 @@ def fit_table(
     table: FileTable,
     settings: TrainingOptions,
     report: Report,
-    training: TableTraining | None = None,
-    checkpoint: Callable[[TableTraining], None] | None = None,
     budget: Budget | None = None,
 ) -> FittedTable:
     """Fit a model on a table.
@@ -63,10 +53,6 @@ def fit_table(
         of the rows.
     report : callable
         Called with messages about what was decided.
-    training : TableTraining, default=None
-        An interrupted training to continue; None starts from the beginning.
-    checkpoint : callable, default=None
-        Called with the training whenever it can be stored.
     budget : Budget, default=None
         The time for trials and the fit; None means no limit.
 
@@ -75,18 +61,18 @@ def fit_table(
     FittedTable
         The model.
     """
-    training = training or TableTraining.begin(table, settings.seed, settings.standardize)
+    training = TableTraining.begin(table, settings.seed, settings.standardize)
     budget = budget or Budget()
 
     def choose_estimator(survey: Survey) -> Estimator:
         task = _choose_task(table, survey, settings, report)
         best: TrainingOptions = settings
         if isinstance(settings, Settings) and settings.free:
-            best = search(table, training, settings, task, budget, report, checkpoint)
+            best = search(table, training, settings, task, budget, report)
         estimator: Estimator = best.new_estimator(task)
         return estimator
 
-    estimator: Any = training.run(table, choose_estimator, checkpoint).finalize()
+    estimator: Any = training.run(table, choose_estimator).finalize()
     task = "classification" if is_classifier(estimator) else "regression"
     sample = estimator.encoding_.encode(training.survey.sample.cells)
     model = FittedModel(
@@ -96,7 +82,7 @@ def fit_table(
         training.survey.n_rows,
         _residuals(estimator, sample, training),
         center=sample.mean(axis=0, dtype=np.float64),
-        trials=tuple(replace(trial, residuals=None, learned=()) for trial in training.trials),
+        trials=tuple(replace(trial, residuals=None) for trial in training.trials),
     )
     return FittedTable(model, sample, training.survey)
 

@@ -50,7 +50,7 @@ class Source(ABC):
     schema : Schema
         The names and types of all columns. Those of a CSV file are those of its first block.
     row_counts : list of int or None
-        Number of rows per group; None for a CSV file, which does not record it. A training is resumed between groups.
+        Number of rows per row group; None for a CSV file, which does not record it.
     untyped : set of str
         The columns whose cells are text, whatever the schema says, and may be numbers or dates.
     malformed : dict of int to str
@@ -70,11 +70,8 @@ class Source(ABC):
     versions: Sequence[str] = ()
 
     @abstractmethod
-    def batches(self, columns: list[str], batch_rows: int, first_group: int) -> Iterator[tuple[int, "pa.RecordBatch"]]:
-        """Yield batches of the given columns, each with the number of its group.
-
-        Batches of groups before the first one may be left out; those of a CSV file are not.
-        """
+    def batches(self, columns: list[str], batch_rows: int) -> Iterator["pa.RecordBatch"]:
+        """Yield batches of the given columns."""
 
     def has_changed(self) -> bool:
         """Return whether files were changed, added or deleted since they were opened."""
@@ -176,17 +173,13 @@ class ParquetFiles(Source):
         self.row_counts: list[int] = [n_rows for count in self._counts for n_rows in count]
         self.schema = self._common_schema([schemas[i] for i in kept])
 
-    def batches(self, columns: list[str], batch_rows: int, first_group: int) -> Iterator[tuple[int, "pa.RecordBatch"]]:
+    def batches(self, columns: list[str], batch_rows: int) -> Iterator["pa.RecordBatch"]:
         from pyarrow.parquet import ParquetFile
 
-        first = 0
         for path, counts in zip(self.files, self._counts, strict=True):
-            if first + len(counts) > first_group:
-                with ParquetFile(path, pre_buffer=False) as file:
-                    for group in range(max(first, first_group), first + len(counts)):
-                        for cells in file.iter_batches(batch_rows, row_groups=[group - first], columns=columns):
-                            yield group, cells
-            first += len(counts)
+            with ParquetFile(path, pre_buffer=False) as file:
+                for group in range(len(counts)):
+                    yield from file.iter_batches(batch_rows, row_groups=[group], columns=columns)
 
     def place(self, row: int) -> str:
         for file, counts in zip(self.files, self._counts, strict=True):
@@ -325,18 +318,17 @@ class CsvFile(Source):
             self.schema = self._open().schema
         self.untyped = {*self.schema.names}
 
-    def batches(self, columns: list[str], batch_rows: int, first_group: int) -> Iterator[tuple[int, "pa.RecordBatch"]]:
-        del batch_rows, first_group
+    def batches(self, columns: list[str], batch_rows: int) -> Iterator["pa.RecordBatch"]:
+        del batch_rows
         self.malformed = {}
-        reader, group = self._open(columns), 0
+        reader = self._open(columns)
         while True:
             try:
                 with _silent_decoding():
                     cells = reader.read_next_batch()
             except StopIteration:
                 return
-            yield group, cells
-            group += 1
+            yield cells
 
     def place(self, row: int) -> str:
         for skipped in sorted(self.malformed):
@@ -410,12 +402,10 @@ class Frame(Source):
         self.schema = table.schema
         self.row_counts: list[int] = [table.num_rows] if table.num_rows else []
 
-    def batches(self, columns: list[str], batch_rows: int, first_group: int) -> Iterator[tuple[int, "pa.RecordBatch"]]:
-        if first_group == 0:
-            selected = self.table.select(columns)
-            for rows in row_spans(self.table.num_rows, batch_rows):
-                part = selected.slice(rows.start, rows.stop - rows.start)
-                yield 0, part.combine_chunks().to_batches()[0]
+    def batches(self, columns: list[str], batch_rows: int) -> Iterator["pa.RecordBatch"]:
+        selected = self.table.select(columns)
+        for rows in row_spans(self.table.num_rows, batch_rows):
+            yield selected.slice(rows.start, rows.stop - rows.start).combine_chunks().to_batches()[0]
 
     def has_changed(self) -> bool:
         return False  # the file is not read again

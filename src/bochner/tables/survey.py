@@ -93,23 +93,6 @@ class Sample:
         n_skipped = self.n_rows % 4
         return rng.random(n_skipped + n_keys)[n_skipped:]
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state with the cells as bytes of Arrow's format, which model files can contain."""
-        if self.cells is None:
-            return self.__dict__
-        pa = import_pyarrow()
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, self.cells.schema) as writer:
-            writer.write_batch(self.cells)
-        return self.__dict__ | {"cells": np.frombuffer(sink.getvalue(), dtype=np.uint8)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        if isinstance(self.cells, np.ndarray):
-            with import_pyarrow().ipc.open_stream(self.cells.tobytes()) as reader:
-                self.cells = reader.read_next_batch()
-            self.cells.validate(full=True)  # Arrow believes the lengths in a stream, and reads beyond its end
-
 
 @dataclass
 class Survey:
