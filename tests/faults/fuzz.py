@@ -18,11 +18,9 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from scipy.io import savemat
 
 from bochner.experiments.formats import read_arff, read_arrays, read_idx, read_svmlight, read_table, read_text
@@ -118,13 +116,6 @@ def cases(folder: Path) -> Iterator[Case]:
     yield "t.parquet", rows["y"].read_bytes(), partial(read_table, target="y"), damaged, 4
     text = "\n".join(f"{i % 7},{i * 0.5},{'<a>' if i % 3 else '=b'},2020-01-{i % 28 + 1:02}" for i in range(40))
     yield "t.csv", f"number,other,text,day\n{text}\n".encode(), partial(read_table, target="number"), damaged, 2
-    lines = "\n".join(json.dumps({"a": i % 7, "b": "x" * (i % 3 + 1), "y": i * 0.5}) for i in range(40))
-    yield "t.jsonl", lines.encode(), partial(read_table, target="y"), damaged, 2
-    if find_spec("openpyxl") is not None:
-        sheet = io.BytesIO()
-        pd.DataFrame({"a": range(20), "b": ["x", "y"] * 10, "y": np.arange(20) / 4}).to_excel(sheet, index=False)
-        for how in (damaged, damaged_archive):
-            yield "t.xlsx", sheet.getvalue(), partial(read_table, target="y"), how, 8
     yield from data_sets()
 
 

@@ -113,7 +113,7 @@ class TestInvalidInput:
             ("a.csv", b"\xff,y\n1,2\n", "is not UTF-8 text; convert"),
             ("a.csv", b"x,y\n\xff,2\n", "column 'x' contains bytes that are not UTF-8 text"),
             ("a.parquet", b"PAR1", "cannot be read as parquet"),
-            ("a.txt", b"x", "has an unsupported file type; give a .parquet, .csv, .jsonl, .ndjson or .xlsx file"),
+            ("a.txt", b"x", "has an unsupported file type; give a .parquet or .csv file"),
         ],
     )
     def test_unreadable_file(self, tmp_path, name, content, message):

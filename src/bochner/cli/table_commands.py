@@ -59,8 +59,8 @@ def describe_table(
     data: Annotated[
         Path,
         typer.Argument(
-            help="A table: a .csv, .parquet, .jsonl or .xlsx file, a folder of .parquet files or a quoted pattern such "
-            "as 'data/*.parquet', or - for CSV on standard input."
+            help="A table: a .csv or .parquet file, a folder of .parquet files or a quoted pattern such as "
+            "'data/*.parquet', or - for CSV on standard input."
         ),
     ],
     target: Annotated[str | None, typer.Option(help="The column that is to be predicted.")] = None,
@@ -110,7 +110,7 @@ def fit(
         list[Path],
         typer.Argument(
             help="A table: a .csv or .parquet file of any size, a folder of .parquet files or a quoted pattern such as "
-            "'data/*.parquet', a .jsonl or .xlsx file, or - for CSV on standard input.",
+            "'data/*.parquet', or - for CSV on standard input.",
             metavar="DATA",
         ),
     ],

@@ -151,7 +151,7 @@ class TableModel(Parametrized):
         Parameters
         ----------
         X : path, pandas or polars data frame, or Arrow table
-            The table: a .csv, .parquet, .jsonl or .xlsx file, a folder of Parquet files, or rows in memory. Rows
+            The table: a .csv or .parquet file, a folder of Parquet files, or rows in memory. Rows
             without a target are left out.
         target : str
             The column to predict.
