@@ -71,7 +71,7 @@ def test_models_that_predict_no_numbers_are_refused(models, name, value):
 
 
 def test_numbers_of_numpy_are_numbers():
-    check_fields(Column("a", "number", other=np.True_, offset=np.int64(3), fill=np.float32(1.0)))
+    check_fields(Column("a", "number", other=np.True_, fill=np.float32(1.0)))
     check_fields(Encoding([], np.zeros(0), np.zeros(0), single=False))
     with pytest.raises(TypeError, match=r"Column\.fill"):
         check_fields(Column("a", "number", fill=float("nan")))

@@ -130,11 +130,6 @@ class TestKinds:
         found = columns_of(tmp_path, x=["1", "?", "2.5", "-"] * 25)["x"]
         assert (found.kind, found.fill, found.missing, found.gaps) == ("number", 1.75, True, True)
 
-    def test_large_integers_have_an_offset(self, source):
-        values = [2**60 + 3 * i * i for i in range(100)]
-        assert columns_of(source, x=values)["x"].offset == 2**60
-        assert columns_of(source, x=[i * i for i in range(100)])["x"].offset == 0
-
     def test_integers_can_be_dates(self, source):
         values = [20200101 + i % 28 for i in range(100)]
         found = columns_of(source, {"day": "date:%Y%m%d"}, day=values)["day"]

@@ -19,7 +19,6 @@ from bochner.tables.encoding import Encoding
 
 __all__ = ["check_fields", "check_model"]
 
-LARGEST_OFFSET = 2**64
 NUMBERS: dict[Any, tuple[type, ...]] = {
     bool: (bool, np.bool_),
     int: (int, np.integer),
@@ -100,7 +99,6 @@ def _check_encoding(encoding: Encoding) -> None:
     check_fields(encoding)
     n_numbers = sum(column.has_number for column in encoding.columns)
     _require(all(column.kind in KINDS for column in encoding.columns), "the kinds of columns")
-    _require(all(abs(column.offset) < LARGEST_OFFSET for column in encoding.columns), "the offsets")
     _require(len({column.name for column in encoding.columns}) == len(encoding.columns), "the names of columns")
     _require(np.shape(encoding.mean) == np.shape(encoding.scale) == (n_numbers,), "the numbers that standardize")
     _require(bool((np.asarray(encoding.scale) > 0.0).all()), "the scales")

@@ -13,7 +13,6 @@ from bochner.rows import Array, Mask
 from bochner.tables.columns import (
     DATE_FORMATS,
     ISO,
-    LARGEST_EXACT,
     TIME_FORMATS,
     Column,
     Kind,
@@ -76,7 +75,6 @@ def recognize(name: str, tally: ColumnTally, sampled: "pa.Array", style: NumberS
         return _with_categories(column, tally)
     if cell_problem(name, tally) is not None or column.kind not in ("number", "boolean", "duration", "date", "time"):
         return column
-    column = _with_offset(column, tally)
     n_missing = tally.n_missing + tally.n_marks
     is_informative = n_missing >= max(FEWEST_MISSING_ROWS, SMALLEST_MISSING_SHARE * tally.n_cells)
     column = replace(column, missing=is_informative, gaps=n_missing > 0)
@@ -174,11 +172,6 @@ def _with_categories(column: Column, tally: ColumnTally) -> Column:
     frequent = [value for value, count in ranked if count >= FEWEST_CATEGORY_ROWS]
     missing = missing or ("" in counts and "" not in frequent)  # rare empty text is encoded as a missing cell
     return replace(column, categories=tuple(sorted(frequent)), other=True, missing=missing, gaps=missing)
-
-
-def _with_offset(column: Column, tally: ColumnTally) -> Column:
-    is_large = tally.is_integer and tally.low is not None and max(-tally.low, tally.high) > LARGEST_EXACT
-    return replace(column, offset=int(tally.low)) if is_large and column.kind == "number" else column
 
 
 def _format(tally: ColumnTally) -> str:
