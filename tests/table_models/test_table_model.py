@@ -49,7 +49,8 @@ def files(frame, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fitted(frame):
-    return TableModel(FourierRidge(FEATURES, random_state=0), drop=["level"]).fit(frame[:1000], "price")
+    model = TableModel(FourierRidge(FEATURES, random_state=0), drop=["level"], kinds={"id": "id"})
+    return model.fit(frame[:1000], "price")
 
 
 def test_intervals_contain_a_share_of_new_targets(frame, fitted):
@@ -91,7 +92,7 @@ def test_all_sources_give_the_same_model(frame, files, name):
 
 def test_linear_model_alone_does_the_same(frame, files, fitted):
     """`FourierRidge().fit(path, target)` standardizes, and accepts frames and paths afterwards."""
-    model = FourierRidge(FEATURES, random_state=0).fit(frame[:1000].drop(columns="level"), "price")
+    model = FourierRidge(FEATURES, random_state=0).fit(frame[:1000].drop(columns=["level", "id"]), "price")
     np.testing.assert_array_equal(model.coef_, fitted.estimator_.coef_)
     np.testing.assert_array_equal(model.predict(frame), fitted.predict(frame))
     assert model.score(files / "a.csv", "price") == pytest.approx(model.score(frame, "price"))

@@ -26,7 +26,7 @@ COLUMNS = {
 
 @pytest.fixture(scope="module")
 def surveyed():
-    table = FileTable(pa.table(COLUMNS), "y", drop=["unused"])
+    table = FileTable(pa.table(COLUMNS), "y", drop=["unused"], kinds={"id": "id"})
     return table, table.survey(Survey.of(table, 0))
 
 
@@ -42,7 +42,7 @@ def test_every_column_is_described(surveyed):
         "wait": "seconds, standardized",
         "ok": "standardized",
         "big": "standardized",
-        "id": "left out: all values are different integers, and the name is that of an id",
+        "id": "left out: as given",
         "unused": "left out: as requested",
         "y": "target; 3 rows without it are left out",
     }
@@ -74,8 +74,7 @@ def test_messages_before_a_fit(surveyed):
         "Text columns, one-hot encoded: color (3 categories).",
         "Dates and times: when, wait.",
         "Columns with missing cells: size (20), color (5).",
-        "Left out: code (text: no value occurs in 10 rows or more), id (id: all values are different integers, and the "
-        "name is that of an id). Use --as to keep one.",
+        "Left out: code (text: no value occurs in 10 rows or more), id (id: as given). Use --as to keep one.",
         "3 rows have no y and are left out.",
     ]
 

@@ -139,22 +139,7 @@ def test_dates_and_durations_cannot_be_targets(tmp_path, values):
         survey_file(path).check(FileTable(path, "y"))
 
 
-class TestEnumerations:
-    """Columns that count the rows."""
-
-    def test_they_are_left_out(self, numbered_file, tmp_path):
-        columns = {"n": list(range(100)), "x": [0.5 * (i % 7) for i in range(100)]}
-        survey = survey_file(write_table(tmp_path / "a.parquet", columns), None)
-        assert [column.kind for column in survey.columns()] == ["id", "number"]
-
-    @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-    def test_they_are_numbers_if_there_is_nothing_else(self, tmp_path, suffix):
-        columns = {"n": list(range(100)), "name": [f"row {i}" for i in range(100)]}
-        survey = survey_file(write_table(tmp_path / f"a{suffix}", columns), None)
-        assert [column.kind for column in survey.columns()] == ["number", "id"]
-
-
-def test_table_of_ids_is_refused(tmp_path):
+def test_table_of_free_text_is_refused(tmp_path):
     path = write_table(tmp_path / "a.csv", {"id": [f"row {i}" for i in range(101)], "y": list(range(101))})
     with pytest.raises(ValueError, match="has no columns to predict from; besides the target and the columns that are"):
         survey_file(path).check(FileTable(path, "y"))

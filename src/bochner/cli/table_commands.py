@@ -201,7 +201,7 @@ def fit(
     """Fit a model that predicts one column of a table from the others, and write it to a file.
 
     The model is a linear model on random Fourier features or on kernel values at landmarks. Numbers are standardized,
-    text columns are one-hot encoded, dates become a trend and cycles, and ids are left out: see `bochner describe`.
+    text columns are one-hot encoded, dates become a trend and cycles, free text is left out: see `bochner describe`.
 
     Features, kernel, length scales and their number are chosen by cross-validation on a sample of the rows, unless
     options fix them. The regularization is chosen by cross-validation on all rows.

@@ -189,8 +189,6 @@ class Survey:
         """Return what the columns are taken for, without the target."""
         tallies = {name: tally for name, tally in self.tallies.items() if name != self.target}
         columns = [recognize(name, tally, self.sampled(name), self.style) for name, tally in tallies.items()]
-        if not any(column.kind in KINDS for column in columns):
-            columns = [self._kept_number(column) for column in columns]
         seen: set[bytes] = set()
         for index, column in enumerate(columns):
             if column.missing and column.kind != "category":
@@ -199,13 +197,6 @@ class Survey:
                 columns[index] = replace(column, missing=mask not in seen)
                 seen.add(mask)
         return columns
-
-    def _kept_number(self, column: Column) -> Column:
-        """Return an enumeration of the rows as a number, which is used if there is nothing else to predict from."""
-        tally = self.tallies[column.name]
-        if column.kind != "id" or tally.given or tally.low is None or tally.first_text is not None:
-            return column
-        return recognize(column.name, replace(tally, given="number"), self.sampled(column.name), self.style)
 
     def sampled(self, name: str) -> "pa.Array":
         """Return the sampled cells of a column."""
