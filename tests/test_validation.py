@@ -14,7 +14,7 @@ from bochner.learning import LearnedLengthScales, LearnedMetric
 from bochner.learning.objectives import OBJECTIVES
 from bochner.samplers import SAMPLERS
 from bochner.validation import Interval, StrOptions, check_weight_range, check_weights, positive_values
-from bochner.weightings import WEIGHTINGS, Alignment, Matrix, Quadrature, Shrinkage, Stein
+from bochner.weightings import WEIGHTINGS, Matrix, Quadrature, Shrinkage, Stein
 
 X, Y = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12.0)
 
@@ -57,7 +57,7 @@ def test_aliases_are_accepted_and_not_listed():
         *((LandmarkFeatures(), name) for name in ("n_landmarks", "n_components")),
         *((FourierRidge(), name) for name in ("cv", "features__n_frequencies")),
         (FourierSVC(), "cv"),
-        *((FourierFeatures(weighting=part()), "weighting__n_points") for part in (Stein, Matrix, Shrinkage, Alignment)),
+        *((FourierFeatures(weighting=part()), "weighting__n_points") for part in (Stein, Matrix, Shrinkage)),
         *((FourierFeatures(weighting=part()), "weighting__n_pairs") for part in (Stein, Quadrature)),
         *((LandmarkFeatures(landmarks=part()), "landmarks__n_points") for part in (Pivoted, KMeans)),
         (LandmarkFeatures(landmarks=KMeans()), "landmarks__n_iterations"),

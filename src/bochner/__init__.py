@@ -12,10 +12,7 @@ if TYPE_CHECKING:
     from bochner.display import (
         ImportanceDisplay,
         KernelErrorDisplay,
-        MetricDisplay,
-        RelevanceDisplay,
         WeightsDisplay,
-        WidthDisplay,
     )
     from bochner.fourier_features import FourierFeatures
     from bochner.importance import ColumnContributions, ColumnImportance, column_contributions, column_importance
@@ -40,13 +37,10 @@ __all__ = [
     "KernelError",
     "KernelErrorDisplay",
     "LandmarkFeatures",
-    "MetricDisplay",
-    "RelevanceDisplay",
     "RobustStandardizer",
     "TableEncoder",
     "TableModel",
     "WeightsDisplay",
-    "WidthDisplay",
     "column_contributions",
     "column_importance",
 ]
@@ -63,13 +57,10 @@ _MODULES = {
     "KernelError": "kernel_error",
     "KernelErrorDisplay": "display",
     "LandmarkFeatures": "landmark_features",
-    "MetricDisplay": "display",
-    "RelevanceDisplay": "display",
     "RobustStandardizer": "robust_standardizer",
     "TableEncoder": "tables.table_encoder",
     "TableModel": "table_models.table_model",
     "WeightsDisplay": "display",
-    "WidthDisplay": "display",
     "column_contributions": "importance",
     "column_importance": "importance",
 }

@@ -2,14 +2,12 @@
 """`FourierFeatures`, the scikit-learn transformer: sample frequencies, weight them, map rows."""
 
 from collections.abc import Callable, Mapping
-from copy import copy
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FourierMap, ProductMap
 from bochner.feature_maps.formulas import Formula, FourierFormula
@@ -18,8 +16,8 @@ from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel, make
 from bochner.learning.length_scales import LearnedLengthScales
 from bochner.learning.metrics import LearnedMetric
 from bochner.learning.refinement import refine
-from bochner.parameters import FOURIER_EXPLANATIONS, Explanation
-from bochner.rows import Floats, Indices, Metric, to_dense
+from bochner.parameters import FEATURE_EXPLANATIONS, Explanation
+from bochner.rows import Floats, Metric, to_dense
 from bochner.samplers import SAMPLERS, Sampler, draw_frequencies, make_sampler
 from bochner.sizes import OutOfReachError, SizeTrials, Suggestion
 from bochner.validation import HasMethods, Interval, StrOptions, check_returned, make_part
@@ -58,10 +56,10 @@ class FourierFeatures(KernelFeatures):
         ``Sobol(rotate=True)``. "auto" means "orthogonal" for isotropic kernels and "halton" for all others, such as
         "laplacian" and "cauchy".
     weighting : str or Weighting, default="stein"
-        How frequencies are weighted: "uniform", "shrinkage", "quadrature", "stein", "matrix", "alignment", or an
-        instance such as ``Stein(sketch="pairs")``. "matrix" replaces weights by the best matrix on a pool of
+        How frequencies are weighted: "uniform", "shrinkage", "quadrature", "stein", "matrix", or an instance
+        such as ``Stein(sketch="pairs")``. "matrix" replaces weights by the best matrix on a pool of
         frequencies, compressed to `n_components` columns. It has the lowest error for a given number of columns, but a
-        slower `transform`. "alignment" fits the weights to y instead of the kernel.
+        slower `transform`.
     n_components : int, default=None
         Number of columns; None means ``2 * n_frequencies``. A smaller number compresses the columns. With
         ``weighting="matrix"``, the best matrix compresses them; twelve frequencies per column are a good choice, and
@@ -144,7 +142,7 @@ class FourierFeatures(KernelFeatures):
         "sampler": SAMPLERS,
         "weighting": WEIGHTINGS,
     }
-    _explanations: ClassVar[Mapping[str, Explanation]] = FOURIER_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, Explanation]] = FEATURE_EXPLANATIONS
 
     def __init__(
         self,
@@ -241,71 +239,6 @@ class FourierFeatures(KernelFeatures):
         self._require_kernel_weights("`suggest`", "select `n_frequencies` by cross-validation")
         suggestion: Suggestion = self._suggest(X, tolerance, y, confidence)
         return suggestion
-
-    def narrowed(self, width: int) -> Self:
-        """Return fitted features of the first frequencies alone, or of the first components of compressed features.
-
-        Their weights are multiplied by ``n_frequencies / width``, so that uniform weights remain uniform. Components
-        are ordered by importance and keep their scale.
-
-        Parameters
-        ----------
-        width : int
-            Number of frequencies, or of components where the features have a `matrix_`.
-
-        Returns
-        -------
-        FourierFeatures
-            Fitted features; their map takes the time of `width` frequencies.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bochner import FourierFeatures
-        >>> X = np.random.default_rng(0).normal(size=(100, 3))
-        >>> FourierFeatures(n_frequencies=64, random_state=0).fit(X).narrowed(16).transform(X).shape
-        (100, 32)
-        """
-        columns, _ = self.first_columns(width)
-        narrowed = copy(self)
-        if self.matrix_ is not None:
-            narrowed.matrix_ = self.matrix_[:, columns]
-            narrowed.n_components = width
-        else:
-            narrowed._frequencies = narrowed.frequencies_ = self.frequencies_[:width]
-            narrowed.weights_ = self.weights_[:width] * self.weights_.dtype.type(len(self.weights_) / width)
-            narrowed.n_frequencies = width
-        narrowed._prepare_map()
-        return narrowed
-
-    def first_columns(self, width: int) -> tuple[Indices, float]:
-        """Return which columns are those of `narrowed(width)`, and the factor by which these are multiplied.
-
-        Parameters
-        ----------
-        width : int
-            Number of frequencies, or of components where the features have a `matrix_`.
-
-        Returns
-        -------
-        columns : ndarray of int
-            Positions of the columns.
-        factor : float
-            The square root of the factor of the weights.
-        """
-        check_is_fitted(self)
-        n_frequencies = len(self.weights_)
-        largest, unit = (
-            (n_frequencies, "frequencies") if self.matrix_ is None else (self.matrix_.shape[1], "components")
-        )
-        if not isinstance(width, Integral) or not 1 <= width <= largest:
-            raise ValueError(
-                f"A width of {width!r} is not possible: the features have {largest} {unit}; give 1 to {largest}."
-            )
-        if self.matrix_ is not None:
-            return np.arange(width), 1.0
-        own = np.arange(width)
-        return np.concatenate([own, n_frequencies + own]), float(np.sqrt(n_frequencies / width))
 
     def _set_arrays(self, drawn: Any, beta: Floats, matrix: Floats | None, dtype: Any) -> None:
         """Set the fitted arrays, in the dtype of X, which the features will have too."""

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.rows import Array, Floats, Indices, is_sparse, row_spans, serial_blas, to_dense
 
-__all__ = ["ColumnContributions", "ColumnImportance", "column_contributions", "column_importance"]
+__all__ = ["ColumnContributions", "ColumnImportance", "column_contributions", "column_importance", "names_out"]
 
 BLOCK_VALUES = 1 << 22  # gradients that are held at a time
 
@@ -238,7 +238,7 @@ def _estimator_and_names(model: Any, X: Any, groups: Sequence[str] | None) -> tu
     if isinstance(model, Pipeline):
         before, model = model[:-1], model.steps[-1][1]
         X = before.transform(X) if len(before.steps) else X
-        names = _names_out(before)
+        names = names_out(before)
     estimator = getattr(model, "estimator_", model)
     if not hasattr(estimator, "mean_gradients"):
         raise ValueError(
@@ -267,7 +267,7 @@ def _grouped(estimator: Any, names: list[str]) -> tuple[list[str], list[Indices]
     return list(positions), [np.array(group) for group in positions.values()]
 
 
-def _names_out(transformers: Pipeline) -> Any:
+def names_out(transformers: Pipeline) -> Any:
     """Return the names of the columns that transformers give, or None if one of them has no names."""
     try:
         return transformers.get_feature_names_out() if len(transformers.steps) else None

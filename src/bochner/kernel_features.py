@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, map_rows
-from bochner.feature_maps.formulas import Formula, evaluate
+from bochner.feature_maps.formulas import Formula
 from bochner.feature_maps.fourier import check_resolution
 from bochner.kernel_error import KernelError, estimate_kernel_error
 from bochner.kernels import NAMED_KERNELS, Kernel, make_kernel
@@ -33,10 +33,8 @@ from bochner.rows import (
     ScaledRows,
     apply_to_rows,
     distinct_rows,
-    namespace_of,
     open_rows,
     sample_source,
-    validate_foreign_rows,
     validate_rows,
 )
 from bochner.samplers import Sampler, draw_frequencies
@@ -101,8 +99,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             where rows are wide. A Dask collection computes at most about 128 chunks for it; the other rows are checked
             when they are mapped. A `bochner.rows.RowSource` has its own targets and weights.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
-            Targets to learn from with ``length_scale="learn"`` or "learn-matrix" and, for Fourier features,
-            ``weighting="alignment"``; else ignored. Text, booleans and up to 20 distinct whole numbers are classes.
+            Targets to learn from with ``length_scale="learn"`` or "learn-matrix", and with a weighting that
+            needs them; else ignored. Text, booleans and up to 20 distinct whole numbers are classes.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights. Up to 2,000 rows, a weight of two equals two copies of a numeric row exactly; with more
             rows, samples are drawn in proportion to the weights.
@@ -330,33 +328,20 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask collection, torch tensor} of shape (n_samples, n_features)
-            Rows, also of another library that follows the array API standard.
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
+            Rows.
         out : ndarray of shape (n_samples, n_features_out), default=None
             A C-contiguous array of the fitted dtype to write into, which saves its allocation; None makes a new one.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features_out)
-            Features, whose inner products approximate the kernel. For a Dask collection, a lazy Dask array; for a torch
-            tensor, a tensor of the same dtype on the same device, through which gradients flow.
+            Features, whose inner products approximate the kernel. For a Dask collection, a lazy Dask array.
         """
-        xp = namespace_of(X)
-        if xp is not None:
-            return self._transform_foreign(X, xp, out)
         X = self._validate(X, partial(self._refuse_lazy_transform, out))
         # A lazy result holds this map, also after the estimator is fitted again.
         prepare = partial(self.feature_map_.validate_block, dtype=self.feature_map_.dtype)
         return apply_to_rows(partial(map_rows, self.feature_map_, out=out), X, prepare)
-
-    def _transform_foreign(self, X: Any, xp: Any, out: Array | None) -> Any:
-        """Map rows of another library than numpy to features."""
-        check_is_fitted(self)
-        if out is not None:
-            raise ValueError(f"`out` needs numpy arrays, and X is a {type(X).__name__}; leave it out.")
-        formulas = self._formulas()
-        X = validate_foreign_rows(self, X, xp, self.feature_map_.check, **self._new_row_options())
-        return evaluate(formulas, X, xp)
 
     def to_torch(self, trainable: Sequence[str] = ()) -> Any:
         """Return a torch module that computes the features.

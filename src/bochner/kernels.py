@@ -15,7 +15,7 @@ A `ProductKernel` has one factor per column, and a subclass writes `factor`, `qu
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ import numpy as np
 from scipy import special
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 
-from bochner.parameters import Explanation, Parametrized
+from bochner.parameters import Parametrized
 from bochner.rows import Floats, in_threads, is_sparse, row_blocks, row_spans, to_dense
 from bochner.validation import Interval, check_returned, make_part
 
@@ -87,9 +87,6 @@ class Kernel(Parametrized, ABC):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
-    _explanations: ClassVar[Mapping[str, Explanation]] = {
-        "length_scale": "use FourierFeatures(kernel, length_scale={value}), because kernels have unit length scale"
-    }
 
     def __call__(self, X: Any, Y: Any = None) -> Floats:
         """Return the exact kernel matrix.

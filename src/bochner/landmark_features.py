@@ -20,7 +20,7 @@ from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel, make
 from bochner.landmarks import LANDMARKS, LandmarkSelection, inverse_root
 from bochner.learning.length_scales import LearnedLengthScales
 from bochner.learning.metrics import LearnedMetric
-from bochner.parameters import LANDMARK_EXPLANATIONS, Explanation
+from bochner.parameters import FEATURE_EXPLANATIONS, Explanation
 from bochner.rows import (
     Array,
     Floats,
@@ -136,7 +136,7 @@ class LandmarkFeatures(KernelFeatures):
         **KernelFeatures._default_parts,
         "landmarks": LANDMARKS,
     }
-    _explanations: ClassVar[Mapping[str, Explanation]] = LANDMARK_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, Explanation]] = FEATURE_EXPLANATIONS
 
     def __init__(
         self,

@@ -5,14 +5,7 @@ from collections.abc import Sequence
 from copy import copy
 from typing import Any
 
-from bochner.feature_maps.formulas import (
-    Formula,
-    LinearFormula,
-    LogisticFormula,
-    formulas_of,
-    log_probabilities,
-    probabilities,
-)
+from bochner.feature_maps.formulas import Formula, LinearFormula, LogisticFormula, formulas_of
 
 try:
     import torch
@@ -198,7 +191,7 @@ class LogisticModule(LinearModule):
         tensor of shape (n_rows, n_classes)
             Probabilities.
         """
-        return probabilities(self._scores(X), torch)
+        return torch.exp(self.predict_log_proba(X))
 
     def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithms of the probabilities of the classes.
@@ -213,7 +206,10 @@ class LogisticModule(LinearModule):
         tensor of shape (n_rows, n_classes)
             Logarithms of probabilities.
         """
-        return log_probabilities(self._scores(X), torch)
+        scores = self._scores(X)
+        if scores.shape[1] == 1:  # those of the second of two classes
+            scores = torch.cat((torch.zeros_like(scores), scores), dim=1)
+        return torch.log_softmax(scores, dim=1)
 
 
 def _trained_names(trainable: Sequence[str], known: set[str]) -> set[str]:

@@ -20,7 +20,7 @@ pytest.importorskip("sphinx_gallery", reason="the packages of the documentation 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-EXAMPLE = "plot_widths"  # the one example that runs here; `make docs` runs all
+EXAMPLE = "plot_decision_regions"  # the one example that runs here; `make docs` runs all
 PAGES = (
     "index.html",
     "get-started/replace-svc.html",

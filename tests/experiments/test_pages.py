@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import pytest
 
-from bochner.experiments.pages import Table, bullets, code, picture_grid, render, wide_picture, write_atomically
+from bochner.experiments.pages import Table, bullets, code, picture_grid, render, write_atomically
 
 TABLE = Table(["a & b", "error %"], [["x", "1 ± 2"], ["y", "<3>"]], "A title", frozenset({(0, 1)}), frozenset({0}))
 
@@ -51,9 +51,6 @@ def test_figures_are_not_enlarged_much():
     assert '<figure role="img" aria-label="a &lt; b" style="max-width: 12.5rem">' in picture_grid({"a < b": picture})
     assert '<div class="panels pairs">' in picture_grid({"one": "", "two": ""})
     assert '<div class="panels">' in picture_grid({"one": "", "two": "", "three": ""})
-    assert wide_picture("a", "b") == (
-        '<div class="scroll wide" tabindex="0"><figure role="img" aria-label="a">b</figure></div>'
-    )
 
 
 def test_code_is_escaped():

@@ -18,19 +18,16 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from scipy.io import savemat
 
 from bochner.experiments.formats import read_arff, read_arrays, read_idx, read_svmlight, read_table, read_text
 from bochner.experiments.store import Store
-from bochner.table_models.fitted_model import FittedModel
 from bochner.table_models.model_files import load, save
 from bochner.table_models.predictions import evaluate, write_predictions
-from bochner.table_models.training import StoredTraining, fit_table
+from bochner.table_models.training import fit_table
 from bochner.tables.file_table import FileTable
 from tests.table_models.cases import SETTINGS, TARGETS, ignore
 from tests.tables.tables import make_table, write_table
@@ -92,16 +89,8 @@ PRICES = {damaged: 20, damaged_archive: 100, damaged_schema: 2}  # how many byte
 def use_model(data: Path, path: Path) -> None:
     """Load a model and predict with it."""
     model = load(path)
-    assert isinstance(model, FittedModel)
     assert write_predictions(model, data, path.with_suffix(".csv")) > 0
     evaluate(model, data)
-
-
-def use_checkpoint(data: Path, target: str, path: Path) -> None:
-    """Load a training and continue it."""
-    stored = load(path)
-    assert isinstance(stored, StoredTraining)
-    fit_table(FileTable(data, target), stored.settings, ignore, stored.training)
 
 
 def use_store(path: Path) -> None:
@@ -124,32 +113,10 @@ def cases(folder: Path) -> Iterator[Case]:
         content, use = (folder / "model").read_bytes(), partial(use_model, rows[target])
         for how in (damaged, damaged_archive, damaged_schema):
             yield f"{name}.skops", content, use, how, PRICES[how]
-    for phase in ("survey", "fit"):
-        content = checkpoint(rows["y"], phase, folder / "checkpoint")
-        for how in (damaged, damaged_schema):
-            yield f"{phase}.partial", content, partial(use_checkpoint, rows["y"], "y"), how, 2 * PRICES[how]
     yield "t.parquet", rows["y"].read_bytes(), partial(read_table, target="y"), damaged, 4
     text = "\n".join(f"{i % 7},{i * 0.5},{'<a>' if i % 3 else '=b'},2020-01-{i % 28 + 1:02}" for i in range(40))
     yield "t.csv", f"number,other,text,day\n{text}\n".encode(), partial(read_table, target="number"), damaged, 2
-    lines = "\n".join(json.dumps({"a": i % 7, "b": "x" * (i % 3 + 1), "y": i * 0.5}) for i in range(40))
-    yield "t.jsonl", lines.encode(), partial(read_table, target="y"), damaged, 2
-    if find_spec("openpyxl") is not None:
-        sheet = io.BytesIO()
-        pd.DataFrame({"a": range(20), "b": ["x", "y"] * 10, "y": np.arange(20) / 4}).to_excel(sheet, index=False)
-        for how in (damaged, damaged_archive):
-            yield "t.xlsx", sheet.getvalue(), partial(read_table, target="y"), how, 8
     yield from data_sets()
-
-
-def checkpoint(data: Path, phase: str, path: Path) -> bytes:
-    """Return the content of a checkpoint of the survey or of the fit."""
-
-    def store(training) -> None:
-        if (training.model is None) == (phase == "survey"):
-            save(StoredTraining(SETTINGS["regression"], training), path)
-
-    fit_table(FileTable(data, "y"), SETTINGS["regression"], ignore, checkpoint=store)
-    return path.read_bytes()
 
 
 def data_sets() -> Iterator[Case]:

@@ -2,7 +2,7 @@
 """Commands that are killed, interrupted, or run out of disk or memory at random moments.
 
 After each fault the files are checked: the output is the old one or the new one, each complete, and nothing is left
-besides a checkpoint and the temporary file of a killed process. Then the command runs again and has to give the result
+besides stored fits and the temporary file of a killed process. Then the command runs again and has to give the result
 of a run without faults.
 
 ``python -m tests.faults.inject`` prints a table of commands and faults; ``--output benchmarks/results/faults.json``
@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from bochner import __main__ as main
-from bochner.cli import experiment_commands, table_commands
+from bochner.cli import experiment_commands
 from bochner.experiments import paper
 from bochner.experiments.store import Store
 from bochner.table_models.model_files import load
@@ -66,18 +66,12 @@ class Command:
         Returns what determines the result, from the folder.
     remains : tuple of str
         Files that an interrupted run may leave for the next one.
-    prepare : callable
-        Puts files into a new folder before the command starts.
-    resume : tuple of str
-        Options of the second run.
     """
 
     arguments: tuple[str, ...]
     output: str
     result: Callable[[Path], object]
     remains: tuple[str, ...] = ()
-    prepare: Callable[[Path], None] = lambda folder: None
-    resume: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -258,51 +252,29 @@ def make_commands(folder: Path) -> dict[str, Command]:
     report = ("report", used, fewest, "--output", "page.html")
     compare = ("compare", str(folder / "few.npz"), "--widths", "8", "--seeds", "1", "--output", "page.html")
     reproduce = ("reproduce", "figure4", "--quick", "--seeds", "1", "--output", "out")
-    parts = folder / "parts"
-    parts.mkdir()
-    for number in range(3):
-        write_table(parts / f"{number}.parquet", {name: values[:3000] for name, values in columns.items()})
-    dask = ("fit", str(parts), "--target", "y", "--fast", "--n-frequencies", "8", "--dask", "--output", "m.skops")
-    whole = Command(fit, "m.skops", model_arrays, ("m.skops.partial",), resume=("--resume",))
+    whole = Command(fit, "m.skops", model_arrays)
     return {
         "fit": replace(whole, arguments=search, result=search_results),
         "fit --fast": whole,
-        "fit --fast --resume": replace(whole, arguments=(*fit, "--resume"), prepare=_interrupted(fit)),
         "predict": Command(predict, "p.csv", lambda folder: file_content("p.csv", folder)),
         "reproduce": Command(reproduce, "out/index.html", stored_errors, ("out",)),
         "compare": Command(compare, "page.html", page_head),
         "report": Command(report, "page.html", page_head),
         "export": Command(("export", used, "m.onnx"), "m.onnx", lambda folder: file_content("m.onnx", folder)),
-        "fit --dask": Command(dask, "m.skops", model_arrays),
     }
-
-
-def _interrupted(fit: tuple[str, ...]) -> Callable[[Path], None]:
-    """Return a function that puts the checkpoint of an interrupted fit into a folder."""
-
-    def prepare(folder: Path) -> None:
-        for moment in (0.3, 0.5, 0.2, 0.8, 1.2):
-            run(fit, folder, "SIGKILL", moment)
-            if (folder / "m.skops.partial").exists() and not (folder / "m.skops").exists():
-                return
-            (folder / "m.skops").unlink(missing_ok=True)
-
-    return prepare
 
 
 @contextmanager
 def small_experiments() -> Iterator[None]:
-    """Make studies small, and checkpoints frequent."""
+    """Make studies small."""
     study, comparison = paper.STUDIES["figure4"], experiment_commands.COMPARISON
     few = ("orthogonal + uniform", "orthogonal + stein", "Nystroem", "SVD limit")
     experiment_commands.COMPARISON = replace(comparison, methods=few, length_scales=comparison.length_scales[1:2])
     paper.STUDIES["figure4"] = replace(study, n_frequencies=study.n_frequencies[:2])
-    seconds, table_commands.CHECKPOINT_SECONDS = table_commands.CHECKPOINT_SECONDS, 0.0
     try:
         yield
     finally:
         paper.STUDIES["figure4"], experiment_commands.COMPARISON = study, comparison
-        table_commands.CHECKPOINT_SECONDS = seconds
 
 
 # One injection.
@@ -321,29 +293,23 @@ def moment_of(fault: str, whole: Ending, size: int, dice: random.Random) -> floa
 
 def inject(command: Command, fault: str, moment: float, expected: object, folder: Path) -> str:
     """Run a command with a fault, check the files, run it again and compare; return how the first run has ended."""
-    command.prepare(folder)
     output = folder / command.output
     if not command.remains:
         output.write_bytes(OLD)
     ending = run(command.arguments, folder, fault, moment)
     _check_message(ending, fault)
     _check_files(command, ending, expected, folder, fault)
-    second = run((*command.arguments, *(command.resume if has_rest(command, folder) else ())), folder)
+    second = run(command.arguments, folder)
     assert second.code == 0, f"the second run failed: {second.errors}"
     assert command.result(folder) == expected, "the second run gave another result"
-    left = {file.name for file in folder.iterdir()} - {command.output, *command.remains[1:], "out"}
+    left = {file.name for file in folder.iterdir()} - {command.output, "out"}
     left = {name for name in left if fault != "SIGKILL" or not name.endswith(".new")}
     assert not left, f"the second run left {left}"
     return "finished" if ending.code == 0 else "crashed" if ending.code not in CODES[fault] else "stopped"
 
 
-def has_rest(command: Command, folder: Path) -> bool:
-    """Return whether the first run has left what the second one can continue."""
-    return bool(command.remains) and all((folder / name).exists() for name in command.remains)
-
-
 def _check_message(ending: Ending, fault: str) -> None:
-    """Check that a stopped run has printed one line, which says how to resume if there is a checkpoint."""
+    """Check that a stopped run has printed one line."""
     assert "Traceback" not in ending.errors, ending.errors
     assert "Exception ignored" not in ending.errors, ending.errors
     if ending.code > 0 and ending.code in CODES[fault]:
@@ -352,7 +318,7 @@ def _check_message(ending: Ending, fault: str) -> None:
 
 
 def _check_files(command: Command, ending: Ending, expected: object, folder: Path, fault: str) -> None:
-    """Check that the output is the old or the new one, and that nothing else is left but checkpoints."""
+    """Check that the output is the old or the new one, and that nothing else is left but stored fits."""
     output = folder / command.output
     if ending.code == 0:
         assert command.result(folder) == expected, "finished with another result"
@@ -364,9 +330,6 @@ def _check_files(command: Command, ending: Ending, expected: object, folder: Pat
     left -= {command.output, *command.remains} | {name for name in left if name.startswith("out/")}
     if ending.code > 0 and ending.code in CODES[fault]:
         assert not any(name.endswith(".new") for name in left), f"left {left}"
-    if ending.code > 0 and ending.code in CODES[fault] and command.resume and "--resume" not in command.arguments:
-        hint = "run the same command with --resume" in ending.errors
-        assert hint == has_rest(command, folder), ending.errors
     assert not {name for name in left if not name.endswith(".new")}, f"left {left}"
 
 
@@ -453,7 +416,6 @@ def reference(command: Command, folder: Path) -> tuple[object, Ending, int]:
     """Return the result of a run without faults, its ending and the size of its output."""
     if command not in _references:
         with tempfile.TemporaryDirectory(dir=folder) as place:
-            command.prepare(Path(place))
             whole = run(command.arguments, Path(place))
             assert whole.code == 0, whole.errors
             found = command.result(Path(place)), whole, (Path(place) / command.output).stat().st_size

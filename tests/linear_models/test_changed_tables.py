@@ -116,13 +116,6 @@ def test_change_in_the_last_pass_is_found_at_its_end(tmp_path):
         FourierRidge(Late()).fit(path, "y")
 
 
-def test_file_that_is_in_memory_may_change(tmp_path):
-    path = tmp_path / "train.jsonl"
-    path.write_text("".join(f'{{"x": {x}, "y": {y}}}\n' for x, y in zip(COLUMNS["x"], COLUMNS["y"], strict=True)))
-    model = FourierRidge(Features(path.unlink)).fit(path, "y")
-    assert np.isfinite(model.coef_).all()
-
-
 def test_command_ends_with_one_line(tmp_path, monkeypatch):
     path, echo = write_table(tmp_path / "train.csv", COLUMNS), typer.echo
 

@@ -26,6 +26,7 @@ import bochner.rows.sampling
 from bochner import FourierFeatures, FourierRidge, FourierSVC
 from bochner.learning import LearnedLengthScales, LearnedMetric
 from bochner.rows import to_dense
+from tests.conftest import TargetPower
 from tests.linear_models.examples import (
     CHUNKINGS,
     MODELS,
@@ -193,7 +194,7 @@ class TestFeatures:
         monkeypatch.setattr(bochner.kernel_features, "MANY_ROWS", many)
         monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_ROWS", 1024)
         X, y = make_data(name)
-        features = FourierFeatures(n_frequencies=16, weighting="alignment", random_state=0)
+        features = FourierFeatures(n_frequencies=16, weighting=TargetPower(), random_state=0)
         model = clone(MODELS[name]).set_params(features=features, length_scales=[1, 2])
         rows, targets, weights = to_dask(X, y, np.arange(len(X)) % 3, chunks=CHUNKINGS["even"])
         expected, found = clone(model).fit(X, y), model.fit(rows, targets)

@@ -181,8 +181,6 @@ def test_kernels_and_length_scales_equal_separate_fits(classes):
 
 def test_probabilities_point_to_logistic_regression(classes):
     X, y = classes
-    with pytest.raises(TypeError, match="FourierSVC has no parameter 'probability'; use FourierLogisticRegression"):
-        FourierSVC(probability=True)
     assert not hasattr(FourierSVC(), "predict_proba")
     with pytest.raises(AttributeError, match="FourierSVC has no probabilities; use FourierLogisticRegression, or wrap"):
         FourierSVC().predict_proba(X)

@@ -189,7 +189,6 @@ OWN_VALUES = {
     "sampler": st.just("auto") | parts(SAMPLERS),
     "tolerance": st.floats(0.3, 0.95),
     "weighting": parts(WEIGHTINGS),
-    "widths": st.none() | some(st.integers(1, 8), 2).map(sorted),
     (LearnedLengthScales, "n_rows"): st.integers(FEWEST_ROWS, FEWEST_ROWS + 20),
     (LearnedMetric, "length_scales"): st.none() | st.deferred(lambda: instances(LearnedLengthScales)),
     ("model", "length_scales"): some(st.sampled_from([0.5, 1.0, 2.0]) | positive(), 2),

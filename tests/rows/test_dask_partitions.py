@@ -273,12 +273,6 @@ class TestCollections:
         np.testing.assert_array_equal(np.vstack([np.column_stack(block) for block in blocks])[:, :8], X[:, :8])
         np.testing.assert_allclose(np.concatenate([block[2] for block in blocks]), X[:, 8] ** 2)
 
-    def test_partitions_of_a_frame_keep_their_name(self):
-        frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": ["p", "q", "r"]})
-        partitions = DaskPartitions.from_frame("cells", dd.from_pandas(frame, npartitions=2))
-        assert partitions.templates["cells"].columns.tolist() == ["a", "b"]
-        assert partitions.lengths.tolist() == [2, 1]
-
 
 class TestClients:
     """Computations with a client of Dask in this process; clusters of processes are in the slow lane."""

@@ -136,7 +136,7 @@ def test_number_of_threads_changes_no_bit(rng):
 FOURIER_OPTIONS = [
     *({"kernel": name, "sampler": "halton"} for name in KERNELS),
     *(pytest.param({"sampler": name}, marks=pytest.mark.slow if name == "sorf" else []) for name in SAMPLERS),
-    *({"weighting": name} for name in WEIGHTINGS if name != "alignment"),
+    *({"weighting": name} for name in WEIGHTINGS),
     {"refine": 3},
     {"weighting": "matrix", "n_components": 6},
 ]

@@ -13,11 +13,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 
 from bochner import FourierFeatures, FourierLogisticRegression, FourierRidge, FourierSVC, TableModel
-from bochner.linear_models.table_training import TableTraining
-from bochner.table_models.model_files import save
-from bochner.table_models.training import StoredTraining
-from bochner.tables.file_table import FileTable
-from tests.table_models.cases import SETTINGS
 
 FEATURES = FourierFeatures(n_frequencies=64)
 
@@ -54,7 +49,8 @@ def files(frame, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fitted(frame):
-    return TableModel(FourierRidge(FEATURES, random_state=0), drop=["level"]).fit(frame[:1000], "price")
+    model = TableModel(FourierRidge(FEATURES, random_state=0), drop=["level"], kinds={"id": "id"})
+    return model.fit(frame[:1000], "price")
 
 
 def test_intervals_contain_a_share_of_new_targets(frame, fitted):
@@ -96,7 +92,7 @@ def test_all_sources_give_the_same_model(frame, files, name):
 
 def test_linear_model_alone_does_the_same(frame, files, fitted):
     """`FourierRidge().fit(path, target)` standardizes, and accepts frames and paths afterwards."""
-    model = FourierRidge(FEATURES, random_state=0).fit(frame[:1000].drop(columns="level"), "price")
+    model = FourierRidge(FEATURES, random_state=0).fit(frame[:1000].drop(columns=["level", "id"]), "price")
     np.testing.assert_array_equal(model.coef_, fitted.estimator_.coef_)
     np.testing.assert_array_equal(model.predict(frame), fitted.predict(frame))
     assert model.score(files / "a.csv", "price") == pytest.approx(model.score(frame, "price"))
@@ -189,12 +185,6 @@ class TestInvalidInput:
             TableModel(FourierRidge()).fit(frame[:100], "level")
         with pytest.raises(ValueError, match=r"too many for classification|fractional numbers"):
             TableModel(FourierSVC()).fit(frame[:100], "price")
-
-    def test_checkpoint_is_not_a_model(self, frame, tmp_path):
-        training = TableTraining.begin(FileTable(frame, "price"), seed=0)
-        save(StoredTraining(SETTINGS["regression"], training), tmp_path / "m.skops")
-        with pytest.raises(ValueError, match="is a checkpoint and not a model"):
-            TableModel.load(tmp_path / "m.skops")
 
     def test_model_of_an_array_has_no_table(self, frame):
         model = FourierRidge(FEATURES).fit(frame[["income"]].to_numpy(), frame["price"])

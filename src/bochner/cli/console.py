@@ -25,7 +25,6 @@ from typer.core import TyperGroup
 
 from bochner.atomic_files import check_writable
 from bochner.progress import show_progress
-from bochner.rows import ClusterError
 from bochner.tables.columns import KINDS, NumberStyle
 from bochner.tables.sources import is_part_of_table
 
@@ -131,7 +130,7 @@ def error_messages() -> Iterator[None]:
         message = f"There is not enough memory{details}; close other programs, or use fewer frequencies."
         echo(" ".join([f"Error: {message}", *_notes(error)]), err=True)
         raise typer.Exit(2) from None
-    except (ValueError, OSError, ImportError, ClusterError) as error:
+    except (ValueError, OSError, ImportError) as error:
         echo(" ".join([f"Error: {error}", *_notes(error)]), err=True)
         raise typer.Exit(2) from None
 

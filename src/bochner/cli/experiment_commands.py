@@ -61,7 +61,7 @@ def demo(output: Page = Path("bochner-demo.html"), seeds: Seeds = N_DEMO_SEEDS) 
 def compare(
     data: Annotated[
         str,
-        typer.Argument(help=f"A table (.csv, .parquet, .jsonl, .xlsx, .npz), or one of {', '.join(datasets.NAMES)}."),
+        typer.Argument(help=f"A table (.csv, .parquet, .npz), or one of {', '.join(datasets.NAMES)}."),
     ],
     target: Annotated[
         str | None, typer.Option(help="A column of the table to predict; prediction errors are then compared too.")

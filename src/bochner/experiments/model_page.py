@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bochner.display import MetricDisplay, RelevanceDisplay
-from bochner.experiments.figures import new_figure, subplots, svg
+from bochner.display import ImportanceDisplay
+from bochner.experiments.figures import subplots, svg
 from bochner.experiments.model_figures import curve_figures, dependence_figures, error_figures, importance_figures
-from bochner.experiments.pages import Table, code, paragraph, picture_grid, render, wide_picture, write_atomically
+from bochner.experiments.pages import Table, code, paragraph, picture_grid, render, write_atomically
 from bochner.experiments.run import versions
 from bochner.kernel_features import KernelFeatures
 from bochner.linear_models import FourierRidgeClassifier, FourierSVC
@@ -60,8 +60,7 @@ SVM_SCORE = (
 LEARNED = "The model has one length scale per column, learned from the target. "
 LEARNED_METRIC = (
     "The model has a metric, learned from the target: a linear map of all columns, in which the distance of two rows "
-    "is measured. The directions along which distances grow fastest are combinations of columns, shown below. The "
-    "length scale of a column is the change of this column alone that moves a row by a distance of 1. "
+    "is measured. The length scale of a column is the change of this column alone that moves a row by a distance of 1. "
 )
 KEPT_LENGTH_SCALES = (
     "No metric was better on held-out rows than one length scale per column, so that the model has learned length "
@@ -278,7 +277,7 @@ def _learned(model: Any, report: Mapping[str, Any]) -> str:
         return paragraph(LEARNED + RELEVANCE) + _bars(model)
     if is_diagonal(metric):
         return paragraph(KEPT_LENGTH_SCALES + RELEVANCE) + _bars(model)
-    return paragraph(LEARNED_METRIC + RELEVANCE) + _directions(model) + _bars(model)
+    return paragraph(LEARNED_METRIC + RELEVANCE) + _bars(model)
 
 
 def is_diagonal(metric: Any) -> bool:
@@ -290,13 +289,6 @@ def is_diagonal(metric: Any) -> bool:
 def _bars(model: Any) -> str:
     n_bars = min(len(model.encoding.names), MOST_COLUMNS)
     figure, axes = subplots(1, 1, (6.4, 1.2 + 0.24 * n_bars))
-    RelevanceDisplay.from_estimator(model.estimator, names=model.encoding.names, n_columns=n_bars, ax=axes[0, 0])
+    ImportanceDisplay.from_estimator(model.estimator, names=model.encoding.names, n_columns=n_bars, ax=axes[0, 0])
     title = "Inverse length scales of the columns"
     return picture_grid({title: svg(figure, title)})
-
-
-def _directions(model: Any) -> str:
-    figure = new_figure((9.0, max(3.2, 1.4 + 0.24 * min(len(model.encoding.names), MOST_COLUMNS))))
-    MetricDisplay.from_estimator(model.estimator, names=model.encoding.names, n_columns=MOST_COLUMNS, figure=figure)
-    title = "Eigenvalues and leading directions of the metric"
-    return wide_picture(title, svg(figure, title))

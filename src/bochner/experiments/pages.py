@@ -15,7 +15,7 @@ from rich.text import Text as RichText
 from bochner.atomic_files import replaced_file
 
 __all__ = [
-    *("Table", "bullets", "code", "paragraph", "picture_grid", "quote", "render", "wide_picture", "write_atomically"),
+    *("Table", "bullets", "code", "paragraph", "picture_grid", "quote", "render", "write_atomically"),
 ]
 
 LARGEST_SCALE = 1.25  # of figures, relative to the size that they were drawn in
@@ -50,11 +50,6 @@ def picture_grid(pictures: Mapping[str, str]) -> str:
     kind = "panels pairs" if len(pictures) in (1, 2, 4) else "panels"
     parts = (_figure(title, svg) for title, svg in pictures.items())
     return f'<div class="{kind}">\n' + "\n".join(parts) + "\n</div>"
-
-
-def wide_picture(title: str, svg: str) -> str:
-    """Return an SVG element that is too wide for a narrow screen, in a box that scrolls there."""
-    return f'<div class="scroll wide" tabindex="0">{_figure(title, svg)}</div>'
 
 
 def _figure(title: str, svg: str) -> str:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, apply_to_features
 from bochner.feature_maps.feature_map import accepts_nan
-from bochner.feature_maps.formulas import Formula, LinearFormula, evaluate, formulas_of
+from bochner.feature_maps.formulas import Formula, LinearFormula, formulas_of
 from bochner.fourier_features import FourierFeatures
 from bochner.kernels import Kernel
 from bochner.linear_models.candidates import feature_map_of, features_of_kernels, fit_candidates, seed_of
@@ -35,12 +35,9 @@ from bochner.rows import (
     add_pair,
     apply_to_rows,
     for_each_span,
-    namespace_of,
     open_rows,
     row_spans,
     serial_blas,
-    to_numpy,
-    validate_foreign_rows,
     validate_rows,
 )
 from bochner.tables.sources import is_frame
@@ -83,7 +80,6 @@ class LinearModel(Parametrized):
         "_candidates",
         "_n_kernels",
     )
-    is_resumable: ClassVar[bool] = False  # whether one pass over the rows is enough, so that it can be interrupted
     _target_options: ClassVar[dict[str, bool]] = {}  # of scikit-learn's validate_data
     _formula: ClassVar[type[LinearFormula]] = LinearFormula
 
@@ -396,12 +392,6 @@ class LinearModel(Parametrized):
                 raise ValueError(f"{source.table.path} has no rows to predict.")
             source.unseen.warn()
             return np.concatenate(scores)
-        xp = namespace_of(X)
-        if xp is not None:
-            formulas = self._formulas()
-            X = validate_foreign_rows(self, X, xp, self._feature_map.check, **self._new_row_options())
-            scores = evaluate(formulas, X, xp)
-            return scores if finish is None else finish(scores)
         return self._apply(self._scorer(finish), X)
 
     def _scorer(self, finish: Callable[[Floats], Any] | None = None) -> "_Scorer":
@@ -502,14 +492,13 @@ class OneVsRestMixin(ClassifierMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask collection, torch tensor} of shape (n_samples, n_features), or path
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
             Rows, or a file or data frame when the model was fitted on a table.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            The class with the largest score; for a Dask collection a Dask array, for a torch tensor a tensor, if the
-            classes are numbers.
+            The class with the largest score; for a Dask collection a Dask array.
         """
         check_is_fitted(self)
         return self._map_scores(X, partial(_best_classes, self.classes_))
@@ -519,14 +508,13 @@ class OneVsRestMixin(ClassifierMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask collection, torch tensor} of shape (n_samples, n_features), or path
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
             Rows, or a file or data frame when the model was fitted on a table.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            For two classes the score of the second one, else one column per class; for a Dask collection a Dask array,
-            for a torch tensor a tensor.
+            For two classes the score of the second one, else one column per class; for a Dask collection a Dask array.
         """
         return self._map_scores(X, _squeeze_single)
 
@@ -617,12 +605,7 @@ def _squeeze_single(scores: Floats) -> Floats:
     return scores[:, 0] if scores.shape[1] == 1 else scores
 
 
-def _best_classes(classes: Array, scores: Any) -> Any:
-    xp = namespace_of(scores)
-    if xp is not None:
-        positions = xp.asarray(scores[:, 0] > 0.0, dtype=xp.int64) if len(classes) == 2 else xp.argmax(scores, axis=1)
-        is_numeric = classes.dtype.kind in "biuf"  # other libraries have no text
-        return xp.asarray(classes, device=scores.device)[positions] if is_numeric else classes[to_numpy(positions)]
+def _best_classes(classes: Array, scores: Floats) -> Array:
     positions = (scores[:, 0] > 0.0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
     return np.asarray(classes[positions])
 

@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit, softmax
 
-from bochner.feature_maps.formulas import LogisticFormula, log_probabilities, probabilities
+from bochner.feature_maps.formulas import LogisticFormula
 from bochner.linear_models.curvature import CURVATURE_BYTES, Curvature
 from bochner.linear_models.feature_passes import FeaturePasses
 from bochner.linear_models.log_loss import LogisticProblems, LogLossPath, solve_one, walk
 from bochner.linear_models.memory import check_memory
 from bochner.linear_models.path_classifier import PathClassifier
-from bochner.parameters import LOGISTIC_EXPLANATIONS, Explanation
-from bochner.rows import Floats, RowSource, namespace_of
+from bochner.parameters import C_EXPLANATIONS, Explanation
+from bochner.rows import Floats, RowSource
 
 __all__ = ["FourierLogisticRegression"]
 
@@ -101,7 +101,7 @@ class FourierLogisticRegression(PathClassifier):
     array([0.99, 1.  ])
     """
 
-    _explanations: ClassVar[Mapping[str, Explanation]] = LOGISTIC_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, Explanation]] = C_EXPLANATIONS
     _perfect_score = 0.0
     _formula = LogisticFormula
 
@@ -110,14 +110,13 @@ class FourierLogisticRegression(PathClassifier):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask collection, torch tensor} of shape (n_samples, n_features), or path
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
             Rows, or a file when the model was fitted on one.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Probabilities, in the order of `classes_`; for a Dask collection a Dask array, for a torch
-            tensor a tensor.
+            Probabilities, in the order of `classes_`; for a Dask collection a Dask array.
         """
         return self._map_scores(X, _probabilities)
 
@@ -126,14 +125,13 @@ class FourierLogisticRegression(PathClassifier):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask collection, torch tensor} of shape (n_samples, n_features), or path
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
             Rows, or a file when the model was fitted on one.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Logarithms of probabilities, in the order of `classes_`; for a Dask collection a Dask array, for a torch
-            tensor a tensor.
+            Logarithms of probabilities, in the order of `classes_`; for a Dask collection a Dask array.
         """
         return self._map_scores(X, _log_probabilities)
 
@@ -158,19 +156,13 @@ class FourierLogisticRegression(PathClassifier):
         return solve_one(problems, C, path, position)
 
 
-def _probabilities(scores: Any) -> Any:
-    xp = namespace_of(scores)
-    if xp is not None:
-        return probabilities(scores, xp)
+def _probabilities(scores: Floats) -> Floats:
     if scores.shape[1] == 1:
         return np.hstack([expit(-scores), expit(scores)])
     return np.asarray(softmax(scores, axis=1))
 
 
-def _log_probabilities(scores: Any) -> Any:
-    xp = namespace_of(scores)
-    if xp is not None:
-        return log_probabilities(scores, xp)
+def _log_probabilities(scores: Floats) -> Floats:
     if scores.shape[1] == 1:
         scores = np.hstack([np.zeros_like(scores), scores])
     return np.asarray(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))

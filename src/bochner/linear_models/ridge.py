@@ -30,7 +30,6 @@ from bochner.linear_models.memory import check_memory
 from bochner.linear_models.ridge_moments import MomentAccumulator, Residuals, RidgeChoice, moments_of_batch, r2_scores
 from bochner.linear_models.streamed_folds import MOST_MOMENT_BYTES, stored_bytes, streamed_bytes
 from bochner.linear_models.training_sets import TrainingSet
-from bochner.linear_models.widths import WIDTH_RULES, WidthPath, Widths
 from bochner.parameters import RIDGE_EXPLANATIONS, Explanation
 from bochner.progress import show_progress
 from bochner.rows import Array, Batch, Floats, RowSource, open_rows
@@ -54,16 +53,11 @@ class RidgeModel(LinearModel):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearModel._parameter_constraints,
         "alphas": ["array-like", None],
-        "widths": ["array-like", None],
-        "width_rule": [StrOptions(WIDTH_RULES)],
     }
     _explanations: ClassVar[Mapping[str, Explanation]] = RIDGE_EXPLANATIONS
     _fitted_names = (*LinearModel._fitted_names, "_accumulator", "_choice", "_is_flat")
-    is_resumable = True
     alphas: Sequence[float] | None
     _choice: RidgeChoice | None
-    widths: Sequence[int] | None
-    width_rule: str
 
     def __init__(
         self,
@@ -73,8 +67,6 @@ class RidgeModel(LinearModel):
         cv: Any = 5,
         length_scales: Sequence[float] = (1.0,),
         kernels: Sequence[str | Kernel] | None = None,
-        widths: Sequence[int] | None = None,
-        width_rule: str = "best",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
@@ -83,8 +75,6 @@ class RidgeModel(LinearModel):
         self.cv = cv
         self.length_scales = length_scales
         self.kernels = kernels
-        self.widths = widths
-        self.width_rule = width_rule
         self.random_state = random_state
         self.verbose = verbose
 
@@ -118,27 +108,6 @@ class RidgeModel(LinearModel):
         """The best mean R2 of each of the `kernels`."""
         return best_scores(self._chosen().scores, self._n_kernels)[0]
 
-    @property
-    def width_(self) -> int:
-        """The chosen one of the `widths`."""
-        return self._path().width
-
-    @property
-    def width_errors_(self) -> Floats:
-        """Mean squared errors (n_widths, n_folds), each width with its best penalty, the mean over targets."""
-        return self._path().errors
-
-    @property
-    def width_scores_(self) -> Floats:
-        """R2 (n_widths, n_folds), each width with its best penalty, the mean over targets."""
-        return self._path().scores
-
-    def _path(self) -> WidthPath:
-        path = self._chosen().path
-        if path is None:
-            raise AttributeError(f"This {type(self).__name__} was fitted without `widths`; give candidate widths.")
-        return path
-
     @fit_context
     def fit_features(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the features alone, for `partial_fit`, which otherwise fits them on its first 8,192 rows.
@@ -171,17 +140,8 @@ class RidgeModel(LinearModel):
     def _encode_sample(self, y: Any) -> Floats:
         """Return the targets (n_samples, n_targets) of a sample of rows, whose classes need not be known."""
 
-    def _widths(self, candidates: list[Any]) -> Widths | None:
-        """Return the candidate widths, checked for the fitted features."""
-        widths = Widths.check(self.widths, self.width_rule, self.cv)
-        if widths is not None:
-            for features in candidates:
-                widths.check_features(features)
-        return widths
-
     def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
         alphas = positive_values("alphas", self.alphas, default=ALPHAS)
-        widths = self._widths(candidates)
         origin = np.median(self._encode_targets(training.first_targets(SPAN_ROWS)), axis=0)
         row = training.rows.select(slice(0, 1)).X
         maps = [feature_map_of(features, row=row) for features in candidates]
@@ -192,12 +152,12 @@ class RidgeModel(LinearModel):
         part = partial(moments_of_batch, maps, self._encode_targets, origin)
         moments = training.accumulate(part, "accumulating moments")
         self._accumulator = MomentAccumulator(training.n_folds, len(origin), candidates, origin, moments)
-        self._choice = RidgeChoice.of(candidates, moments, origin, training.n_folds, alphas, self.cv, widths)
+        self._choice = RidgeChoice.of(candidates, moments, origin, training.n_folds, alphas, self.cv)
 
     def _is_streamed(self, size: int, n_folds: int, n_candidates: int) -> bool:
         """Return whether the moments of the folds are too large to be stored; refuse what no memory holds."""
         stored = stored_bytes(size, n_folds, n_candidates)
-        if n_folds and self.widths is None and stored > MOST_MOMENT_BYTES:
+        if n_folds and stored > MOST_MOMENT_BYTES:
             check_memory(streamed_bytes(size, n_candidates), size, *STORED)
             return True
         check_memory(stored, size, *STORED)
@@ -232,9 +192,8 @@ class RidgeModel(LinearModel):
             complete = self._accumulator.complete(self._fit_candidates, self._encode_targets)
             assert complete.moments is not None
             alphas = positive_values("alphas", self.alphas, default=ALPHAS)
-            widths = self._widths(complete.candidates)
             self._choice = RidgeChoice.of(
-                complete.candidates, complete.moments, complete.origin, complete.n_folds, alphas, self.cv, widths
+                complete.candidates, complete.moments, complete.origin, complete.n_folds, alphas, self.cv
             )
         return self._choice
 
@@ -290,13 +249,6 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
     kernels : sequence of str or Kernel, default=None
         Candidate kernels, as for `FourierFeatures`, each combined with every length scale; None means the kernel of the
         features.
-    widths : sequence of int, default=None
-        Candidate numbers of frequencies (of components for compressed features), in ascending order. All are compared
-        in the same pass, because the first frequencies are a part of all of them. None means all frequencies. Use
-        features with ``weighting="uniform"``: other weights are fitted for all frequencies together, and drop some of
-        the first ones, which a small width needs.
-    width_rule : {"best", "smallest"}, default="best"
-        The width with the best mean R2, or the smallest one within one standard error of it.
     random_state : int, RandomState instance or None, default=None
         Seed of the features; None keeps the `random_state` of `features`.
     verbose : int, default=0
@@ -325,12 +277,6 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
         The best mean R2 of each length scale with the chosen kernel.
     kernel_scores_ : ndarray of shape (n_kernels,)
         The best mean R2 of each kernel; a single one if `kernels` is None.
-    width_ : int
-        The chosen width; only with `widths`. `features_` are then those of this width.
-    width_errors_ : ndarray of shape (n_widths, n_folds)
-        Mean squared errors, each width with its best penalty.
-    width_scores_ : ndarray of shape (n_widths, n_folds)
-        R2, each width with its best penalty.
     n_features_in_ : int
         Number of columns seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -391,16 +337,16 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask collection, torch tensor} of shape (n_samples, n_features), or path
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
             Rows, or a file when the model was fitted on one.
         return_std : bool, default=False
             Whether to return standard deviations of the predictive distribution too: that of a Bayesian linear model
-            whose prior corresponds to the penalty, noise included. They are numpy arrays for a torch tensor, too.
+            whose prior corresponds to the penalty, noise included.
 
         Returns
         -------
         y : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Predictions; for a Dask collection a Dask array, for a torch tensor a tensor.
+            Predictions; for a Dask collection a Dask array.
         std : ndarray of the same shape
             Standard deviations, if `return_std` is True.
         """
@@ -510,13 +456,6 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
     kernels : sequence of str or Kernel, default=None
         Candidate kernels, as for `FourierFeatures`, each combined with every length scale; None means the kernel of the
         features.
-    widths : sequence of int, default=None
-        Candidate numbers of frequencies (of components for compressed features), in ascending order. All are compared
-        in the same pass, because the first frequencies are a part of all of them. None means all frequencies. Use
-        features with ``weighting="uniform"``: other weights are fitted for all frequencies together, and drop some of
-        the first ones, which a small width needs.
-    width_rule : {"best", "smallest"}, default="best"
-        The width with the best mean R2, or the smallest one within one standard error of it.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply the sample weights of training and of held-out rows. `partial_fit`, which
         has not seen all rows, needs a dict or None.
@@ -548,12 +487,6 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
         The best mean R2 of each length scale with the chosen kernel.
     kernel_scores_ : ndarray of shape (n_kernels,)
         The best mean R2 of each kernel; a single one if `kernels` is None.
-    width_ : int
-        The chosen width; only with `widths`. `features_` are then those of this width.
-    width_errors_ : ndarray of shape (n_widths, n_folds)
-        Mean squared errors, each width with its best penalty.
-    width_scores_ : ndarray of shape (n_widths, n_folds)
-        R2, each width with its best penalty.
     n_features_in_ : int
         Number of columns seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -583,8 +516,6 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
         cv: Any = 5,
         length_scales: Sequence[float] = (1.0,),
         kernels: Sequence[str | Kernel] | None = None,
-        widths: Sequence[int] | None = None,
-        width_rule: str = "best",
         class_weight: Any = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -595,8 +526,6 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
             cv=cv,
             length_scales=length_scales,
             kernels=kernels,
-            widths=widths,
-            width_rule=width_rule,
             random_state=random_state,
             verbose=verbose,
         )

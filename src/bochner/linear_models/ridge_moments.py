@@ -25,7 +25,6 @@ from bochner.linear_models.candidates import feature_map_of
 from bochner.linear_models.folds import RoundRobin, check_fold_weights
 from bochner.linear_models.streamed_folds import StreamedFolds, streamed_bytes
 from bochner.linear_models.training_sets import TrainingSet
-from bochner.linear_models.widths import WidthPath, Widths, narrowed_moments
 from bochner.rows import Batch, Floats, MemoryRows, RowSource, in_threads, row_spans, serial_blas, stack_rows
 
 __all__ = ["MomentAccumulator", "Residuals", "RidgeChoice", "RidgeMoments", "moments_of_batch", "r2_scores"]
@@ -200,8 +199,6 @@ class RidgeChoice:
         Mean squared errors of the chosen features, the mean over targets.
     scores : ndarray of shape (n_candidates,)
         The best mean R2 of each candidate.
-    path : WidthPath or None
-        The errors of the chosen candidate at every width; None without widths.
     """
 
     features: Any
@@ -209,7 +206,6 @@ class RidgeChoice:
     solution: RidgeSolution
     errors: Floats
     scores: Floats
-    path: WidthPath | None = None
 
     @classmethod
     def of(
@@ -220,7 +216,6 @@ class RidgeChoice:
         n_folds: int,
         alphas: Floats,
         cv: Any,
-        widths: Widths | None = None,
     ) -> "RidgeChoice":
         """Choose the candidate and penalty with the best mean R2 over the folds, or by generalized cross-validation.
 
@@ -238,22 +233,12 @@ class RidgeChoice:
             Candidate penalties, relative to the number of rows.
         cv : object
             What the user asked for, for the error message.
-        widths : Widths, default=None
-            Candidate widths; None means all columns.
         """
-        n_targets = len(origin)
-
-        def outcomes_of(number: int, features: Any) -> list[_Outcome]:
+        outcomes = []
+        for number, features in enumerate(candidates):
             of_features = _moments_of_features(features, moments.by_fold(number, n_folds))
-            if widths is None:
-                return [_Outcome.of(of_features, n_targets, alphas, cv)]
-            return [
-                _Outcome.of([narrowed_moments(features, part, width) for part in of_features], n_targets, alphas, cv)
-                for width in widths.values
-            ]
-
-        table = [outcomes_of(number, features) for number, features in enumerate(candidates)]
-        return cls._best(candidates, table, origin, widths)
+            outcomes.append(_Outcome.of(of_features, len(origin), alphas, cv))
+        return cls._best(candidates, outcomes, origin)
 
     @classmethod
     def streamed(
@@ -276,7 +261,7 @@ class RidgeChoice:
         cv : object
             What the user asked for, for the error message.
         """
-        table = []
+        outcomes = []
         row = training.rows.select(slice(0, 1)).X
         for features in candidates:
             feature_map = feature_map_of(features, row=row)
@@ -285,27 +270,21 @@ class RidgeChoice:
             moments = training.accumulate(part, f"accumulating moments ({n_bytes / 1e9:.1f} GB)")
             total = _moments_of_features(features, moments.by_fold(0, 0))[0]
             folds = StreamedFolds.of(training, feature_map, encode, origin)
-            table.append([_Outcome.streamed(total, folds, len(origin), alphas, cv)])
-        return cls._best(candidates, table, origin)
+            outcomes.append(_Outcome.streamed(total, folds, len(origin), alphas, cv))
+        return cls._best(candidates, outcomes, origin)
 
     @classmethod
-    def _best(
-        cls, candidates: list[Any], table: list[list["_Outcome"]], origin: Floats, widths: Widths | None = None
-    ) -> "RidgeChoice":
-        """Return the best of the outcomes of each candidate and width, solved on all rows."""
+    def _best(cls, candidates: list[Any], outcomes: list["_Outcome"], origin: Floats) -> "RidgeChoice":
+        """Return the candidate with the best outcome, solved on all rows."""
         n_targets = len(origin)
-        scores = np.array([max(outcome.score for outcome in outcomes) for outcomes in table])
+        scores = np.array([outcome.score for outcome in outcomes])
         best = int(np.argmax(scores))
-        features, path, chosen = candidates[best], None, table[best][0]
-        if widths is not None:
-            path = widths.path([outcome.fold_errors for outcome in table[best]], [o.fold_scores for o in table[best]])
-            chosen = table[best][widths.values.index(path.width)]
-            features = features.narrowed(path.width)
+        chosen = outcomes[best]
         _warn_of_constant_targets(chosen.total, n_targets)
         weight = chosen.total[-1 - n_targets, -1 - n_targets]
         solution = ridge_solution(chosen.total, n_targets, chosen.alpha * weight)
         solution = replace(solution, intercept=solution.intercept + origin)
-        return cls(features, chosen.alpha, solution, chosen.errors, scores, path)
+        return cls(candidates[best], chosen.alpha, solution, chosen.errors, scores)
 
 
 def _warn_of_constant_targets(moments: Floats, n_targets: int) -> None:
@@ -333,13 +312,7 @@ class _Outcome:
     alpha: float
     errors: Floats
     total: Floats
-    fold_errors: Floats  # with the best penalty, the mean over targets
-    fold_scores: Floats
-
-    @property
-    def score(self) -> float:
-        """Mean R2 over folds and targets."""
-        return float(self.fold_scores.mean())
+    score: float  # mean R2 over folds and targets
 
     @classmethod
     def of(cls, moments: list[Floats], n_targets: int, alphas: Floats, cv: Any) -> "_Outcome":
@@ -368,8 +341,8 @@ class _Outcome:
     @classmethod
     def _best(cls, errors: Floats, variances: Floats, total: Floats, alphas: Floats) -> "_Outcome":
         scores = r2_scores(errors, variances, target_variances(total, errors.shape[2]))
-        best, means = int(scores.mean(axis=(1, 2)).argmax()), errors.mean(axis=2)
-        return cls(float(alphas[best]), means, total, means[best], scores[best].mean(axis=1))
+        best = int(scores.mean(axis=(1, 2)).argmax())
+        return cls(float(alphas[best]), errors.mean(axis=2), total, float(scores[best].mean(axis=1).mean()))
 
 
 @dataclass(frozen=True)

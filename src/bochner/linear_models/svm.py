@@ -9,7 +9,7 @@ from bochner.linear_models.feature_passes import FeaturePasses, are_held
 from bochner.linear_models.memory import check_memory
 from bochner.linear_models.path_classifier import PathClassifier
 from bochner.linear_models.squared_hinge import HESSIAN_BYTES, Path, solve_one, walk
-from bochner.parameters import SVM_EXPLANATIONS, Explanation
+from bochner.parameters import C_EXPLANATIONS, Explanation
 from bochner.rows import Floats, RowSource
 
 __all__ = ["FourierSVC"]
@@ -95,7 +95,7 @@ class FourierSVC(PathClassifier):
     0.94
     """
 
-    _explanations: ClassVar[Mapping[str, Explanation]] = SVM_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, Explanation]] = C_EXPLANATIONS
     _perfect_score = 1.0
 
     @property

@@ -14,7 +14,7 @@ from bochner.rows.threads import row_blocks, row_spans
 
 __all__ = [
     *("distinct_rows", "draw_pairs", "pair_blocks", "pair_differences", "row_weights", "sample_pairs", "sample_rows"),
-    *("row_targets", "sample_source", "shuffled_sample"),
+    *("sample_source", "shuffled_sample"),
 ]
 
 SAMPLE_ROWS = 1 << 15
@@ -39,14 +39,6 @@ def sample_rows(X: Rows, size: int, rng: np.random.Generator) -> tuple[Any, Floa
 def row_weights(X: Rows) -> Floats | None:
     """Return the sample weights of rows; None means 1 for every row."""
     return getattr(X, "weights", None)
-
-
-def row_targets(X: Rows) -> Floats:
-    """Return the targets of rows, of shape (n_samples, n_targets)."""
-    targets: Floats | None = getattr(X, "targets", None)
-    if targets is None:
-        raise ValueError("The rows have no `targets`; give them as `ScaledRows(X, 1.0, targets=targets)`.")
-    return targets
 
 
 def _draw_rows(X: Rows, size: int, rng: np.random.Generator) -> Indices:

@@ -271,8 +271,6 @@ def refit(fitted: Any, rows: Array, targets: Array, features: KernelFeatures | N
         factor = 1.0 if features is not None else fitted.length_scales[int(np.argmax(fitted.length_scale_scores_))]
         chosen = features if features is not None else _chosen_features(fitted)
         estimator.set_params(features=chosen, kernels=None, length_scales=[float(factor)])
-        if getattr(fitted, "widths", None) is not None:
-            estimator.set_params(widths=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of folds without one of the classes
         return estimator.fit(rows, targets)
@@ -284,11 +282,9 @@ def _pinned(fitted: Any) -> Any:
 
 
 def _chosen_features(fitted: Any) -> Any:
-    """Return unfitted features with the chosen kernel and width."""
+    """Return unfitted features with the chosen kernel."""
     features = FourierFeatures() if fitted.features is None else clone(fitted.features)
     features.set_params(kernel=fitted.features_.kernel)
-    if getattr(fitted, "widths", None) is not None:
-        features.set_params(**features.size_parameters(len(fitted.features_.get_feature_names_out())))
     return features
 
 

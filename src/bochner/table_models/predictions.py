@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Evaluation", "PredictionColumns", "evaluate", "write_predictions"]
 
-FORMULA_START = r"^[=+\-@\t\r]"  # what spreadsheets take for the beginning of a formula
-SIGNED_NUMBER = r"^[-+][\d.,]*([eE][-+]?\d+)?$"  # a number or a sign alone does nothing
-
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -204,12 +201,9 @@ def write_predictions(
     columns.check(model)
     source = model.open(data, with_target=False, label=label, keep=columns.keep)
     n_rows, writer = 0, None
-    is_csv = output is None or output.suffix.lower() == ".csv"
-    escaped: set[str] = set()
     with _opened(output) as open_writer:
         for chunk, rows in track(source.batches(), "predicting", source.table.n_chunks()):
             batch = import_pyarrow().RecordBatch.from_pydict(columns.of(model, chunk.cells, rows))
-            batch = _without_formulas(batch, escaped) if is_csv else batch
             writer = open_writer(batch.schema) if writer is None else writer
             writer.write_batch(batch)
             n_rows += len(rows)
@@ -219,39 +213,7 @@ def write_predictions(
     if report is not None:
         for message in source.unseen.messages():
             report(message)
-        for name in sorted(escaped):
-            report(
-                f"Column {name!r} has formulas that a spreadsheet would run; an apostrophe was written before them. "
-                f"Write a .parquet file to keep them as they are."
-            )
     return n_rows
-
-
-def _without_formulas(batch: "pa.RecordBatch", escaped: set[str]) -> "pa.RecordBatch":
-    """Put an apostrophe before names and text cells that a spreadsheet would run; numbers and signs are left as is.
-
-    Parameters
-    ----------
-    batch : RecordBatch
-        Columns for a CSV file, in which text of a stranger may start with ``=`` or another sign of a formula.
-    escaped : set of str
-        Gets the names of the columns that were changed.
-    """
-    pa = import_pyarrow()
-    names = _escape(pa.array(batch.schema.names, pa.string())).to_pylist()
-    columns = [_escape(values) if pa.types.is_string(values.type) else values for values in batch.columns]
-    for old_name, new_name, old, new in zip(batch.schema.names, names, batch.columns, columns, strict=True):
-        if old_name != new_name or not old.equals(new):
-            escaped.add(old_name)
-    return pa.RecordBatch.from_arrays(columns, names)
-
-
-def _escape(texts: "pa.Array") -> "pa.Array":
-    """Return texts with an apostrophe before formulas."""
-    compute = import_pyarrow().compute
-    starts = compute.match_substring_regex(texts, FORMULA_START)
-    is_formula = compute.and_not(starts, compute.match_substring_regex(texts, SIGNED_NUMBER))
-    return compute.if_else(is_formula, compute.binary_join_element_wise("'", texts, ""), texts)
 
 
 @contextmanager

@@ -240,23 +240,21 @@ class EncodedTable:
     encoding: Encoding
     unseen: UnseenCells = field(default_factory=UnseenCells)
 
-    def batches(self, first_group: int = 0, *, for_training: bool = False) -> Iterator[tuple[Chunk, Array]]:
-        """Yield the chunks of the table from a row group on, each with its encoded rows.
+    def batches(self, *, for_training: bool = False) -> Iterator[tuple[Chunk, Array]]:
+        """Yield the chunks of the table, each with its encoded rows.
 
         Parameters
         ----------
-        first_group : int, default=0
-            The row group to start at.
         for_training : bool, default=False
             Whether rows without a target are left out.
         """
-        for chunk in self.table.chunks(first_group):
+        for chunk in self.table.chunks():
             cells = self.encoding.without_missing_targets(chunk.cells) if for_training else chunk.cells
             try:
                 encoded = self.encoding.encode(cells, None if for_training else self.unseen)
             except CellError as error:
                 raise self.table.cell_error(chunk, error) from None
-            yield Chunk(chunk.group, chunk.first_row, cells), encoded
+            yield Chunk(chunk.first_row, cells), encoded
 
     def targets(self, chunk: Chunk) -> Array:
         """Return the targets of a chunk without missing ones."""

@@ -35,16 +35,12 @@ class Chunk:
 
     Attributes
     ----------
-    group : int
-        Index of the group that the rows belong to: a row group of a Parquet file or a block of a CSV file. An
-        interrupted training is resumed at the beginning of a group.
     first_row : int
         Index of the first row in the table.
     cells : RecordBatch
         The cells.
     """
 
-    group: int
     first_row: int
     cells: "pa.RecordBatch"
 
@@ -116,25 +112,21 @@ class Table:
         self.batch_rows = max(1024, min(2**17, BATCH_BYTES // (8 * max(1, width))))
         self._n_read = self.n_rows
 
-    def chunks(self, first_group: int = 0, *, skip_malformed: bool = False) -> Iterator[Chunk]:
-        """Yield the rows in chunks with plain column types, from the beginning of a group on.
+    def chunks(self, *, skip_malformed: bool = False) -> Iterator[Chunk]:
+        """Yield the rows in chunks with plain column types.
 
         Parameters
         ----------
-        first_group : int, default=0
-            The group to start at.
         skip_malformed : bool, default=False
             Whether the malformed rows of a CSV file are left to the caller, who reports all of them at once.
         """
         self.check_unchanged()
-        counts = self.source.row_counts
-        first_row = 0 if counts is None else sum(counts[:first_group])
+        first_row = 0
         try:
-            for group, cells in self.source.batches(self.columns, self.batch_rows, first_group):
+            for cells in self.source.batches(self.columns, self.batch_rows):
                 if self.source.malformed and not skip_malformed:
                     raise_problems(self.path, self.malformed_problems())
-                if group >= first_group:
-                    yield Chunk(group, first_row, self.plain(cells))
+                yield Chunk(first_row, self.plain(cells))
                 first_row += cells.num_rows
         except (import_pyarrow().ArrowException, OSError, MemoryError) as error:
             raise self.source.read_error(error) from None
@@ -181,21 +173,11 @@ class Table:
         """Number of rows; None for a CSV file, which does not record it."""
         return None if self.source.row_counts is None else sum(self.source.row_counts)
 
-    @property
-    def n_groups(self) -> int | None:
-        """Number of groups; None for a CSV file, which does not record it."""
-        return None if self.source.row_counts is None else len(self.source.row_counts)
-
-    def n_chunks(self, first_group: int = 0) -> int | None:
-        """Return the number of chunks from the beginning of a group on; None for a CSV file."""
+    def n_chunks(self) -> int | None:
+        """Return the number of chunks; None for a CSV file."""
         if self.source.row_counts is None:
             return None
-        return sum(-(-n_rows // self.batch_rows) for n_rows in self.source.row_counts[first_group:])
-
-    def fingerprint(self) -> list[str]:
-        """Return what identifies this version of the table: names, sizes and times of its files, columns and types."""
-        columns = [*self.columns, str(self.target), str(self.schema.types)]
-        return [*self.source.versions, *columns, str(sorted(self.kinds.items())), str(self.style)]
+        return sum(-(-n_rows // self.batch_rows) for n_rows in self.source.row_counts)
 
     def cell_error(self, chunk: Chunk, error: CellError) -> ValueError:
         """Return the error of a cell with the place of its row."""

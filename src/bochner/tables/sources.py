@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Where the cells of a table are: CSV and Parquet files, which are streamed, and data frames in memory.
 
-Excel files and JSON lines are read into memory. The cells of a CSV file are text; all other sources have typed columns.
+The cells of a CSV file are text; all other sources have typed columns.
 """
 
 import os
@@ -15,10 +15,7 @@ from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from bochner.rows import Array, row_spans
-from bochner.tables.archives import check_archive
+from bochner.rows import row_spans
 from bochner.tables.columns import import_pyarrow, storage_of
 
 if TYPE_CHECKING:
@@ -30,12 +27,8 @@ __all__ = [
 ]
 
 CSV_BLOCK_BYTES = 1 << 22
-LARGEST_SHEET = 1 << 30  # bytes of the contents of an Excel file, which need about 50 times as much memory
-DEEPEST_JSON = 100  # levels of nested values
-JSON_BLOCK = 1 << 20  # bytes whose brackets are counted at a time
 MAX_JOINED_NAMES = 20
 NOT_UTF8 = "bytes that are not UTF-8 text"
-SUFFIXES = ".parquet, .csv, .jsonl, .ndjson or .xlsx"
 FRAMES = {("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch")}
 WORDS = {"integer": "numbers", "float": "numbers", "boolean": "numbers", "dictionary": "text"}
 
@@ -50,7 +43,7 @@ class Source(ABC):
     schema : Schema
         The names and types of all columns. Those of a CSV file are those of its first block.
     row_counts : list of int or None
-        Number of rows per group; None for a CSV file, which does not record it. A training is resumed between groups.
+        Number of rows per row group; None for a CSV file, which does not record it.
     untyped : set of str
         The columns whose cells are text, whatever the schema says, and may be numbers or dates.
     malformed : dict of int to str
@@ -70,11 +63,8 @@ class Source(ABC):
     versions: Sequence[str] = ()
 
     @abstractmethod
-    def batches(self, columns: list[str], batch_rows: int, first_group: int) -> Iterator[tuple[int, "pa.RecordBatch"]]:
-        """Yield batches of the given columns, each with the number of its group.
-
-        Batches of groups before the first one may be left out; those of a CSV file are not.
-        """
+    def batches(self, columns: list[str], batch_rows: int) -> Iterator["pa.RecordBatch"]:
+        """Yield batches of the given columns."""
 
     def has_changed(self) -> bool:
         """Return whether files were changed, added or deleted since they were opened."""
@@ -117,14 +107,11 @@ def _open_files(path: Path, label: str) -> Source:
         return _opened(lambda: ParquetFiles(_parquet_files(path), label), label, "parquet")
     if not path.is_file():
         raise ValueError(f"{label} does not exist.")
-    if suffix not in (".parquet", ".csv", ".jsonl", ".ndjson", ".xlsx"):
-        raise ValueError(f"{label} has an unsupported file type; give a {SUFFIXES} file.")
-    openers: dict[str, Callable[[], Source]] = {
-        ".parquet": lambda: ParquetFiles([path], label),
-        ".csv": lambda: CsvFile(path, label),
-        ".xlsx": lambda: _read_excel(path, label),
-    }
-    return _opened(openers.get(suffix, lambda: _read_json_lines(path, label)), label, suffix[1:])
+    if suffix == ".parquet":
+        return _opened(lambda: ParquetFiles([path], label), label, "parquet")
+    if suffix == ".csv":
+        return _opened(lambda: CsvFile(path, label), label, "csv")
+    raise ValueError(f"{label} has an unsupported file type; give a .parquet or .csv file, or in Python a data frame.")
 
 
 def _opened(opener: Callable[[], Source], label: str, kind: str) -> Source:
@@ -176,17 +163,13 @@ class ParquetFiles(Source):
         self.row_counts: list[int] = [n_rows for count in self._counts for n_rows in count]
         self.schema = self._common_schema([schemas[i] for i in kept])
 
-    def batches(self, columns: list[str], batch_rows: int, first_group: int) -> Iterator[tuple[int, "pa.RecordBatch"]]:
+    def batches(self, columns: list[str], batch_rows: int) -> Iterator["pa.RecordBatch"]:
         from pyarrow.parquet import ParquetFile
 
-        first = 0
         for path, counts in zip(self.files, self._counts, strict=True):
-            if first + len(counts) > first_group:
-                with ParquetFile(path, pre_buffer=False) as file:
-                    for group in range(max(first, first_group), first + len(counts)):
-                        for cells in file.iter_batches(batch_rows, row_groups=[group - first], columns=columns):
-                            yield group, cells
-            first += len(counts)
+            with ParquetFile(path, pre_buffer=False) as file:
+                for group in range(len(counts)):
+                    yield from file.iter_batches(batch_rows, row_groups=[group], columns=columns)
 
     def place(self, row: int) -> str:
         for file, counts in zip(self.files, self._counts, strict=True):
@@ -325,18 +308,17 @@ class CsvFile(Source):
             self.schema = self._open().schema
         self.untyped = {*self.schema.names}
 
-    def batches(self, columns: list[str], batch_rows: int, first_group: int) -> Iterator[tuple[int, "pa.RecordBatch"]]:
-        del batch_rows, first_group
+    def batches(self, columns: list[str], batch_rows: int) -> Iterator["pa.RecordBatch"]:
+        del batch_rows
         self.malformed = {}
-        reader, group = self._open(columns), 0
+        reader = self._open(columns)
         while True:
             try:
                 with _silent_decoding():
                     cells = reader.read_next_batch()
             except StopIteration:
                 return
-            yield group, cells
-            group += 1
+            yield cells
 
     def place(self, row: int) -> str:
         for skipped in sorted(self.malformed):
@@ -410,15 +392,10 @@ class Frame(Source):
         self.schema = table.schema
         self.row_counts: list[int] = [table.num_rows] if table.num_rows else []
 
-    def batches(self, columns: list[str], batch_rows: int, first_group: int) -> Iterator[tuple[int, "pa.RecordBatch"]]:
-        if first_group == 0:
-            selected = self.table.select(columns)
-            for rows in row_spans(self.table.num_rows, batch_rows):
-                part = selected.slice(rows.start, rows.stop - rows.start)
-                yield 0, part.combine_chunks().to_batches()[0]
-
-    def has_changed(self) -> bool:
-        return False  # the file is not read again
+    def batches(self, columns: list[str], batch_rows: int) -> Iterator["pa.RecordBatch"]:
+        selected = self.table.select(columns)
+        for rows in row_spans(self.table.num_rows, batch_rows):
+            yield selected.slice(rows.start, rows.stop - rows.start).combine_chunks().to_batches()[0]
 
 
 def is_frame(data: Any) -> bool:
@@ -454,60 +431,6 @@ def _from_pandas(frame: Any, label: str) -> Frame:
             columns.append(pa.array(texts, pa.string()))
             mixed.add(name)
     return Frame(pa.table(columns, names), label, mixed)
-
-
-def _read_json_lines(path: Path, label: str) -> Source:
-    from pyarrow import json
-
-    if _json_depth(path.read_bytes()) > DEEPEST_JSON:
-        raise ValueError(f"{label} cannot be read as jsonl: values are nested more than {DEEPEST_JSON} levels deep.")
-    return Frame(json.read_json(path), label)
-
-
-def _json_depth(content: bytes) -> int:
-    """Return how deep brackets are nested; pyarrow's parser calls itself, and deep nesting would end the process.
-
-    Examples
-    --------
-    >>> from bochner.tables.sources import _json_depth
-    >>> _json_depth(b'{"a": [{}, "[[["]}')
-    3
-    """
-    text = content.replace(rb"\\", b"").replace(rb"\"", b"")  # leaves the quotes that delimit strings
-    deepest = depth = start = 0
-    while start < len(text):
-        stop = text.find(b"\n", start + JSON_BLOCK) + 1 or len(text)
-        steps = _json_steps(np.frombuffer(text[start:stop], np.uint8))
-        depths = depth + np.cumsum(steps, dtype=np.int64)
-        deepest, depth, start = max(deepest, int(depths.max())), int(depths[-1]), stop
-    return deepest
-
-
-def _json_steps(codes: Array) -> Array:
-    """Return 1 for opening and -1 for closing brackets outside strings, which end with their line, and 0 otherwise."""
-    quotes = np.cumsum(codes == ord('"'), dtype=np.uint8)  # only whether it is odd matters
-    ends = np.append(np.flatnonzero(codes == ord("\n")), len(codes) - 1)
-    lengths = np.diff(ends, prepend=-1)
-    before = np.repeat(np.append(np.uint8(0), quotes[ends[:-1]]), lengths)
-    is_outside = 1 - ((quotes ^ before) & 1).astype(np.int8)
-    opening, closing = ((codes == ord(pair[0])) | (codes == ord(pair[1])) for pair in ("[{", "]}"))
-    return np.asarray(is_outside * (opening.astype(np.int8) - closing))
-
-
-def _read_excel(path: Path, label: str) -> Source:
-    """Read the first sheet of an Excel file with pandas."""
-    try:
-        import openpyxl  # noqa: F401
-        import pandas as pd
-    except ImportError as error:
-        raise ValueError(
-            f"{label} is an Excel file, which needs pandas and openpyxl: pip install pandas openpyxl."
-        ) from error
-    try:
-        check_archive(path, LARGEST_SHEET)
-        return _from_pandas(pd.read_excel(path), label)
-    except Exception as error:  # a damaged file can cause any error in openpyxl
-        raise ValueError(f"{label} cannot be read as xlsx: {_cause(error)}.") from error
 
 
 def join_names(names: Sequence[str]) -> str:
