@@ -311,7 +311,10 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
     alpha_ : float
         The chosen penalty, relative to the number of rows.
     noise_variance_ : float or ndarray of shape (n_targets,)
-        Variance of the noise: the residual sum of squares divided by the residual degrees of freedom.
+        Variance of the noise: the residual sum of squares divided by the residual degrees of freedom. Sample weights
+        count rows: a weight of two equals two copies. Weights w with :math:`\sum w > \sum w^2`, such as shares that sum
+        to 1, cannot be counts and are first multiplied by :math:`\sum w / \sum w^2`, so that the number of rows is
+        their effective sample size.
     features_ : transformer
         The fitted features; ``features_.kernel_`` and ``features_.length_scale_`` are the chosen ones.
     encoding_ : Encoding

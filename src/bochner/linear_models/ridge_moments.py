@@ -48,14 +48,28 @@ class RidgeMoments:
         Number of rows.
     totals : list of dict of int to ndarray of shape (size, size)
         For each candidate the moments of the folds that have rows; those of rows that are always trained on under -1.
+    weight_sums : ndarray of shape (2,)
+        Sums of the sample weights and of their squares.
     """
 
     n_rows: int
     totals: list[dict[int, Floats]]
+    weight_sums: Floats
 
     def __add__(self, other: "RidgeMoments") -> "RidgeMoments":
         totals = [_add_by_fold(own, others) for own, others in zip(self.totals, other.totals, strict=True)]
-        return RidgeMoments(self.n_rows + other.n_rows, totals)
+        return RidgeMoments(self.n_rows + other.n_rows, totals, self.weight_sums + other.weight_sums)
+
+    @property
+    def row_factor(self) -> float:
+        r"""What weights are multiplied by to count rows: 1 for counts, :math:`\sum w / \sum w^2` for smaller weights.
+
+        The rows then number :math:`\max(\sum w, (\sum w)^2 / \sum w^2)`, the larger one of the sum of the weights and
+        Kish's effective sample size. Counts have no larger sum than their squares, so that a weight of two remains
+        equal to two copies of a row.
+        """
+        total, squares = self.weight_sums.tolist()
+        return max(1.0, total / squares)
 
     def by_fold(self, candidate: int, n_folds: int) -> list[Floats]:
         """Return the moments of a candidate for each fold, those of the always trained rows last, without a copy."""
@@ -94,7 +108,11 @@ def moments_of_batch(
         totals: dict[int, Floats] = {fold: moments.copy() for fold, moments in earlier.items()}
         add_moments(totals, moment_map(feature_map)[0], batch.X, targets, batch.weights, batch.folds)
         all_totals.append(totals)
-    return RidgeMoments(len(targets) + (0 if before is None else before.n_rows), all_totals)
+    weight_sums = np.zeros(2) if before is None else before.weight_sums
+    for rows in row_spans(len(targets), SPAN_ROWS):
+        weights = batch.counts[rows]
+        weight_sums = weight_sums + [weights.sum(), np.square(weights).sum()]
+    return RidgeMoments(len(targets) + (0 if before is None else before.n_rows), all_totals, weight_sums)
 
 
 def _moments_of_all_folds(feature_map: FeatureMap, encode: Encode, origin: Floats, batch: Batch) -> RidgeMoments:
@@ -241,14 +259,16 @@ class RidgeChoice:
         widths : Widths, default=None
             Candidate widths; None means all columns.
         """
-        n_targets = len(origin)
+        n_targets, factor = len(origin), moments.row_factor
 
         def outcomes_of(number: int, features: Any) -> list[_Outcome]:
             of_features = _moments_of_features(features, moments.by_fold(number, n_folds))
             if widths is None:
-                return [_Outcome.of(of_features, n_targets, alphas, cv)]
+                return [_Outcome.of(of_features, n_targets, alphas, cv, factor)]
             return [
-                _Outcome.of([narrowed_moments(features, part, width) for part in of_features], n_targets, alphas, cv)
+                _Outcome.of(
+                    [narrowed_moments(features, part, width) for part in of_features], n_targets, alphas, cv, factor
+                )
                 for width in widths.values
             ]
 
@@ -285,7 +305,7 @@ class RidgeChoice:
             moments = training.accumulate(part, f"accumulating moments ({n_bytes / 1e9:.1f} GB)")
             total = _moments_of_features(features, moments.by_fold(0, 0))[0]
             folds = StreamedFolds.of(training, feature_map, encode, origin)
-            table.append([_Outcome.streamed(total, folds, len(origin), alphas, cv)])
+            table.append([_Outcome.streamed(total, folds, len(origin), alphas, cv, moments.row_factor)])
         return cls._best(candidates, table, origin)
 
     @classmethod
@@ -332,7 +352,7 @@ class _Outcome:
 
     alpha: float
     errors: Floats
-    total: Floats
+    total: Floats  # of rows, after the weights were multiplied by the `row_factor`
     fold_errors: Floats  # with the best penalty, the mean over targets
     fold_scores: Floats
 
@@ -342,7 +362,7 @@ class _Outcome:
         return float(self.fold_scores.mean())
 
     @classmethod
-    def of(cls, moments: list[Floats], n_targets: int, alphas: Floats, cv: Any) -> "_Outcome":
+    def of(cls, moments: list[Floats], n_targets: int, alphas: Floats, cv: Any, factor: float) -> "_Outcome":
         total = total_moments(moments)
         weight = total[-1 - n_targets, -1 - n_targets]
         fold_weights = np.array([held_out[-1 - n_targets, -1 - n_targets] for held_out in moments[:-1]])
@@ -351,25 +371,31 @@ class _Outcome:
             errors = cross_validated_errors(moments, n_targets, alphas * weight, total)
             variances = np.array([target_variances(held_out, n_targets) for held_out in moments[:-1]])
         else:
-            errors = generalized_errors(total, n_targets, alphas * weight)
+            errors = generalized_errors(_scaled(total, factor), n_targets, alphas * factor * weight)
             variances = target_variances(total, n_targets)[None]
-        return cls._best(errors, variances, total, alphas)
+        return cls._best(errors, variances, total, alphas, factor)
 
     @classmethod
-    def streamed(cls, total: Floats, folds: StreamedFolds, n_targets: int, alphas: Floats, cv: Any) -> "_Outcome":
+    def streamed(
+        cls, total: Floats, folds: StreamedFolds, n_targets: int, alphas: Floats, cv: Any, factor: float
+    ) -> "_Outcome":
         """Return the outcome without the moments of the folds."""
         weight = total[-1 - n_targets, -1 - n_targets]
         corners = folds.borders[:, :, -1 - n_targets :]
         check_fold_weights(cv, corners[:, 0, 0], weight)
         errors = streamed_errors(total, folds, n_targets, alphas * weight)
         variances = np.array([target_variances(corner, n_targets) for corner in corners])
-        return cls._best(errors, variances, total, alphas)
+        return cls._best(errors, variances, total, alphas, factor)
 
     @classmethod
-    def _best(cls, errors: Floats, variances: Floats, total: Floats, alphas: Floats) -> "_Outcome":
+    def _best(cls, errors: Floats, variances: Floats, total: Floats, alphas: Floats, factor: float) -> "_Outcome":
         scores = r2_scores(errors, variances, target_variances(total, errors.shape[2]))
         best, means = int(scores.mean(axis=(1, 2)).argmax()), errors.mean(axis=2)
-        return cls(float(alphas[best]), means, total, means[best], scores[best].mean(axis=1))
+        return cls(float(alphas[best]), means, _scaled(total, factor), means[best], scores[best].mean(axis=1))
+
+
+def _scaled(moments: Floats, factor: float) -> Floats:
+    return moments if factor == 1.0 else factor * moments  # few models need a copy
 
 
 @dataclass(frozen=True)
