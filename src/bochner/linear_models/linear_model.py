@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the linear models share: fitting on arrays, files and Dask collections, validation, scores of new rows."""
 
+import reprlib
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -187,6 +189,27 @@ class LinearModel(Parametrized):
         check_is_fitted(self)
         feature_map, row = self._feature_map, np.asarray(start, dtype=np.float64)
         return self._gradients(X, lambda block, coef: feature_map.mean_gradients(block, row, coef))
+
+    def without_encoding(self) -> Self:
+        """Return the model for encoded rows, if it was fitted on a table; the copy shares all fitted arrays.
+
+        Returns
+        -------
+        self
+            A model whose methods take arrays, as ``encoding_.encode`` makes them of cells, and no tables.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from bochner import FourierRidge
+        >>> frame = pd.DataFrame({"a": range(50), "y": range(50)})
+        >>> model = FourierRidge(random_state=0).fit(frame, "y")
+        >>> model.without_encoding().predict([[0.0]]).round().tolist() == [frame["y"].median().round()]
+        True
+        """
+        bare = copy(self)
+        bare.__dict__.pop("encoding_", None)
+        return bare
 
     def to_torch(self, trainable: Sequence[str] = ()) -> Any:
         """Return a torch module that computes the predictions, from encoded rows if the model was fitted on a table.
@@ -391,7 +414,8 @@ class LinearModel(Parametrized):
         check_is_fitted(self)
         if self._is_table(X):
             source = self._open_table(X)
-            scores = [self._map_scores(rows, finish) for _, rows in source.batches()]
+            model = self.without_encoding()
+            scores = [model._map_scores(rows, finish) for _, rows in source.batches()]
             if not scores:
                 raise ValueError(f"{source.table.path} has no rows to predict.")
             source.unseen.warn()
@@ -408,8 +432,16 @@ class LinearModel(Parametrized):
         return _Scorer(self._feature_map, *self._coefficients(), finish)
 
     def _is_table(self, X: Any) -> bool:
-        """Return whether X has columns to encode: a file, or a data frame if the model was fitted on a table."""
-        return is_path(X) or (hasattr(self, "encoding_") and is_frame(X))
+        """Return whether X is a table, which a model needs that was fitted on one: a file or a data frame."""
+        if is_path(X) or not hasattr(self, "encoding_"):
+            return is_path(X)
+        if not is_frame(X):
+            names = reprlib.repr([column.name for column in self.encoding_.columns])
+            raise ValueError(
+                f"This {type(self).__name__} was fitted on a table with the columns {names}, and X is a "
+                f"{type(X).__name__}; give a data frame or a file with these columns."
+            )
+        return True
 
     def _open_table(self, data: Any, *, with_target: bool = False) -> "EncodedTable":
         if not hasattr(self, "encoding_"):
@@ -444,10 +476,10 @@ class LinearModel(Parametrized):
         source = self._open_table(data, with_target=True)
         if target != source.table.target:
             raise ValueError(f"The model predicts the column {source.table.target!r}, not {target!r}; give its name.")
-        total: Any = None
+        total, model = None, self.without_encoding()
         for chunk, rows in source.batches(for_training=True):
             if len(rows):
-                total = add_pair(total, self._accumulate_scores(rows, source.targets(chunk), None, part))
+                total = add_pair(total, model._accumulate_scores(rows, source.targets(chunk), None, part))
         if total is None:
             raise ValueError(f"{source.table.path} has no rows with a value of {target!r}; a score needs some.")
         return total

@@ -259,6 +259,11 @@ class RidgeModel(LinearModel):
         """Return rows for a method that needs them in memory."""
         if is_path(X):
             raise ValueError(f"`{method}` does not accept file paths; use `fit(path, target)`, which streams the file.")
+        if hasattr(self, "encoding_"):
+            raise ValueError(
+                f"`{method}` cannot continue a model that was fitted on a table; use `fit` with all rows, or "
+                f"`without_encoding()`, which continues with encoded rows."
+            )
         rows = open_rows(X, y, sample_weight)
         if rows.location != "memory":
             raise ValueError(f"`{method}` needs in-memory arrays; use `fit` for Dask collections.")

@@ -108,10 +108,9 @@ def moments_of_batch(
         totals: dict[int, Floats] = {fold: moments.copy() for fold, moments in earlier.items()}
         add_moments(totals, moment_map(feature_map)[0], batch.X, targets, batch.weights, batch.folds)
         all_totals.append(totals)
-    weight_sums = np.zeros(2) if before is None else before.weight_sums
+    counts, weight_sums = batch.counts, np.zeros(2) if before is None else before.weight_sums.copy()
     for rows in row_spans(len(targets), SPAN_ROWS):
-        weights = batch.counts[rows]
-        weight_sums = weight_sums + [weights.sum(), np.square(weights).sum()]
+        weight_sums += counts[rows].sum(), np.square(counts[rows]).sum()
     return RidgeMoments(len(targets) + (0 if before is None else before.n_rows), all_totals, weight_sums)
 
 
