@@ -3,12 +3,13 @@
 
 import pickle
 import warnings
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import skops.io
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
 from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.metrics import r2_score
@@ -456,6 +457,44 @@ def test_weights_of_two_have_the_deviations_of_two_copies(regression, rng):
     np.testing.assert_allclose(
         weighted.predict(X, return_std=True)[1], repeated.predict(X, return_std=True)[1], rtol=1e-7
     )
+
+
+class InterruptedSquares(TransformerMixin, BaseEstimator):
+    """Squares of the columns; the transform of a number of rows is interrupted once."""
+
+    interrupts: ClassVar[list[type[BaseException]]] = []
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        if len(X) > 1 and self.interrupts and (X[:, 0] > 9.0).any():
+            raise self.interrupts.pop()
+        return X**2
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("interrupted", [0, 1])
+@pytest.mark.parametrize("kind", [FourierRidge, FourierRidgeClassifier])
+def test_interrupted_partial_fit_can_be_repeated(rng, kind, interrupted, error):
+    X = rng.normal(size=(5 * SPAN_ROWS, 2))
+    y = (X[:, 0] ** 2 > X[:, 1]).astype(float)
+    options = {} if kind is FourierRidge else {"classes": [0.0, 1.0]}
+    parts = [slice(0, 2 * SPAN_ROWS + 100), slice(2 * SPAN_ROWS + 100, None)]
+    X[parts[interrupted].start + SPAN_ROWS, 0] = 10.0  # in the second span of the interrupted call
+    whole, model = kind(InterruptedSquares(), cv=2), kind(InterruptedSquares(), cv=2)
+    for number, rows in enumerate(parts):
+        whole.partial_fit(X[rows], y[rows], **options)
+        if number == interrupted:
+            InterruptedSquares.interrupts.append(error)
+            with pytest.raises(error):
+                model.partial_fit(X[rows], y[rows], **options)
+            if number == 1:
+                np.testing.assert_array_equal(model.predict(X), before)
+        model.partial_fit(X[rows], y[rows], **options)
+        before = model.predict(X)
+    np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+    np.testing.assert_array_equal(model.coef_, whole.coef_)
 
 
 def test_dense_and_sparse_batches_can_be_mixed(regression):

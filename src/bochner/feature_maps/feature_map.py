@@ -184,9 +184,10 @@ class FeatureMap(ABC):
 
     def _buffer(self, name: str, width: int, n_rows: int | None = None, dtype: Any = None) -> Array:
         """Return the calling thread's array of that name, with `block_rows` rows unless `n_rows` is given."""
-        if not hasattr(self._local, name):
-            setattr(self._local, name, np.empty((n_rows or self.block_rows, width), dtype=dtype or self.dtype))
-        buffer: Array = getattr(self._local, name)
+        local = self._local  # another thread may release the buffers now
+        if not hasattr(local, name):
+            setattr(local, name, np.empty((n_rows or self.block_rows, width), dtype=dtype or self.dtype))
+        buffer: Array = getattr(local, name)
         return buffer
 
 

@@ -214,7 +214,7 @@ def _solve(centered: _CenteredMoments, factor: Floats) -> tuple[Floats, Floats]:
 
 
 def _cholesky(centered: _CenteredMoments, penalty: float) -> tuple[Floats, float]:
-    """Return the lower Cholesky factor of the Gram matrix with a penalty above its rounding errors, and that penalty."""
+    """Return the lower Cholesky factor of the Gram matrix with a penalty above rounding errors, and that penalty."""
     penalized, floor = centered.gram, max(penalty, centered.least_penalty)  # its own array
     diagonal = np.diag(penalized).copy()
     for raised in (floor * jitter for jitter in JITTERS):

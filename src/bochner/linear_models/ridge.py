@@ -7,7 +7,8 @@ A fit accumulates second moments over rows, so that a model can be continued wit
 import reprlib
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -211,15 +212,27 @@ class RidgeModel(LinearModel):
     def _add_rows(self, rows: RowSource) -> Self:
         """Add rows with checked targets; the model is solved when it is used next."""
         batch = rows.select(slice(None))
-        if not hasattr(self, "_accumulator"):
+        if hasattr(self, "_accumulator"):
+            accumulator = replace(self._accumulator, waiting=[*self._accumulator.waiting])
+        else:
             positive_values("alphas", self.alphas, default=ALPHAS)
             features_of_kernels(self.features, self.kernels)  # refuses some before any row is added
             n_targets = self._encode_targets(batch.y[:1]).shape[1]
             candidates = getattr(self, "_candidates", [])
-            self._accumulator = MomentAccumulator(number_of_folds(self.cv), n_targets, candidates)
-        self._choice = None
-        self._accumulator.add(self._weigh(batch), self._fit_candidates, self._encode_targets)
+            accumulator = MomentAccumulator(number_of_folds(self.cv), n_targets, candidates)
+        accumulator.add(self._weigh(batch), self._fit_candidates, self._encode_targets)
+        self._accumulator, self._choice = accumulator, None
         return self
+
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        """Leave the model as it was if the code inside fails or is interrupted, so that it can be repeated."""
+        state = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = state
+            raise
 
     def _weigh(self, batch: Batch) -> Batch:
         """Return a batch with the weights that it is trained with."""
@@ -369,7 +382,7 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
         """Learn from more rows; how the rows are divided into calls makes no difference.
 
         Row i (of all calls) is in fold i modulo `cv`. The features are those of `fit_features`, or are fitted on the
-        first 8,192 rows: shuffle rows that are ordered.
+        first 8,192 rows: shuffle rows that are ordered. A call that fails or is interrupted adds no rows.
 
         Parameters
         ----------
@@ -385,14 +398,15 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
         FourierRidge
             The model, which is solved when it is used next.
         """
-        first = not hasattr(self, "_dtype")
-        rows = self._validate_training(self._in_memory("partial_fit", X, y, sample_weight), reset=first)
-        n_targets = target_columns(rows.target_template).shape[1]
-        if not hasattr(self, "_accumulator"):
-            self._is_flat = rows.target_template.ndim == 1
-        elif n_targets != self._accumulator.n_targets:
-            raise ValueError(f"y has {n_targets} targets, and earlier calls had {self._accumulator.n_targets}.")
-        return self._add_rows(rows.with_targets(target_columns))
+        with self._unchanged_on_error():
+            first = not hasattr(self, "_dtype")
+            rows = self._validate_training(self._in_memory("partial_fit", X, y, sample_weight), reset=first)
+            n_targets = target_columns(rows.target_template).shape[1]
+            if not hasattr(self, "_accumulator"):
+                self._is_flat = rows.target_template.ndim == 1
+            elif n_targets != self._accumulator.n_targets:
+                raise ValueError(f"y has {n_targets} targets, and earlier calls had {self._accumulator.n_targets}.")
+            return self._add_rows(rows.with_targets(target_columns))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict targets.
@@ -615,7 +629,7 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
         """Learn from more rows; how the rows are divided into calls makes no difference.
 
         Row i (of all calls) is in fold i modulo `cv`. The features are those of `fit_features`, or are fitted on the
-        first 8,192 rows: shuffle rows that are ordered.
+        first 8,192 rows: shuffle rows that are ordered. A call that fails or is interrupted adds no rows.
 
         Parameters
         ----------
@@ -639,18 +653,19 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
             raise ValueError(
                 f"`class_weight`={self.class_weight!r} needs all rows; use `fit`, or give `partial_fit` a dict."
             )
-        first = not hasattr(self, "_dtype")
-        rows = self._validate_training(self._in_memory("partial_fit", X, y, sample_weight), reset=first)
-        if not hasattr(self, "classes_"):
-            self._set_classes(np.unique(classes))
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(
-                f"`classes` must be the same in every call. Got {np.unique(classes).tolist()}, and "
-                f"{self.classes_.tolist()} before."
-            )
-        rows = self._check_targets(rows)
-        self._encode_targets(rows.collect_columns()[0])  # refuses unknown classes before any row is added
-        return self._add_rows(rows)
+        with self._unchanged_on_error():
+            first = not hasattr(self, "_dtype")
+            rows = self._validate_training(self._in_memory("partial_fit", X, y, sample_weight), reset=first)
+            if not hasattr(self, "classes_"):
+                self._set_classes(np.unique(classes))
+            elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+                raise ValueError(
+                    f"`classes` must be the same in every call. Got {np.unique(classes).tolist()}, and "
+                    f"{self.classes_.tolist()} before."
+                )
+            rows = self._check_targets(rows)
+            self._encode_targets(rows.collect_columns()[0])  # refuses unknown classes before any row is added
+            return self._add_rows(rows)
 
     def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
         if self.class_weight is not None:
