@@ -489,10 +489,7 @@ def test_interrupted_partial_fit_can_be_repeated(rng, kind, interrupted, error):
             InterruptedSquares.interrupts.append(error)
             with pytest.raises(error):
                 model.partial_fit(X[rows], y[rows], **options)
-            if number == 1:
-                np.testing.assert_array_equal(model.predict(X), before)
         model.partial_fit(X[rows], y[rows], **options)
-        before = model.predict(X)
     np.testing.assert_array_equal(model.predict(X), whole.predict(X))
     np.testing.assert_array_equal(model.coef_, whole.coef_)
 

@@ -101,7 +101,7 @@ class LinearModel(Parametrized):
     _n_kernels: int
 
     @fit_context
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the features and the linear model, and choose the penalty.
 
         Parameters
@@ -562,7 +562,7 @@ class OneVsRestMixin(ClassifierMixin):
         """
         return self._map_scores(X, _squeeze_single)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Compute the accuracy of the predictions.
 
         Parameters

@@ -114,6 +114,9 @@ class PathClassifier(OneVsRestMixin, LinearModel):
             )
         return Cs[Cs <= largest]
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_weights")  # a failed fit leaves some of the other attributes
+
     def _coefficients(self) -> tuple[Floats, Floats]:
         check_is_fitted(self)
         return self._weights[:-1], self._weights[-1]

@@ -4,7 +4,6 @@
 A fit accumulates second moments over rows, so that a model can be continued with more rows.
 """
 
-import reprlib
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -374,7 +373,7 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
     0.51
     """
 
-    _target_options: ClassVar[dict[str, bool]] = {"multi_output": True, "y_numeric": True}
+    _target_options: ClassVar[dict[str, bool]] = {"multi_output": True}
     _is_flat: bool
 
     @fit_context
@@ -438,7 +437,7 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
         predictions, deviations = columns[:, :n_targets], columns[:, n_targets:]
         return (predictions[:, 0], deviations[:, 0]) if self._is_flat else (predictions, deviations)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Compute R2 of the predictions, the mean over targets.
 
         Parameters
@@ -684,10 +683,20 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
 
 def target_columns(y: Any, largest: float = LARGEST) -> Floats:
     """Return the targets of a regression as columns of finite numbers."""
+    given = np.asarray(y)
+    is_text = given.dtype.kind in "US" or (
+        given.dtype.kind == "O" and any(isinstance(target, str | bytes) for target in given.ravel())
+    )
     try:
-        targets = np.asarray(y, dtype=np.float64)
+        if is_text or given.dtype.kind in "mM":  # numpy would convert numeric text, dates and durations
+            raise TypeError
+        targets = given.astype(np.float64, copy=False)
     except (TypeError, ValueError):
-        raise ValueError(f"y must contain numbers for a regression. Got {reprlib.repr(y)} instead.") from None
+        example = f", such as {given.ravel()[0]!r:.100}" if given.size else ""
+        raise ValueError(
+            f"y must contain numbers for a regression. Got values of dtype {given.dtype}{example}; convert them to "
+            f"numbers, or use a classifier for class labels."
+        ) from None
     assert_all_finite(targets, input_name="y")
     found = float(np.abs(targets).max(initial=0.0))
     if found > largest or 0.0 < found < 1.0 / LARGEST:

@@ -13,6 +13,7 @@ from bochner.rows.dask_partitions import DaskPartitions, is_collection, map_bloc
 from bochner.rows.namespaces import is_floating, row_of_largest, to_numpy
 from bochner.rows.partitions import PartitionedRows, Partitions
 from bochner.rows.sources import MemoryRows, RowSource
+from bochner.validation import validate_numbers
 
 __all__ = ["apply_to_rows", "open_rows", "validate_foreign_rows", "validate_rows"]
 
@@ -67,7 +68,7 @@ def validate_rows(
         Rows in memory are converted; a Dask collection is returned as it is.
     """
     if not is_collection(X):
-        X = validate_data(estimator, to_numpy(X), reset=False, **options)
+        X = validate_numbers(estimator, to_numpy(X), reset=False, **options)
         check(X)
         return X
     message = refuse_lazy()
