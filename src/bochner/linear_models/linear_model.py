@@ -24,8 +24,8 @@ from bochner.kernels import Kernel
 from bochner.linear_models.candidates import feature_map_of, features_of_kernels, fit_candidates, seed_of
 from bochner.linear_models.folds import RoundRobin, assign_folds, number_of_folds
 from bochner.linear_models.labels import ClassCounts, check_labels, count_classes, label_indicators
-from bochner.linear_models.memory import expected_width
 from bochner.linear_models.training_sets import TrainingSet
+from bochner.memory import expected_width
 from bochner.parameters import LINEAR_EXPLANATIONS, Explanation, Parametrized
 from bochner.progress import show_progress
 from bochner.rows import (
@@ -268,7 +268,7 @@ class LinearModel(Parametrized):
 
     @abstractmethod
     def _check_width(self, width: int, rows: RowSource) -> None:
-        """Refuse a number of columns for which the memory of the machine is too small."""
+        """Refuse a number of columns, 0 if it is unknown, for which the memory of the machine is too small."""
 
     @abstractmethod
     def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
@@ -309,11 +309,13 @@ class LinearModel(Parametrized):
         self._dtype = rows.dtype.name
         return rows
 
+    def _check_size(self, rows: RowSource) -> None:
+        """Refuse numbers of columns and of classes for which the memory of the machine is too small."""
+        self._check_width(expected_width(FourierFeatures() if self.features is None else self.features) or 0, rows)
+
     def _fit_candidates(self, rows: RowSource, encode: Callable[[Any], Floats] | None = None) -> list[Any]:
         """Fit the features for each of the kernels and length scales, on rows with checked targets."""
-        width = expected_width(FourierFeatures() if self.features is None else self.features)
-        if width is not None:
-            self._check_width(width, rows)
+        self._check_size(rows)
         if not hasattr(self, "_seed"):  # one that is drawn is drawn once per fit
             self._seed = seed_of(self.features, self.random_state)
         self._n_kernels = 1 if self.kernels is None else len(self.kernels)
@@ -642,6 +644,7 @@ class OneVsRestMixin(ClassifierMixin):
             raise ValueError("No row has a positive `sample_weight`; give some rows a weight.")
         self._set_classes(total.classes[order])
         self._class_totals = total.weights[order]
+        self._check_size(rows)  # before stratified folds, which take long for many classes
         return TrainingSet(rows, *assign_folds(self.cv, rows, parts))
 
 

@@ -11,8 +11,8 @@ from bochner.feature_maps.formulas import LogisticFormula, log_probabilities, pr
 from bochner.linear_models.curvature import CURVATURE_BYTES, Curvature
 from bochner.linear_models.feature_passes import FeaturePasses
 from bochner.linear_models.log_loss import LogisticProblems, LogLossPath, solve_one, walk
-from bochner.linear_models.memory import check_memory
 from bochner.linear_models.path_classifier import PathClassifier
+from bochner.memory import check_memory
 from bochner.parameters import LOGISTIC_EXPLANATIONS, Explanation
 from bochner.rows import Floats, RowSource, namespace_of
 
@@ -138,8 +138,9 @@ class FourierLogisticRegression(PathClassifier):
         return self._map_scores(X, _log_probabilities)
 
     def _check_width(self, width: int, rows: RowSource) -> None:
-        del rows
-        check_memory(36 * (width + 1) ** 2, width, "A logistic regression", "a preconditioner")
+        subject = f"A logistic regression on {width:,} columns"
+        check_memory(36 * (width + 1) ** 2, subject, "a preconditioner", "use fewer frequencies")
+        self._check_scores(rows, width)
 
     def _problems(self, passes: FeaturePasses) -> LogisticProblems:
         """Return the problems on the features of one candidate, with the rows that Hessians are computed from."""

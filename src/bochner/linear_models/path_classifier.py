@@ -11,11 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.kernels import Kernel
 from bochner.linear_models.candidates import best_scores
-from bochner.linear_models.feature_passes import FeaturePasses, fold_weights
+from bochner.linear_models.feature_passes import FeaturePasses, are_held, fold_weights
 from bochner.linear_models.folds import check_fold_weights
 from bochner.linear_models.linear_model import LinearModel, OneVsRestMixin
 from bochner.linear_models.training_sets import TrainingSet
-from bochner.rows import Floats
+from bochner.memory import check_memory
+from bochner.rows import Floats, RowSource
 from bochner.validation import StrOptions, positive_values
 
 __all__ = ["PathClassifier"]
@@ -68,6 +69,12 @@ class PathClassifier(OneVsRestMixin, LinearModel):
     @abstractmethod
     def _problems(self, passes: FeaturePasses) -> Any:
         """Return the problems on the features of one candidate."""
+
+    def _check_scores(self, rows: RowSource, width: int) -> None:
+        """Refuse classes whose scores of all rows, which are held with the features, the memory is too small for."""
+        if width and are_held(rows, width, 4):
+            subject = f"{type(self).__name__} on {rows.shape[0]:,} rows of {len(self.classes_):,} classes"
+            check_memory(8 * rows.shape[0] * self._n_targets, subject, "scores", "use fewer classes or rows")
 
     @abstractmethod
     def _walk(self, problems: Any, n_folds: int, Cs: Floats) -> Any:

@@ -26,11 +26,11 @@ from bochner.linear_models.candidates import best_scores, feature_map_of, featur
 from bochner.linear_models.folds import assign_folds, number_of_folds
 from bochner.linear_models.labels import ClassWeights, check_labels, label_indicators
 from bochner.linear_models.linear_model import LinearModel, OneVsRestMixin, is_path
-from bochner.linear_models.memory import check_memory
 from bochner.linear_models.ridge_moments import MomentAccumulator, Residuals, RidgeChoice, moments_of_batch, r2_scores
 from bochner.linear_models.streamed_folds import MOST_MOMENT_BYTES, stored_bytes, streamed_bytes
 from bochner.linear_models.training_sets import TrainingSet
 from bochner.linear_models.widths import WIDTH_RULES, WidthPath, Widths
+from bochner.memory import check_memory
 from bochner.parameters import RIDGE_EXPLANATIONS, Explanation
 from bochner.progress import show_progress
 from bochner.rows import Array, Batch, Floats, RowSource, open_rows
@@ -44,7 +44,7 @@ __all__ = ["FourierRidge", "FourierRidgeClassifier"]
 
 LARGEST = 1e120  # squares of larger targets, times sample weights, overflow float64; those of 1 / LARGEST underflow
 LARGEST_SINGLE = 1e36  # predictions for float32 rows are float32
-STORED = ("A ridge regression", "second moments")
+FEWER = "use fewer frequencies, `length_scales` or classes"
 ALPHAS = tuple(float(alpha) for alpha in np.logspace(-8, 4, 25))
 
 
@@ -198,15 +198,16 @@ class RidgeModel(LinearModel):
         """Return whether the moments of the folds are too large to be stored; refuse what no memory holds."""
         stored = stored_bytes(size, n_folds, n_candidates)
         if n_folds and self.widths is None and stored > MOST_MOMENT_BYTES:
-            check_memory(streamed_bytes(size, n_candidates), size, *STORED)
+            _check_moments(streamed_bytes(size, n_candidates), size)
             return True
-        check_memory(stored, size, *STORED)
+        _check_moments(stored, size)
         return False
 
     def _check_width(self, width: int, rows: RowSource) -> None:
         del rows
         n_candidates = len(self.length_scales) * len(self.kernels or [None])
-        check_memory(streamed_bytes(width, n_candidates), width, *STORED)
+        size = width + getattr(self, "_n_targets", 0)  # of a classifier, once its classes are known
+        _check_moments(streamed_bytes(size, n_candidates), size)
 
     def _add_rows(self, rows: RowSource) -> Self:
         """Add rows with checked targets; the model is solved when it is used next."""
@@ -679,6 +680,10 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
     def _encode_sample(self, y: Any) -> Floats:
         labels = check_labels(y)
         return label_indicators(np.unique(labels), labels)
+
+
+def _check_moments(n_bytes: int, size: int) -> None:
+    check_memory(n_bytes, f"A ridge regression on {size:,} columns and targets", "second moments", FEWER)
 
 
 def target_columns(y: Any, largest: float = LARGEST) -> Floats:

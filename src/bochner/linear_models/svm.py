@@ -6,14 +6,15 @@ from typing import Any, ClassVar
 
 from bochner.linear_models.active_sets import ClassProblems, solve_classes, walk_classes
 from bochner.linear_models.feature_passes import FeaturePasses, are_held
-from bochner.linear_models.memory import check_memory
 from bochner.linear_models.path_classifier import PathClassifier
 from bochner.linear_models.squared_hinge import HESSIAN_BYTES, Path, solve_one, walk
+from bochner.memory import check_memory
 from bochner.parameters import SVM_EXPLANATIONS, Explanation
 from bochner.rows import Floats, RowSource
 
 __all__ = ["FourierSVC"]
 
+FEWER = "use fewer frequencies or classes"
 NO_PROBABILITIES = (
     "FourierSVC has no probabilities; use FourierLogisticRegression, or wrap FourierSVC in CalibratedClassifierCV."
 )
@@ -106,7 +107,8 @@ class FourierSVC(PathClassifier):
     def _check_width(self, width: int, rows: RowSource) -> None:
         if not are_held(rows, width, 4):  # every class has a Hessian, and a correction of it
             n_bytes = 8 * (width + 1) ** 2 * 2 * (self._n_targets + 1)
-            check_memory(n_bytes, width, "A support vector machine", "Hessians")
+            check_memory(n_bytes, f"A support vector machine on {width:,} columns", "Hessians", FEWER)
+        self._check_scores(rows, width)
 
     def _problems(self, passes: FeaturePasses) -> ClassProblems | FeaturePasses:
         """Return the problems of several classes whose features are held in memory; all others need passes."""
