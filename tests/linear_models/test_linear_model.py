@@ -412,3 +412,42 @@ def test_classes_can_be_numeric_text_and_dates(regression, classifier):
     for classes in (["1.5", "2"], np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[D]")):
         labels = np.asarray(classes)[(y > 50).astype(int)]
         assert clone(classifier).fit(X, labels).predict(X).dtype == labels.dtype
+
+
+class TestEdgeOfAGrid:
+    """The best penalty at an edge of the user's grid is mentioned where the error still falls."""
+
+    @pytest.fixture
+    @staticmethod
+    def data(rng):
+        X = rng.normal(size=(N_ROWS, 2))
+        return X, np.sin(2 * X[:, 0]) + 0.5 * rng.normal(size=N_ROWS)
+
+    @pytest.mark.parametrize(
+        ("alphas", "message"),
+        [
+            ([1e2, 1e1, 1.0], r"best one of `alphas` is the smallest, 1, whose error is \d+% below .* add smaller"),
+            (
+                [1e-7, 1e-6, 1e-5],
+                r"best one of `alphas` is the largest, 1e-05, whose error is \d+% below .* add larger",
+            ),
+        ],
+    )
+    def test_alphas(self, data, alphas, message):
+        features = FourierFeatures(n_frequencies=64, length_scale=0.3, random_state=0)
+        with pytest.warns(UserWarning, match=message):
+            FourierRidge(features, alphas=alphas).fit(*data)
+        streamed = FourierRidge(features, alphas=alphas).partial_fit(*data)
+        with pytest.warns(UserWarning, match=message):
+            streamed.predict(data[0])
+
+    @pytest.mark.parametrize("kind", [FourierSVC, FourierLogisticRegression])
+    def test_cs(self, data, kind):
+        X = data[0]
+        with pytest.warns(UserWarning, match=r"best one of `Cs` is the largest, 0\.1, .* add larger values"):
+            kind(FourierFeatures(n_frequencies=64, random_state=0), Cs=[1e-3, 1e-2, 1e-1]).fit(X, X[:, 0] > 0.5)
+
+    @pytest.mark.parametrize("alphas", [None, [1e2], [1e2, 1e3], [1e-4, 1e-2, 1.0], [1e8, 1e9, 1e10]])
+    @pytest.mark.filterwarnings("error")
+    def test_nothing_is_said_where_nothing_can_be_gained(self, data, alphas):
+        FourierRidge(SMALL, alphas=alphas).fit(*data)

@@ -36,7 +36,8 @@ class FourierLogisticRegression(PathClassifier):
         ``Nystroem(256)`` or a pipeline, which is applied block by block.
     Cs : sequence of float, default=None
         Candidates for C; None means ``numpy.logspace(-3, 5, 9)``. They are tried in increasing order, until the mean
-        log loss over the folds is above its minimum by more than two standard errors.
+        log loss over the folds is above its minimum by more than two standard errors. A
+        warning says if the best one is at an edge of three or more given ones, and the error still falls there.
     cv : int, splitter, iterable or None, default=5
         Cross-validation folds, as in scikit-learn. Each row must be in at most one test set, and in the training set of
         every other fold. None skips cross-validation and needs a single candidate.

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.kernels import Kernel
 from bochner.linear_models.candidates import best_scores
 from bochner.linear_models.feature_passes import FeaturePasses, are_held, fold_weights
-from bochner.linear_models.folds import check_fold_weights
+from bochner.linear_models.folds import check_fold_weights, warn_at_edge
 from bochner.linear_models.linear_model import LinearModel, OneVsRestMixin
 from bochner.linear_models.training_sets import TrainingSet
 from bochner.memory import check_memory
@@ -107,6 +107,8 @@ class PathClassifier(OneVsRestMixin, LinearModel):
             self.cv_errors_ = paths[best].errors
             self.kernel_scores_, self.length_scale_scores_ = best_scores(np.nanmax(scores, axis=1), self._n_kernels)
             self.best_score_ = float(scores[best, position])
+            if self.Cs is not None:
+                warn_at_edge("Cs", Cs, float(Cs[position]), self.cv_errors_)
         self.features_, self.C_ = candidates[best], float(Cs[position])
         self._weights = self._solve_one(problems[best], self.C_, paths[best] if paths else None, position)
 

@@ -23,7 +23,7 @@ from bochner.feature_maps.moments import SPAN_ROWS
 from bochner.kernels import Kernel
 from bochner.learning.ridge import RidgeSolution
 from bochner.linear_models.candidates import best_scores, feature_map_of, features_of_kernels
-from bochner.linear_models.folds import assign_folds, number_of_folds
+from bochner.linear_models.folds import assign_folds, number_of_folds, warn_at_edge
 from bochner.linear_models.labels import ClassWeights, check_labels, label_indicators
 from bochner.linear_models.linear_model import LinearModel, OneVsRestMixin, is_path
 from bochner.linear_models.ridge_moments import MomentAccumulator, Residuals, RidgeChoice, moments_of_batch, r2_scores
@@ -187,12 +187,20 @@ class RidgeModel(LinearModel):
         maps = [feature_map_of(features, row=row) for features in candidates]
         size = max(feature_map.width for feature_map in maps) + 1 + len(origin)
         if self._is_streamed(size, training.n_folds, len(maps)):
-            self._choice = RidgeChoice.streamed(candidates, training, self._encode_targets, origin, alphas, self.cv)
+            choice = RidgeChoice.streamed(candidates, training, self._encode_targets, origin, alphas, self.cv)
+            self._choice = self._checked_for_edge(choice)
             return
         part = partial(moments_of_batch, maps, self._encode_targets, origin)
         moments = training.accumulate(part, "accumulating moments")
         self._accumulator = MomentAccumulator(training.n_folds, len(origin), candidates, origin, moments)
-        self._choice = RidgeChoice.of(candidates, moments, origin, training.n_folds, alphas, self.cv, widths)
+        choice = RidgeChoice.of(candidates, moments, origin, training.n_folds, alphas, self.cv, widths)
+        self._choice = self._checked_for_edge(choice)
+
+    def _checked_for_edge(self, choice: RidgeChoice) -> RidgeChoice:
+        """Warn of a penalty at the edge of the user's own grid; the default one leaves nothing to be gained."""
+        if self.alphas is not None:
+            warn_at_edge("alphas", np.asarray(self.alphas, dtype=np.float64), choice.alpha, choice.errors)
+        return choice
 
     def _is_streamed(self, size: int, n_folds: int, n_candidates: int) -> bool:
         """Return whether the moments of the folds are too large to be stored; refuse what no memory holds."""
@@ -246,9 +254,10 @@ class RidgeModel(LinearModel):
             assert complete.moments is not None
             alphas = positive_values("alphas", self.alphas, default=ALPHAS)
             widths = self._widths(complete.candidates)
-            self._choice = RidgeChoice.of(
+            choice = RidgeChoice.of(
                 complete.candidates, complete.moments, complete.origin, complete.n_folds, alphas, self.cv, widths
             )
+            self._choice = self._checked_for_edge(choice)
         return self._choice
 
     def _coefficients(self) -> tuple[Floats, Floats]:
@@ -299,7 +308,8 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
         The features: `FourierFeatures` (None means the default ones), or any scikit-learn transformer, such as
         ``Nystroem(256)`` or a pipeline, which is applied block by block.
     alphas : sequence of float, default=None
-        Candidate penalties, relative to the number of rows; None means ``numpy.logspace(-8, 4, 25)``.
+        Candidate penalties, relative to the number of rows; None means ``numpy.logspace(-8, 4, 25)``. A warning says
+        if the best one is at an edge of three or more given ones, and the error still falls there.
     cv : int, splitter, iterable or None, default=5
         Cross-validation folds, as in scikit-learn. Each row must be in at most one test set, and in the training set of
         every other fold. None means generalized cross-validation.
@@ -523,7 +533,8 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
         The features: `FourierFeatures` (None means the default ones), or any scikit-learn transformer, such as
         ``Nystroem(256)`` or a pipeline, which is applied block by block.
     alphas : sequence of float, default=None
-        Candidate penalties, relative to the number of rows; None means ``numpy.logspace(-8, 4, 25)``.
+        Candidate penalties, relative to the number of rows; None means ``numpy.logspace(-8, 4, 25)``. A warning says
+        if the best one is at an edge of three or more given ones, and the error still falls there.
     cv : int, splitter, iterable or None, default=5
         Cross-validation folds, as in scikit-learn. Each row must be in at most one test set, and in the training set of
         every other fold. None means generalized cross-validation.

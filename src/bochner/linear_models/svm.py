@@ -34,6 +34,7 @@ class FourierSVC(PathClassifier):
     Cs : sequence of float, default=None
         Candidates for C; None means ``numpy.logspace(-3, 5, 9)``. They are tried from the middle upwards and then
         downwards, each time until the mean error over the folds is above its minimum by more than two standard errors.
+        A warning says if the best one is at an edge of three or more given ones, and the error still falls there.
     cv : int, splitter, iterable or None, default=5
         Cross-validation folds, as in scikit-learn. Each row must be in at most one test set, and in the training set of
         every other fold. None skips cross-validation and needs a single candidate.
