@@ -16,12 +16,13 @@ from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel, make
 from bochner.learning.length_scales import LearnedLengthScales
 from bochner.learning.metrics import LearnedMetric
 from bochner.learning.refinement import refine
+from bochner.memory import check_memory
 from bochner.parameters import FEATURE_EXPLANATIONS, Explanation
 from bochner.rows import Floats, Metric, to_dense
 from bochner.samplers import SAMPLERS, Sampler, draw_frequencies, make_sampler
 from bochner.sizes import OutOfReachError, SizeTrials, Suggestion
 from bochner.validation import HasMethods, Interval, StrOptions, check_returned, make_part
-from bochner.weightings import WEIGHTINGS, Weighting
+from bochner.weightings import COMPRESSION_ROWS, WEIGHTINGS, Weighting
 
 __all__ = ["FourierFeatures"]
 
@@ -182,6 +183,7 @@ class FourierFeatures(KernelFeatures):
                 f"no `compress`; use None, or derive the class from bochner.weightings.Weighting."
             )
 
+        self._check_memory(n_frequencies, n_components, training.rows.shape, weighting)
         drawn = draw_frequencies(sampler, kernel, n_frequencies, rows, streams.drawing)
         weighed = training.scaled_with_targets(length_scale) if self._weighting_trait("needs_targets") else rows
         beta = weighting.weigh(np.asarray(drawn), kernel, weighed, streams.weighting)
@@ -199,6 +201,21 @@ class FourierFeatures(KernelFeatures):
         self.kernel_ = kernel
         self._set_units(length_scale)
         self._set_arrays(drawn, beta, matrix, training.rows.dtype)
+
+    def _check_memory(
+        self, n_frequencies: int, n_components: int | None, shape: tuple[int, ...], weighting: Weighting
+    ) -> None:
+        """Refuse frequencies that the memory of the machine is too small for."""
+        n_matrices = getattr(weighting, "n_square_matrices", 0)  # a user's own weighting need not have it
+        n_columns = n_matrices * n_frequencies + 3 * shape[1]
+        if n_components is not None:
+            n_columns += 2 * (n_components + min(shape[0], COMPRESSION_ROWS))
+        check_memory(
+            8 * n_frequencies * n_columns,
+            f"FourierFeatures with {n_frequencies:,} frequencies and `weighting`={self.weighting!r}",
+            "frequencies and their weights",
+            "use fewer frequencies" + (", or weighting='uniform'" if n_matrices else ""),
+        )
 
     def suggest(self, X: Any, tolerance: float | None = None, *, y: Any = None, confidence: float = 0.95) -> Suggestion:
         """Suggest how many features these settings need for a kernel error below a tolerance.

@@ -129,9 +129,9 @@ def column_importance(model: Any, X: Any, *, groups: Sequence[str] | None = None
     """
     estimator, X, names = _estimator_and_names(model, X, groups)
     columns, members = _grouped(estimator, names)
-    moments = _Moments(members)
+    moments, on_rows = _Moments(members), estimator.without_encoding()
     for rows in _blocks(estimator, X):
-        moments.add(rows, estimator.gradients(rows))
+        moments.add(rows, on_rows.gradients(rows))
     if not moments.n_rows:
         raise ValueError("`X` has no rows to average gradients over; give some.")
     return ColumnImportance(columns, moments.importance(), moments.n_rows)
@@ -188,6 +188,7 @@ def column_contributions(
     start = rows.mean(axis=0, dtype=np.float64) if center is None else np.asarray(center, dtype=np.float64)
     start = start if baseline is None else np.asarray(baseline, dtype=np.float64)
     columns, members = _grouped(estimator, names)
+    estimator = estimator.without_encoding()
     parts = np.zeros((len(rows), len(columns), estimator.gradients(rows[:1]).shape[2]))
     for span in row_spans(len(rows), _block_rows(estimator, rows.shape[1])):
         steps = rows[span].astype(np.float64) - start

@@ -7,6 +7,7 @@ Constraints on parameters (`Interval`, `StrOptions`, `HasMethods`), the context 
 
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context, clone
 from sklearn.utils import _param_validation
 from sklearn.utils._param_validation import HasMethods as HasMethods
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 __all__ = [
     "HasMethods",
@@ -26,6 +27,7 @@ __all__ = [
     "fit_context",
     "make_part",
     "positive_values",
+    "validate_numbers",
 ]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -95,6 +97,45 @@ def fit_context(method: Method) -> Method:
     """Check the parameters of an estimator before a method that fits it."""
     decorated: Method = _fit_context(prefer_skip_nested_validation=True)(method)
     return decorated
+
+
+def validate_numbers(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """Call scikit-learn's `validate_data`; an error about text or dates in X names the column and the remedy."""
+    try:
+        return validate_data(estimator, X, *y, **options)
+    except (TypeError, ValueError) as error:
+        is_conversion = isinstance(error, TypeError) or "could not convert" in str(error)
+        found = _first_unencoded(X) if is_conversion else None
+        if found is None:
+            raise
+        column, content, cell = found
+    raise ValueError(
+        f"Column {column!r} contains {content} ({str(cell)!r:.50}); encode it with `TableEncoder`, or use `TableModel`."
+    )
+
+
+def _first_unencoded(X: Any) -> tuple[Any, str, Any] | None:
+    """Return the name or number of the first column with text or dates, which of both, and a cell."""
+    if hasattr(X, "columns"):
+        columns = [(name, np.asarray(X[name])) for name in X.columns]
+    else:
+        cells = np.asarray(X, dtype=object)
+        columns = list(enumerate(cells.T)) if cells.ndim == 2 else []
+    for name, column in columns:
+        for cell in column.ravel() if column.dtype.kind in "OUSM" else ():
+            if isinstance(cell, date | np.datetime64):
+                return name, "dates", cell
+            if isinstance(cell, str | bytes) and not _is_number(cell):
+                return name, "text", cell
+    return None
+
+
+def _is_number(text: str | bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:

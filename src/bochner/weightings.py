@@ -62,6 +62,9 @@ class Weighting(BaseEstimator, ABC):
         Whether the weighting needs a number of output columns, as `Matrix` does; False by default.
     needs_targets : bool
         Whether the weights are fitted to targets; False by default. `fit` then requires y.
+    n_square_matrices : int
+        Number of matrices with a row and a column per frequency that `weigh` holds; 0 by default. `fit` refuses those
+        that exceed the memory of the machine.
 
     Notes
     -----
@@ -95,6 +98,7 @@ class Weighting(BaseEstimator, ABC):
 
     always_compresses: ClassVar[bool] = False
     needs_targets: ClassVar[bool] = False
+    n_square_matrices: ClassVar[int] = 0
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     @abstractmethod
@@ -242,6 +246,7 @@ class Quadrature(Weighting):
     True
     """
 
+    n_square_matrices: ClassVar[int] = 16
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "bandwidths": ["array-like"],
         "selection": [StrOptions(["pairs", "likelihood"])],
@@ -357,6 +362,7 @@ class Stein(Weighting):
     True
     """
 
+    n_square_matrices: ClassVar[int] = 10
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "sketch": [StrOptions(["points", "pairs"])],
         "n_points": [Interval(Integral, 1, None, closed="left")],

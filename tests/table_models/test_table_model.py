@@ -190,3 +190,52 @@ class TestInvalidInput:
         model = FourierRidge(FEATURES).fit(frame[["income"]].to_numpy(), frame["price"])
         with pytest.raises(ValueError, match=r"was fitted on an array and cannot read a\.csv; give an array"):
             model.score("a.csv", "price")
+
+
+class TestArraysForModelsOfTables:
+    """An array has no columns that the encoding could find."""
+
+    MESSAGE = r"was fitted on a table with the columns \['a', 'b'\], and X is a ndarray; give a data frame or a file"
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def numbers():
+        table = pd.DataFrame(np.random.default_rng(0).normal(5.0, 3.0, size=(200, 2)), columns=["a", "b"])
+        return table.assign(y=table["a"] + table["b"], level=np.where(table["a"] > 5.0, "high", "low"))
+
+    @pytest.mark.parametrize("method", ["predict", "decision_function", "predict_proba", "predict_log_proba"])
+    def test_classifier_refuses_them(self, numbers, method):
+        model = FourierLogisticRegression(FEATURES, random_state=0).fit(numbers[["a", "b", "level"]], "level")
+        with pytest.raises(ValueError, match=self.MESSAGE):
+            getattr(model, method)(numbers[["a", "b"]].to_numpy())
+        with pytest.raises(ValueError, match=self.MESSAGE):
+            model.score(numbers[["a", "b"]].to_numpy(), numbers["level"])
+
+    def test_regression_refuses_them(self, numbers):
+        table, X, y = numbers[["a", "b", "y"]], numbers[["a", "b"]].to_numpy(), numbers["y"]
+        model = FourierRidge(FEATURES, random_state=0).fit(table, "y")
+        assert model.score(table, "y") > 0.99
+        for call in (
+            lambda: model.predict(X),
+            lambda: model.predict(X, return_std=True),
+            lambda: model.score(X, y),
+            lambda: model.gradients(X),
+        ):
+            with pytest.raises(ValueError, match=self.MESSAGE):
+                call()
+        with pytest.raises(ValueError, match="`partial_fit` cannot continue a model that was fitted on a table"):
+            model.partial_fit(X, y)
+        np.testing.assert_array_equal(
+            model.without_encoding().predict(model.encoding_.encode(pa.RecordBatch.from_pandas(table))),
+            model.predict(table),
+        )
+
+    def test_table_model_refuses_them(self, numbers):
+        X = numbers[["a", "b"]].to_numpy()
+        model = TableModel(FourierRidge(FEATURES, random_state=0)).fit(numbers[["a", "b", "y"]], "y")
+        with pytest.raises(ValueError, match=self.MESSAGE):
+            model.predict(X)
+        with pytest.raises(ValueError, match=self.MESSAGE):
+            model.score(X, numbers["y"])
+        with pytest.raises(ValueError, match="Expected a path, a pandas or polars data frame or an Arrow table"):
+            model.predict_interval(X)

@@ -6,7 +6,7 @@ support vector machine. All methods and seeds share the folds.
 """
 
 from typing import NamedTuple
-from warnings import catch_warnings
+from warnings import catch_warnings, filterwarnings, simplefilter
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -35,7 +35,8 @@ class Prediction(NamedTuple):
 def regression_error(train: Floats, y_train: Floats, test: Floats, y_test: Floats) -> Prediction:
     r"""Return the error :math:`|y - \hat y| / |y|` of ridge regression; alpha minimizes its mean over the folds."""
     folds = _folds(len(y_train))
-    model = FourierRidge(FunctionTransformer(), alphas=ALPHAS, cv=PredefinedSplit(folds)).fit(train, y_train)
+    model = FourierRidge(FunctionTransformer(), alphas=ALPHAS, cv=PredefinedSplit(folds))
+    _fit_quietly(model, train, y_train)
     squares = np.array([np.mean(np.square(y_train[folds == fold])) for fold in range(N_FOLDS)])
     errors = np.sqrt(model.cv_errors_ / squares).mean(axis=1)
     alpha = ALPHAS[errors.argmin()]
@@ -48,12 +49,17 @@ def regression_error(train: Floats, y_train: Floats, test: Floats, y_test: Float
 def classification_error(train: Floats, y_train: Array, test: Floats, y_test: Array) -> Prediction:
     """Return the share of misclassified rows of an L2-loss support vector machine; C minimizes it over the folds."""
     model = FourierSVC(FunctionTransformer(), Cs=CS, cv=PredefinedSplit(_folds(len(y_train))))
-    with catch_warnings(
-        action="ignore", category=ConvergenceWarning
-    ):  # of large values of C, which are seldom selected
-        model.fit(train, y_train)
+    _fit_quietly(model, train, y_train)
     wrong = model.predict(test) != y_test
     return Prediction(1.0 - model.best_score_, float(np.mean(wrong)), model.C_)
+
+
+def _fit_quietly(model: FourierRidge | FourierSVC, train: Floats, y_train: Array) -> None:
+    """Fit without warnings of large values of C, which are seldom selected, and of the edges of the grids."""
+    with catch_warnings():
+        simplefilter("ignore", ConvergenceWarning)
+        filterwarnings("ignore", "The best one of", UserWarning)
+        model.fit(train, y_train)
 
 
 def _folds(n_rows: int) -> Indices:

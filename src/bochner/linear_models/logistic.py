@@ -11,8 +11,8 @@ from bochner.feature_maps.formulas import LogisticFormula
 from bochner.linear_models.curvature import CURVATURE_BYTES, Curvature
 from bochner.linear_models.feature_passes import FeaturePasses
 from bochner.linear_models.log_loss import LogisticProblems, LogLossPath, solve_one, walk
-from bochner.linear_models.memory import check_memory
 from bochner.linear_models.path_classifier import PathClassifier
+from bochner.memory import check_memory
 from bochner.parameters import C_EXPLANATIONS, Explanation
 from bochner.rows import Floats, RowSource
 
@@ -36,7 +36,8 @@ class FourierLogisticRegression(PathClassifier):
         ``Nystroem(256)`` or a pipeline, which is applied block by block.
     Cs : sequence of float, default=None
         Candidates for C; None means ``numpy.logspace(-3, 5, 9)``. They are tried in increasing order, until the mean
-        log loss over the folds is above its minimum by more than two standard errors.
+        log loss over the folds is above its minimum by more than two standard errors. A
+        warning says if the best one is at an edge of three or more given ones, and the error still falls there.
     cv : int, splitter, iterable or None, default=5
         Cross-validation folds, as in scikit-learn. Each row must be in at most one test set, and in the training set of
         every other fold. None skips cross-validation and needs a single candidate.
@@ -136,8 +137,9 @@ class FourierLogisticRegression(PathClassifier):
         return self._map_scores(X, _log_probabilities)
 
     def _check_width(self, width: int, rows: RowSource) -> None:
-        del rows
-        check_memory(36 * (width + 1) ** 2, width, "A logistic regression", "a preconditioner")
+        subject = f"A logistic regression on {width:,} columns"
+        check_memory(36 * (width + 1) ** 2, subject, "a preconditioner", "use fewer frequencies")
+        self._check_scores(rows, width)
 
     def _problems(self, passes: FeaturePasses) -> LogisticProblems:
         """Return the problems on the features of one candidate, with the rows that Hessians are computed from."""

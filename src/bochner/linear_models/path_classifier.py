@@ -11,11 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.kernels import Kernel
 from bochner.linear_models.candidates import best_scores
-from bochner.linear_models.feature_passes import FeaturePasses, fold_weights
-from bochner.linear_models.folds import check_fold_weights
+from bochner.linear_models.feature_passes import FeaturePasses, are_held, fold_weights
+from bochner.linear_models.folds import check_fold_weights, warn_at_edge
 from bochner.linear_models.linear_model import LinearModel, OneVsRestMixin
 from bochner.linear_models.training_sets import TrainingSet
-from bochner.rows import Floats
+from bochner.memory import check_memory
+from bochner.rows import Floats, RowSource
 from bochner.validation import StrOptions, positive_values
 
 __all__ = ["PathClassifier"]
@@ -69,6 +70,12 @@ class PathClassifier(OneVsRestMixin, LinearModel):
     def _problems(self, passes: FeaturePasses) -> Any:
         """Return the problems on the features of one candidate."""
 
+    def _check_scores(self, rows: RowSource, width: int) -> None:
+        """Refuse classes whose scores of all rows, which are held with the features, the memory is too small for."""
+        if width and are_held(rows, width, 4):
+            subject = f"{type(self).__name__} on {rows.shape[0]:,} rows of {len(self.classes_):,} classes"
+            check_memory(8 * rows.shape[0] * self._n_targets, subject, "scores", "use fewer classes or rows")
+
     @abstractmethod
     def _walk(self, problems: Any, n_folds: int, Cs: Floats) -> Any:
         """Return the path along C, with its `errors` (n_Cs, n_folds)."""
@@ -100,6 +107,8 @@ class PathClassifier(OneVsRestMixin, LinearModel):
             self.cv_errors_ = paths[best].errors
             self.kernel_scores_, self.length_scale_scores_ = best_scores(np.nanmax(scores, axis=1), self._n_kernels)
             self.best_score_ = float(scores[best, position])
+            if self.Cs is not None:
+                warn_at_edge("Cs", Cs, float(Cs[position]), self.cv_errors_)
         self.features_, self.C_ = candidates[best], float(Cs[position])
         self._weights = self._solve_one(problems[best], self.C_, paths[best] if paths else None, position)
 
@@ -113,6 +122,9 @@ class PathClassifier(OneVsRestMixin, LinearModel):
                 f"give `Cs` of at most {largest:.3g}, or divide the weights by their mean."
             )
         return Cs[Cs <= largest]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_weights")  # a failed fit leaves some of the other attributes
 
     def _coefficients(self) -> tuple[Floats, Floats]:
         check_is_fitted(self)

@@ -4,10 +4,10 @@
 A fit accumulates second moments over rows, so that a model can be continued with more rows.
 """
 
-import reprlib
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -23,13 +23,13 @@ from bochner.feature_maps.moments import SPAN_ROWS
 from bochner.kernels import Kernel
 from bochner.learning.ridge import RidgeSolution
 from bochner.linear_models.candidates import best_scores, feature_map_of, features_of_kernels
-from bochner.linear_models.folds import assign_folds, number_of_folds
+from bochner.linear_models.folds import assign_folds, number_of_folds, warn_at_edge
 from bochner.linear_models.labels import ClassWeights, check_labels, label_indicators
 from bochner.linear_models.linear_model import LinearModel, OneVsRestMixin, is_path
-from bochner.linear_models.memory import check_memory
 from bochner.linear_models.ridge_moments import MomentAccumulator, Residuals, RidgeChoice, moments_of_batch, r2_scores
 from bochner.linear_models.streamed_folds import MOST_MOMENT_BYTES, stored_bytes, streamed_bytes
 from bochner.linear_models.training_sets import TrainingSet
+from bochner.memory import check_memory
 from bochner.parameters import RIDGE_EXPLANATIONS, Explanation
 from bochner.progress import show_progress
 from bochner.rows import Array, Batch, Floats, RowSource, open_rows
@@ -43,7 +43,7 @@ __all__ = ["FourierRidge", "FourierRidgeClassifier"]
 
 LARGEST = 1e120  # squares of larger targets, times sample weights, overflow float64; those of 1 / LARGEST underflow
 LARGEST_SINGLE = 1e36  # predictions for float32 rows are float32
-STORED = ("A ridge regression", "second moments")
+FEWER = "use fewer frequencies, `length_scales` or classes"
 ALPHAS = tuple(float(alpha) for alpha in np.logspace(-8, 4, 25))
 
 
@@ -147,39 +147,60 @@ class RidgeModel(LinearModel):
         maps = [feature_map_of(features, row=row) for features in candidates]
         size = max(feature_map.width for feature_map in maps) + 1 + len(origin)
         if self._is_streamed(size, training.n_folds, len(maps)):
-            self._choice = RidgeChoice.streamed(candidates, training, self._encode_targets, origin, alphas, self.cv)
+            choice = RidgeChoice.streamed(candidates, training, self._encode_targets, origin, alphas, self.cv)
+            self._choice = self._checked_for_edge(choice)
             return
         part = partial(moments_of_batch, maps, self._encode_targets, origin)
         moments = training.accumulate(part, "accumulating moments")
         self._accumulator = MomentAccumulator(training.n_folds, len(origin), candidates, origin, moments)
-        self._choice = RidgeChoice.of(candidates, moments, origin, training.n_folds, alphas, self.cv)
+        choice = RidgeChoice.of(candidates, moments, origin, training.n_folds, alphas, self.cv)
+        self._choice = self._checked_for_edge(choice)
+
+    def _checked_for_edge(self, choice: RidgeChoice) -> RidgeChoice:
+        """Warn of a penalty at the edge of the user's own grid; the default one leaves nothing to be gained."""
+        if self.alphas is not None:
+            warn_at_edge("alphas", np.asarray(self.alphas, dtype=np.float64), choice.alpha, choice.errors)
+        return choice
 
     def _is_streamed(self, size: int, n_folds: int, n_candidates: int) -> bool:
         """Return whether the moments of the folds are too large to be stored; refuse what no memory holds."""
         stored = stored_bytes(size, n_folds, n_candidates)
         if n_folds and stored > MOST_MOMENT_BYTES:
-            check_memory(streamed_bytes(size, n_candidates), size, *STORED)
+            _check_moments(streamed_bytes(size, n_candidates), size)
             return True
-        check_memory(stored, size, *STORED)
+        _check_moments(stored, size)
         return False
 
     def _check_width(self, width: int, rows: RowSource) -> None:
         del rows
         n_candidates = len(self.length_scales) * len(self.kernels or [None])
-        check_memory(streamed_bytes(width, n_candidates), width, *STORED)
+        size = width + getattr(self, "_n_targets", 0)  # of a classifier, once its classes are known
+        _check_moments(streamed_bytes(size, n_candidates), size)
 
     def _add_rows(self, rows: RowSource) -> Self:
         """Add rows with checked targets; the model is solved when it is used next."""
         batch = rows.select(slice(None))
-        if not hasattr(self, "_accumulator"):
+        if hasattr(self, "_accumulator"):
+            accumulator = replace(self._accumulator, waiting=[*self._accumulator.waiting])
+        else:
             positive_values("alphas", self.alphas, default=ALPHAS)
             features_of_kernels(self.features, self.kernels)  # refuses some before any row is added
             n_targets = self._encode_targets(batch.y[:1]).shape[1]
             candidates = getattr(self, "_candidates", [])
-            self._accumulator = MomentAccumulator(number_of_folds(self.cv), n_targets, candidates)
-        self._choice = None
-        self._accumulator.add(self._weigh(batch), self._fit_candidates, self._encode_targets)
+            accumulator = MomentAccumulator(number_of_folds(self.cv), n_targets, candidates)
+        accumulator.add(self._weigh(batch), self._fit_candidates, self._encode_targets)
+        self._accumulator, self._choice = accumulator, None
         return self
+
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        """Leave the model as it was if the code inside fails or is interrupted, so that it can be repeated."""
+        state = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = state
+            raise
 
     def _weigh(self, batch: Batch) -> Batch:
         """Return a batch with the weights that it is trained with."""
@@ -192,9 +213,10 @@ class RidgeModel(LinearModel):
             complete = self._accumulator.complete(self._fit_candidates, self._encode_targets)
             assert complete.moments is not None
             alphas = positive_values("alphas", self.alphas, default=ALPHAS)
-            self._choice = RidgeChoice.of(
+            choice = RidgeChoice.of(
                 complete.candidates, complete.moments, complete.origin, complete.n_folds, alphas, self.cv
             )
+            self._choice = self._checked_for_edge(choice)
         return self._choice
 
     def _coefficients(self) -> tuple[Floats, Floats]:
@@ -218,6 +240,11 @@ class RidgeModel(LinearModel):
         """Return rows for a method that needs them in memory."""
         if is_path(X):
             raise ValueError(f"`{method}` does not accept file paths; use `fit(path, target)`, which streams the file.")
+        if hasattr(self, "encoding_"):
+            raise ValueError(
+                f"`{method}` cannot continue a model that was fitted on a table; use `fit` with all rows, or "
+                f"`without_encoding()`, which continues with encoded rows."
+            )
         rows = open_rows(X, y, sample_weight)
         if rows.location != "memory":
             raise ValueError(f"`{method}` needs in-memory arrays; use `fit` for Dask collections.")
@@ -240,7 +267,8 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
         The features: `FourierFeatures` (None means the default ones), or any scikit-learn transformer, such as
         ``Nystroem(256)`` or a pipeline, which is applied block by block.
     alphas : sequence of float, default=None
-        Candidate penalties, relative to the number of rows; None means ``numpy.logspace(-8, 4, 25)``.
+        Candidate penalties, relative to the number of rows; None means ``numpy.logspace(-8, 4, 25)``. A warning says
+        if the best one is at an edge of three or more given ones, and the error still falls there.
     cv : int, splitter, iterable or None, default=5
         Cross-validation folds, as in scikit-learn. Each row must be in at most one test set, and in the training set of
         every other fold. None means generalized cross-validation.
@@ -263,7 +291,10 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
     alpha_ : float
         The chosen penalty, relative to the number of rows.
     noise_variance_ : float or ndarray of shape (n_targets,)
-        Variance of the noise: the residual sum of squares divided by the residual degrees of freedom.
+        Variance of the noise: the residual sum of squares divided by the residual degrees of freedom. Sample weights
+        count rows: a weight of two equals two copies. Weights w with :math:`\sum w > \sum w^2`, such as shares that sum
+        to 1, cannot be counts and are first multiplied by :math:`\sum w / \sum w^2`, so that the number of rows is
+        their effective sample size.
     features_ : transformer
         The fitted features; ``features_.kernel_`` and ``features_.length_scale_`` are the chosen ones.
     encoding_ : Encoding
@@ -299,7 +330,7 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
     0.51
     """
 
-    _target_options: ClassVar[dict[str, bool]] = {"multi_output": True, "y_numeric": True}
+    _target_options: ClassVar[dict[str, bool]] = {"multi_output": True}
     _is_flat: bool
 
     @fit_context
@@ -307,7 +338,7 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
         """Learn from more rows; how the rows are divided into calls makes no difference.
 
         Row i (of all calls) is in fold i modulo `cv`. The features are those of `fit_features`, or are fitted on the
-        first 8,192 rows: shuffle rows that are ordered.
+        first 8,192 rows: shuffle rows that are ordered. A call that fails or is interrupted adds no rows.
 
         Parameters
         ----------
@@ -323,14 +354,15 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
         FourierRidge
             The model, which is solved when it is used next.
         """
-        first = not hasattr(self, "_dtype")
-        rows = self._validate_training(self._in_memory("partial_fit", X, y, sample_weight), reset=first)
-        n_targets = target_columns(rows.target_template).shape[1]
-        if not hasattr(self, "_accumulator"):
-            self._is_flat = rows.target_template.ndim == 1
-        elif n_targets != self._accumulator.n_targets:
-            raise ValueError(f"y has {n_targets} targets, and earlier calls had {self._accumulator.n_targets}.")
-        return self._add_rows(rows.with_targets(target_columns))
+        with self._unchanged_on_error():
+            first = not hasattr(self, "_dtype")
+            rows = self._validate_training(self._in_memory("partial_fit", X, y, sample_weight), reset=first)
+            n_targets = target_columns(rows.target_template).shape[1]
+            if not hasattr(self, "_accumulator"):
+                self._is_flat = rows.target_template.ndim == 1
+            elif n_targets != self._accumulator.n_targets:
+                raise ValueError(f"y has {n_targets} targets, and earlier calls had {self._accumulator.n_targets}.")
+            return self._add_rows(rows.with_targets(target_columns))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict targets.
@@ -362,7 +394,7 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
         predictions, deviations = columns[:, :n_targets], columns[:, n_targets:]
         return (predictions[:, 0], deviations[:, 0]) if self._is_flat else (predictions, deviations)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Compute R2 of the predictions, the mean over targets.
 
         Parameters
@@ -447,7 +479,8 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
         The features: `FourierFeatures` (None means the default ones), or any scikit-learn transformer, such as
         ``Nystroem(256)`` or a pipeline, which is applied block by block.
     alphas : sequence of float, default=None
-        Candidate penalties, relative to the number of rows; None means ``numpy.logspace(-8, 4, 25)``.
+        Candidate penalties, relative to the number of rows; None means ``numpy.logspace(-8, 4, 25)``. A warning says
+        if the best one is at an edge of three or more given ones, and the error still falls there.
     cv : int, splitter, iterable or None, default=5
         Cross-validation folds, as in scikit-learn. Each row must be in at most one test set, and in the training set of
         every other fold. None means generalized cross-validation.
@@ -536,7 +569,7 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
         """Learn from more rows; how the rows are divided into calls makes no difference.
 
         Row i (of all calls) is in fold i modulo `cv`. The features are those of `fit_features`, or are fitted on the
-        first 8,192 rows: shuffle rows that are ordered.
+        first 8,192 rows: shuffle rows that are ordered. A call that fails or is interrupted adds no rows.
 
         Parameters
         ----------
@@ -560,18 +593,19 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
             raise ValueError(
                 f"`class_weight`={self.class_weight!r} needs all rows; use `fit`, or give `partial_fit` a dict."
             )
-        first = not hasattr(self, "_dtype")
-        rows = self._validate_training(self._in_memory("partial_fit", X, y, sample_weight), reset=first)
-        if not hasattr(self, "classes_"):
-            self._set_classes(np.unique(classes))
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(
-                f"`classes` must be the same in every call. Got {np.unique(classes).tolist()}, and "
-                f"{self.classes_.tolist()} before."
-            )
-        rows = self._check_targets(rows)
-        self._encode_targets(rows.collect_columns()[0])  # refuses unknown classes before any row is added
-        return self._add_rows(rows)
+        with self._unchanged_on_error():
+            first = not hasattr(self, "_dtype")
+            rows = self._validate_training(self._in_memory("partial_fit", X, y, sample_weight), reset=first)
+            if not hasattr(self, "classes_"):
+                self._set_classes(np.unique(classes))
+            elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+                raise ValueError(
+                    f"`classes` must be the same in every call. Got {np.unique(classes).tolist()}, and "
+                    f"{self.classes_.tolist()} before."
+                )
+            rows = self._check_targets(rows)
+            self._encode_targets(rows.collect_columns()[0])  # refuses unknown classes before any row is added
+            return self._add_rows(rows)
 
     def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
         if self.class_weight is not None:
@@ -588,12 +622,26 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
         return label_indicators(np.unique(labels), labels)
 
 
+def _check_moments(n_bytes: int, size: int) -> None:
+    check_memory(n_bytes, f"A ridge regression on {size:,} columns and targets", "second moments", FEWER)
+
+
 def target_columns(y: Any, largest: float = LARGEST) -> Floats:
     """Return the targets of a regression as columns of finite numbers."""
+    given = np.asarray(y)
+    is_text = given.dtype.kind in "US" or (
+        given.dtype.kind == "O" and any(isinstance(target, str | bytes) for target in given.ravel())
+    )
     try:
-        targets = np.asarray(y, dtype=np.float64)
+        if is_text or given.dtype.kind in "mM":  # numpy would convert numeric text, dates and durations
+            raise TypeError
+        targets = given.astype(np.float64, copy=False)
     except (TypeError, ValueError):
-        raise ValueError(f"y must contain numbers for a regression. Got {reprlib.repr(y)} instead.") from None
+        example = f", such as {given.ravel()[0]!r:.100}" if given.size else ""
+        raise ValueError(
+            f"y must contain numbers for a regression. Got values of dtype {given.dtype}{example}; convert them to "
+            f"numbers, or use a classifier for class labels."
+        ) from None
     assert_all_finite(targets, input_name="y")
     found = float(np.abs(targets).max(initial=0.0))
     if found > largest or 0.0 < found < 1.0 / LARGEST:

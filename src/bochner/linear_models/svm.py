@@ -6,14 +6,15 @@ from typing import Any, ClassVar
 
 from bochner.linear_models.active_sets import ClassProblems, solve_classes, walk_classes
 from bochner.linear_models.feature_passes import FeaturePasses, are_held
-from bochner.linear_models.memory import check_memory
 from bochner.linear_models.path_classifier import PathClassifier
 from bochner.linear_models.squared_hinge import HESSIAN_BYTES, Path, solve_one, walk
+from bochner.memory import check_memory
 from bochner.parameters import C_EXPLANATIONS, Explanation
 from bochner.rows import Floats, RowSource
 
 __all__ = ["FourierSVC"]
 
+FEWER = "use fewer frequencies or classes"
 NO_PROBABILITIES = (
     "FourierSVC has no probabilities; use FourierLogisticRegression, or wrap FourierSVC in CalibratedClassifierCV."
 )
@@ -33,6 +34,7 @@ class FourierSVC(PathClassifier):
     Cs : sequence of float, default=None
         Candidates for C; None means ``numpy.logspace(-3, 5, 9)``. They are tried from the middle upwards and then
         downwards, each time until the mean error over the folds is above its minimum by more than two standard errors.
+        A warning says if the best one is at an edge of three or more given ones, and the error still falls there.
     cv : int, splitter, iterable or None, default=5
         Cross-validation folds, as in scikit-learn. Each row must be in at most one test set, and in the training set of
         every other fold. None skips cross-validation and needs a single candidate.
@@ -106,7 +108,8 @@ class FourierSVC(PathClassifier):
     def _check_width(self, width: int, rows: RowSource) -> None:
         if not are_held(rows, width, 4):  # every class has a Hessian, and a correction of it
             n_bytes = 8 * (width + 1) ** 2 * 2 * (self._n_targets + 1)
-            check_memory(n_bytes, width, "A support vector machine", "Hessians")
+            check_memory(n_bytes, f"A support vector machine on {width:,} columns", "Hessians", FEWER)
+        self._check_scores(rows, width)
 
     def _problems(self, passes: FeaturePasses) -> ClassProblems | FeaturePasses:
         """Return the problems of several classes whose features are held in memory; all others need passes."""

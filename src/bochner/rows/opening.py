@@ -12,6 +12,7 @@ from bochner.rows.arrays import Array
 from bochner.rows.dask_partitions import DaskPartitions, is_collection, map_blocks, template
 from bochner.rows.partitions import PartitionedRows, Partitions
 from bochner.rows.sources import MemoryRows, RowSource
+from bochner.validation import validate_numbers
 
 __all__ = ["apply_to_rows", "open_rows", "validate_rows"]
 
@@ -65,7 +66,7 @@ def validate_rows(
         Rows in memory are converted; a Dask collection is returned as it is.
     """
     if not is_collection(X):
-        X = validate_data(estimator, X, reset=False, **options)
+        X = validate_numbers(estimator, X, reset=False, **options)
         check(X)
         return X
     message = refuse_lazy()

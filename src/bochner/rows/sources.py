@@ -16,13 +16,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.sparsefuncs import min_max_axis
-from sklearn.utils.validation import check_non_negative, validate_data
+from sklearn.utils.validation import check_non_negative
 
 from bochner.progress import track
 from bochner.rows.arrays import Array, Floats, Indices, is_sparse, stack_rows
 from bochner.rows.metrics import Metric
 from bochner.rows.threads import SMALL_VECTOR, row_spans, sum_over_spans
-from bochner.validation import check_weight_range, check_weights
+from bochner.validation import check_weight_range, check_weights, validate_numbers
 
 __all__ = [
     *("Batch", "MemoryRows", "RowSource", "Rows", "ScaledRows", "Statistic"),
@@ -294,9 +294,9 @@ class MemoryRows(RowSource):
         if self.y is None:
             for option in ("multi_output", "y_numeric"):
                 options.pop(option, None)
-            X, y = validate_data(estimator, self.X, **options), None
+            X, y = validate_numbers(estimator, self.X, **options), None
         else:
-            X, y = validate_data(estimator, self.X, self.y, **options)
+            X, y = validate_numbers(estimator, self.X, self.y, **options)
             y = y.toarray() if is_sparse(y) else y  # numpy.asarray would not convert it
         names = getattr(estimator, "feature_names_in_", self.column_names)
         return replace(self, X=X, y=y, weights=check_weights(self.weights, X), column_names=names)

@@ -115,6 +115,7 @@ def _check_predictions(estimator: Any, encoding: Encoding) -> None:
     """Check what an estimator predicts for a row without values and for a row of ones."""
     missing = encoding.encode(_missing_cells(encoding))
     rows = np.concatenate([missing, np.ones_like(missing)])
+    estimator = estimator.without_encoding()
     found = [estimator.predict(rows)]
     if isinstance(estimator.features_, FourierFeatures | LandmarkFeatures):
         found.extend(estimator.features_.exact_kernel(rows))

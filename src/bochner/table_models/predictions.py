@@ -72,11 +72,12 @@ def evaluate(
     sample = Sample.of(source.table, 0)
     totals = np.zeros(3)  # losses, targets and squared targets, the latter two relative to the first target
     n_rows, origin = 0, None
+    estimator = model.estimator.without_encoding()
     for chunk, rows in track(source.batches(for_training=with_target), "evaluating", source.table.n_chunks()):
         sample.add(chunk.cells)
         n_rows += len(rows)
         if with_target and len(rows):
-            actual, predicted = source.targets(chunk), model.estimator.predict(rows)
+            actual, predicted = source.targets(chunk), estimator.predict(rows)
             if model.task == "classification":
                 totals[0] += float((actual != predicted).sum())
             else:
@@ -149,7 +150,7 @@ class PredictionColumns:
         return self._predictions(model, cells, rows) | explanation
 
     def _predictions(self, model: FittedModel, cells: "pa.RecordBatch", rows: Array) -> dict[str, Any]:
-        target, estimator = model.target, model.estimator
+        target, estimator = model.target, model.estimator.without_encoding()
         columns = {f"{name}_observed" if name == target else name: cells.column(name) for name in self.keep}
         if isinstance(estimator, FourierRidge) and (self.std or self.interval is not None):
             columns[target], deviations = estimator.predict(rows, return_std=True)

@@ -182,6 +182,7 @@ class Fold:
         solve_seconds = monotonic() - middle
         feature_seconds = middle - start + self.length_scales.saved_seconds - saved
         rows, actual = encoding.encode(self.validation), encoding.targets(self.validation)
+        model = model.without_encoding()
         if task == "classification":
             return _Outcome(_error(task, actual, model.predict(rows)), feature_seconds, solve_seconds, np.empty(0))
         predicted, deviations = model.predict(rows, return_std=True)

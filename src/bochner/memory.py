@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Memory that a wide model needs, which is compared with that of the machine before any work."""
+"""Memory that features and models need, which is compared with that of the machine before any work."""
 
 import os
 from numbers import Integral
@@ -8,22 +8,20 @@ from typing import Any
 __all__ = ["check_memory", "expected_width"]
 
 
-def check_memory(n_bytes: int, n_columns: int, model: str, contents: str) -> None:
-    """Refuse a fit that needs more than the memory of the machine.
+def check_memory(n_bytes: int, subject: str, contents: str, remedy: str) -> None:
+    """Refuse work that needs more than the memory of the machine.
 
     Parameters
     ----------
     n_bytes : int
         The memory that is needed.
-    n_columns : int
-        The number of features.
-    model, contents : str
-        The model and what it stores, as the error message calls them.
+    subject, contents, remedy : str
+        What needs it, what is stored, and what to do instead, as the error message says it.
 
     Examples
     --------
-    >>> from bochner.linear_models.memory import check_memory
-    >>> check_memory(10**6, 100, "A ridge regression", "second moments")
+    >>> from bochner.memory import check_memory
+    >>> check_memory(10**6, "A ridge regression on 100 columns", "second moments", "use fewer frequencies")
     """
     try:
         physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -31,8 +29,8 @@ def check_memory(n_bytes: int, n_columns: int, model: str, contents: str) -> Non
         return
     if n_bytes > physical:
         raise ValueError(
-            f"{model} on {n_columns:,} columns needs {n_bytes / 1e9:.1f} GB for {contents}, and this machine has "
-            f"{physical / 1e9:.1f} GB; use fewer frequencies or `length_scales`."
+            f"{subject} needs {n_bytes / 1e9:.1f} GB for {contents}, and this machine has {physical / 1e9:.1f} GB; "
+            f"{remedy}."
         )
 
 
@@ -47,7 +45,7 @@ def expected_width(features: Any) -> int | None:
     Examples
     --------
     >>> from bochner import FourierFeatures
-    >>> from bochner.linear_models.memory import expected_width
+    >>> from bochner.memory import expected_width
     >>> expected_width(FourierFeatures(n_frequencies=64))
     128
     """
