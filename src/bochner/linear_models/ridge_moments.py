@@ -67,8 +67,8 @@ class RidgeMoments:
         Kish's effective sample size. Counts have no larger sum than their squares, so that a weight of two remains
         equal to two copies of a row.
         """
-        total, squares = self.weight_sums.tolist()
-        return max(1.0, total / squares)
+        total, squares = self.weight_sums
+        return max(1.0, float(total / squares))
 
     def by_fold(self, candidate: int, n_folds: int) -> list[Floats]:
         """Return the moments of a candidate for each fold, those of the always trained rows last, without a copy."""
