@@ -19,6 +19,7 @@ from bochner.cli.cluster import open_cluster
 from bochner.cli.console import (
     Decimal,
     Drop,
+    Json,
     Kinds,
     Thousands,
     app,
@@ -32,7 +33,6 @@ from bochner.cli.console import (
     report_console,
     table_path,
 )
-from bochner.experiments.model_page import column_lines, format_values, is_diagonal, write_model_page
 from bochner.kernels import KERNEL_ALIASES, KERNELS
 from bochner.landmark_features import LandmarkFeatures
 from bochner.linear_models import FourierLogisticRegression, FourierRidgeClassifier, FourierSVC
@@ -42,6 +42,7 @@ from bochner.table_models.diagnostics import diagnose_table, diagnose_training
 from bochner.table_models.fitted_model import Estimator, FittedModel
 from bochner.table_models.held_out import hold_out
 from bochner.table_models.model_files import load, save
+from bochner.table_models.model_page import column_lines, format_values, is_diagonal, write_model_page
 from bochner.table_models.predictions import PredictionColumns, evaluate, write_predictions
 from bochner.table_models.search import Budget
 from bochner.table_models.settings import FREE, Settings
@@ -58,7 +59,6 @@ from bochner.validation import positive_values
 CHECKPOINT_SECONDS = 5.0
 AnyTable = TypeVar("AnyTable", bound=Table)
 Model = Annotated[Path, typer.Argument(help="A model file written by `bochner fit`.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines of text.")]
 
 
 @app.command(name="describe")
