@@ -68,7 +68,8 @@ class Report:
         for found in self.findings:
             for table in self.tables[found.study.name]:
                 console.print(table.rich())
-            console.print(f"\n{found.study.title}", style="bold", markup=False, highlight=False)
+            if self.statements[found.study.name]:
+                console.print(f"\n{found.study.title}", style="bold", markup=False, highlight=False)
             for statement in self.statements[found.study.name]:
                 console.print(str(statement), markup=False, highlight=False)
         console.print(f"\n{' '.join(self.summary())}", markup=False, highlight=False)
@@ -126,8 +127,8 @@ class Report:
             pictures = {title: svg(draw_alone(panel), f"{panel.file}: {title}") for title, panel in titles.items()}
             parts.append(picture_grid(pictures))
         parts += [table.html() for table in self.tables[study.name]]
-        claims = self.statements[study.name]
-        parts.append(bullets((f"{claim.dataset}, {claim.part}", claim.outcome, claim.sentence) for claim in claims))
+        if claims := self.statements[study.name]:
+            parts.append(bullets((f"{claim.dataset}, {claim.part}", claim.outcome, claim.sentence) for claim in claims))
         return "\n".join([*parts, paragraph(_protocol(found, self.tuning), "lead")])
 
     def _methods(self) -> str:

@@ -2,6 +2,7 @@
 """What a comparison says: a recommendation, a table for the terminal, and a page with figures."""
 
 from collections.abc import Callable
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,10 +22,10 @@ __all__ = ["comparison_page", "comparison_table", "percent", "recommend", "recom
 AS_LOW = 1.1  # a kernel error of up to this many times the lowest counts as the lowest
 AS_GOOD = 1.01  # likewise for a test error
 SMALLEST = 1e-9  # smaller errors are rounding, and zero has no place on a logarithmic axis
-MARGIN = 1.4  # the ends of an axis are this many times beyond the values
 FURTHEST = 100.0  # a limit this many times below the lowest error would only stretch the axis
 # Markers differ, so that a print without color can be read; the color is that of the kind of features.
 COLORS, MARKERS = ("#1f6fb4",) * 4 + ("#d9601a",) * 2 + ("#5f5f5f",) * 2, "ov^*hXsD"
+LEAD = "Features that approximate the Gaussian kernel, compared at equal numbers of columns."
 PROTOCOL = (
     "The kernel error is the relative Frobenius error of the Gaussian kernel matrix of held-out rows; the lowest is "
     "bold. Bars are one standard error, and dashed lines are the SVD limit: the lowest error of any matrix of that "
@@ -112,7 +113,8 @@ def comparison_table(comparison: Comparison, name: str) -> Table:
 
 def comparison_page(comparison: Comparison, name: str, command: str) -> str:
     """Return the page of a finished comparison."""
-    (answer, *more), table = recommendation(comparison), comparison_table(comparison, name)
+    answer, *more = recommendation(comparison)
+    table = comparison_table(comparison, name).html()
     draws = {"Kernel errors": _draw_errors, "Error against time": _draw_times}
     pictures = {title: _picture(comparison, title, draw) for title, draw in draws.items()}
     calls = [(method, "", comparison.finished(method, comparison.sizes[-1])[0].call) for method in METHODS]
@@ -123,13 +125,12 @@ def comparison_page(comparison: Comparison, name: str, command: str) -> str:
         f"training rows and {comparison.n_test:,} held-out rows. The length scale is {comparison.length_scale:g}."
     )
     sections = {
-        "Errors and times": picture_grid(pictures) + table.html() + paragraph(text, "lead"),
+        "Errors and times": picture_grid(pictures) + table + paragraph(text, "lead"),
         "Methods": paragraph(f"The calls for {comparison.sizes[-1]} columns:") + bullets(calls),
         "Data": paragraph(data),
     }
-    lead = "Features that approximate the Gaussian kernel, compared at equal numbers of columns."
-    footer = f"Written by: {command}. {versions()}."
-    return render(f"Which features to use on {name}?", lead, sections, footer, answer=answer, more=" ".join(more))
+    title, footer = f"Which features to use on {name}?", f"Written by: {command}. {versions()}."
+    return render(title, LEAD, sections, footer, answer=answer, more=" ".join(more))
 
 
 def _means(comparison: Comparison, field: str) -> dict[str, float]:
@@ -159,17 +160,15 @@ def _picture(comparison: Comparison, title: str, draw: Callable[[Comparison, "Ax
 
 def _draw_errors(comparison: Comparison, ax: "Axes") -> None:
     """Draw one line per method, with one marker per number of columns; the dashed lines are the limits."""
-    lowest, highest = np.inf, 0.0
-    for size, style in zip(comparison.sizes, STYLES, strict=False):
+    for size, style in zip(comparison.sizes, cycle(STYLES), strict=False):
         values = [np.maximum(SMALLEST, comparison.values("kernel_error", method, size)) for method in METHODS]
-        means = np.array([errors.mean() for errors in values])
-        limit = float(comparison.values("kernel_error", LIMIT, size).mean())
-        bars = [float(standard_error(errors)) for errors in values]
+        means, bars = [errors.mean() for errors in values], [standard_error(errors) for errors in values]
         marks = {"color": style["color"], "marker": style["marker"], "linestyle": "none", "markersize": 5}
         ax.errorbar(means, range(len(METHODS)), xerr=bars, label=f"{size} columns", **marks)
-        ax.axvline(max(limit, SMALLEST), color=style["color"], linestyle="--", linewidth=1.0)
-        lowest, highest = min(lowest, max(limit, means.min() / FURTHEST)), max(highest, means.max())
-    ax.set(xscale="log", xlim=(lowest / MARGIN, highest * MARGIN), xlabel="relative kernel error")
+        limit = float(comparison.values("kernel_error", LIMIT, size).mean())
+        if limit > min(means) / FURTHEST:
+            ax.axvline(limit, color=style["color"], linestyle="--", linewidth=1.0)
+    ax.set(xscale="log", xlabel="relative kernel error")
     ax.set_yticks(range(len(METHODS)), labels=list(METHODS), fontsize=9)
     ax.invert_yaxis()
     _percent_axis(ax.xaxis)
@@ -194,6 +193,5 @@ def _percent_axis(axis: "Axis") -> None:
 
     low, high = axis.get_view_interval()
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 200.0 * low else (1.0,), numticks=5))
-    axis.set_tick_params(labelsize=9)
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(lambda value, _: f"{100.0 * value:g} %")
