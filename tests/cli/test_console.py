@@ -23,7 +23,7 @@ def test_version():
 def test_help_lists_the_commands():
     result = run("--help")
     assert result.exit_code == 0
-    for command in ("demo", "compare", "reproduce", "fit", "predict", "error"):
+    for command in ("demo", "compare", "fit", "predict", "error"):
         assert f" {command} " in result.stdout
 
 

@@ -15,8 +15,7 @@ N_TIMES = int(os.environ.get("BOCHNER_FAULTS", "1"))  # injections per command a
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory):
     folder = tmp_path_factory.mktemp("faults")
-    with inject.small_experiments():
-        yield inject.make_commands(folder), folder
+    return inject.make_commands(folder), folder
 
 
 @pytest.mark.slow
@@ -32,6 +31,8 @@ def commands(tmp_path_factory):
         ("predict", "SIGKILL"),
         ("predict", "pipe"),
         ("predict", "clock"),
+        ("compare", "SIGINT"),
+        ("compare", "SIGKILL"),
         ("report", "SIGTERM"),
         ("export", "disk"),
     ],

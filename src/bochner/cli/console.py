@@ -41,6 +41,7 @@ Drop = Annotated[
     list[str] | None, typer.Option(help="Columns to ignore, separated by commas. The option may be repeated.")
 ]
 Decimal = Annotated[str, typer.Option(help="Decimal separator of numbers that are text, as in a CSV file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines of text.")]
 Thousands = Annotated[str, typer.Option(help="Separator of thousands in numbers that are text.")]
 REPEAT_SECONDS = 0.05  # until an interrupt that Python has dropped is repeated
 

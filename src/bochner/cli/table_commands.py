@@ -15,6 +15,7 @@ from rich.text import Text
 from bochner.cli.console import (
     Decimal,
     Drop,
+    Json,
     Kinds,
     Thousands,
     app,
@@ -28,7 +29,6 @@ from bochner.cli.console import (
     report_console,
     table_path,
 )
-from bochner.experiments.model_page import column_lines, format_values, is_diagonal, write_model_page
 from bochner.kernels import KERNEL_ALIASES, KERNELS
 from bochner.landmark_features import LandmarkFeatures
 from bochner.linear_models import FourierLogisticRegression, FourierRidgeClassifier, FourierSVC
@@ -37,6 +37,7 @@ from bochner.table_models.diagnostics import diagnose_table, diagnose_training
 from bochner.table_models.fitted_model import Estimator
 from bochner.table_models.held_out import hold_out
 from bochner.table_models.model_files import load, save
+from bochner.table_models.model_page import column_lines, format_values, is_diagonal, write_model_page
 from bochner.table_models.predictions import PredictionColumns, evaluate, write_predictions
 from bochner.table_models.search import Budget
 from bochner.table_models.settings import FREE, Settings
@@ -51,7 +52,6 @@ from bochner.validation import positive_values
 
 AnyTable = TypeVar("AnyTable", bound=Table)
 Model = Annotated[Path, typer.Argument(help="A model file written by `bochner fit`.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines of text.")]
 
 
 @app.command(name="describe")
