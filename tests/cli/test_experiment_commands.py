@@ -363,7 +363,7 @@ def test_pipe_gets_the_table_in_utf_8_and_no_progress_bar(tmp_path, encoding):
     )
     assert done.returncode == 0, done.stderr
     assert " ± " in done.stdout
-    assert done.stderr == ""
+    assert "\x1b[" not in done.stderr  # lines, if it takes seconds
     assert "fitting" not in done.stdout
     assert "\x1b[" not in done.stdout
     assert (tmp_path / "bochner-demo.html").is_file()

@@ -40,6 +40,7 @@ Drop = Annotated[
 Decimal = Annotated[str, typer.Option(help="Decimal separator of numbers that are text, as in a CSV file.")]
 Thousands = Annotated[str, typer.Option(help="Separator of thousands in numbers that are text.")]
 REPEAT_SECONDS = 0.05  # until an interrupt that Python has dropped is repeated
+SHORTEST_TASK = 2.0  # seconds; the progress of shorter tasks is not worth a line in a log
 
 
 class Terminated(KeyboardInterrupt):
@@ -82,7 +83,7 @@ def main(
     ] = False,
 ) -> None:
     """Data-driven random Fourier features."""
-    context.with_resource(show_progress())
+    context.with_resource(show_progress(shortest=SHORTEST_TASK))
 
 
 def report_console(width: int = 110) -> Console:
