@@ -44,6 +44,7 @@ Decimal = Annotated[str, typer.Option(help="Decimal separator of numbers that ar
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines of text.")]
 Thousands = Annotated[str, typer.Option(help="Separator of thousands in numbers that are text.")]
 REPEAT_SECONDS = 0.05  # until an interrupt that Python has dropped is repeated
+SHORTEST_TASK = 2.0  # seconds; the progress of shorter tasks is not worth a line in a log
 
 
 class Terminated(KeyboardInterrupt):
@@ -86,7 +87,7 @@ def main(
     ] = False,
 ) -> None:
     """Data-driven random Fourier features."""
-    context.with_resource(show_progress())
+    context.with_resource(show_progress(shortest=SHORTEST_TASK))
 
 
 def report_console(width: int = 110) -> Console:

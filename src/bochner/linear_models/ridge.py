@@ -280,7 +280,7 @@ class FourierRidge(MultiOutputMixin, RegressorMixin, RidgeModel):
     random_state : int, RandomState instance or None, default=None
         Seed of the features; None keeps the `random_state` of `features`.
     verbose : int, default=0
-        Show a progress bar when `verbose` > 0 and the output is a terminal.
+        Show progress on standard error when `verbose` > 0: a bar in a terminal (with rich), else a few lines per task.
 
     Attributes
     ----------
@@ -495,7 +495,7 @@ class FourierRidgeClassifier(OneVsRestMixin, RidgeModel):
     random_state : int, RandomState instance or None, default=None
         Seed of the features; None keeps the `random_state` of `features`.
     verbose : int, default=0
-        Show a progress bar when `verbose` > 0 and the output is a terminal.
+        Show progress on standard error when `verbose` > 0: a bar in a terminal (with rich), else a few lines per task.
 
     Attributes
     ----------
