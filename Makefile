@@ -11,11 +11,17 @@ TABLES := $(BIN)/uv pip compile --group tables --no-deps --universal --generate-
 SPHINX := $(BIN)/sphinx-build --quiet --nitpicky --fail-on-warning --keep-going docs
 
 .PHONY: docs linkcheck figures
-.PHONY: demo test test-slow test-all coverage lint dist floor bench bench-dask bench-mnist bench-tabular bench-tables
+.PHONY: demo reproduce test test-slow test-all coverage lint dist floor bench bench-dask bench-mnist bench-tabular bench-tables
 .PHONY: lock clean
 
 demo: .venv/.ready
 	$(BIN)/bochner demo
+
+# The experiments of the paper, in bochner-results; resumed by the same command. BOCHNER_DATA is a folder with the data
+# sets as .npz; others are downloaded. `make reproduce STUDY=figure1` runs one study, `make reproduce QUICK=1` all of
+# them on the bundled digits.
+reproduce: .venv/.ready
+	$(BIN)/python -m reproduction $(STUDY) $(if $(QUICK),--quick)
 
 # The fast lane: under four minutes on two cores.
 test: .venv/.ready
@@ -36,6 +42,7 @@ lint: .venv/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 # The site, in docs/_build/html: a few minutes, because the examples of the gallery run.
 docs: .venv/.ready
@@ -98,7 +105,7 @@ lock: .venv/.ready
 
 clean:
 	rm -rf .venv .venv-floor .venv-release build dist .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src reproduction tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/.ready: dev.lock pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from bochner.experiments.pages import write_atomically
+from bochner.pages import write_atomically
 from bochner.progress import progress_bar, show_progress
 from tabular.data import TABLES, Table, divide, load, missing_packages, n_train
 from tabular.methods import METHODS

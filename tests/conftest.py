@@ -14,10 +14,23 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import StandardScaler
 
 from bochner import samplers
+from bochner.feature_maps import fourier_map
 from bochner.feature_maps.hadamard import HadamardFrequencies
 from bochner.kernels import KERNELS, IsotropicKernel
 from bochner.samplers import SAMPLERS
-from bochner.weightings import WEIGHTINGS
+from bochner.weightings import WEIGHTINGS, Weighting
+
+
+class TargetPower(Weighting):
+    """A weighting that needs targets: weights in proportion to the power of the targets at each frequency."""
+
+    needs_targets = True
+
+    def weigh(self, frequencies, kernel, X, rng):
+        targets = X.targets if X.weights is None else X.targets * X.weights[:, None]
+        squares = np.square(fourier_map(X[:], frequencies, np.ones(len(frequencies))).T @ targets).sum(axis=1)
+        power = squares.reshape(2, -1).sum(axis=0) + 1e-9
+        return power / power.sum()
 
 
 def value_pairs(combination):

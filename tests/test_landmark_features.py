@@ -412,8 +412,14 @@ class TestFunctionKernels:
         np.testing.assert_array_equal(features.whitening_, present.whitening_)
         copied = clone(features).fit(np.repeat(shares, weights.astype(int), axis=0))
         np.testing.assert_array_equal(features.whitening_, copied.whitening_)
-        heavy = clone(features).fit(shares, sample_weight=np.where(np.arange(200) < 20, 1.0, 1e-9))
-        assert relative_error(heavy, shares[:20]) < 0.8 * relative_error(features, shares[:20])
+
+        def mean_error(sample_weight):
+            fits = (
+                clone(features).set_params(random_state=i).fit(shares, sample_weight=sample_weight) for i in range(8)
+            )
+            return np.mean([relative_error(fitted, shares[:20]) for fitted in fits])
+
+        assert mean_error(np.where(np.arange(200) < 20, 1.0, 1e-9)) < 0.9 * mean_error(weights)
 
     @pytest.mark.parametrize("duplicate", [deepcopy, lambda fitted: pickle.loads(pickle.dumps(fitted))])
     def test_copies(self, duplicate):
@@ -591,7 +597,7 @@ class TestBadInput:
     def test_values_too_large_for_the_length_scale(self, dtype):
         X = self.X.astype(dtype)
         X[3, 1] = 1e30
-        message = r"X contains values up to 1e\+30, which is .* times the length scale.*[Rr]escale"
+        message = r"X contains values up to 1e\+30 in column 1, which is .* times the length scale.*[Rr]escale"
         with pytest.raises(ValueError, match=message):
             LandmarkFeatures().fit(X)
         fitted = LandmarkFeatures(n_landmarks=2).fit(self.X.astype(dtype))

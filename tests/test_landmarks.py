@@ -111,9 +111,9 @@ def test_uniform_landmarks_are_drawn_in_proportion_to_the_weights():
 
 
 class TestPivots:
-    # Two pairs of close points and a point far away, one of them with a large weight.
-    POINTS = np.array([[0.0], [0.3], [2.0], [2.2], [5.0]])
-    COUNTS = np.array([6.0, 1.0, 1.0, 1.0, 1.0])
+    # Two close points with large weights, often proposed and rejected, another close pair and a point far away.
+    POINTS = np.array([[0.0], [0.7], [4.0], [4.3], [9.0]])
+    COUNTS = np.array([9.0, 6.0, 1.0, 1.0, 1.0])
     MATRIX = Gaussian()(POINTS)
 
     def kernel(self, i, j):
@@ -135,9 +135,9 @@ class TestPivots:
         extend((), self.MATRIX, 1.0)
         return found
 
-    @pytest.mark.parametrize("n_pivots", [2, 5])
+    @pytest.mark.parametrize("n_pivots", [2, 5, 200])
     def test_distribution_is_that_of_one_pivot_at_a_time(self, rng, n_pivots):
-        """Also for the first two of more pivots, which are proposed several at a time."""
+        """Also for the first two of more pivots, which are proposed several at a time, some of them repeatedly."""
         expected = self.probabilities(2)
         assert sum(expected.values()) == pytest.approx(1.0)
         drawn = Counter(

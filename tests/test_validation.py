@@ -3,18 +3,22 @@
 
 import re
 from numbers import Integral, Real
+from typing import ClassVar
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
+from sklearn.base import clone
 
-from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures
+from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures, RobustStandardizer
 from bochner.kernels import KERNELS
 from bochner.landmarks import LANDMARKS, KMeans, Pivoted
 from bochner.learning import LearnedLengthScales, LearnedMetric
 from bochner.learning.objectives import OBJECTIVES
 from bochner.samplers import SAMPLERS
 from bochner.validation import Interval, StrOptions, check_weight_range, check_weights, positive_values
-from bochner.weightings import WEIGHTINGS, Alignment, Matrix, Quadrature, Shrinkage, Stein
+from bochner.weightings import WEIGHTINGS, Matrix, Quadrature, Shrinkage, Stein
 
 X, Y = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12.0)
 
@@ -57,7 +61,7 @@ def test_aliases_are_accepted_and_not_listed():
         *((LandmarkFeatures(), name) for name in ("n_landmarks", "n_components")),
         *((FeatureRegressor(), name) for name in ("cv", "features__n_frequencies")),
         (FeatureClassifier(), "cv"),
-        *((FourierFeatures(weighting=part()), "weighting__n_points") for part in (Stein, Matrix, Shrinkage, Alignment)),
+        *((FourierFeatures(weighting=part()), "weighting__n_points") for part in (Stein, Matrix, Shrinkage)),
         *((FourierFeatures(weighting=part()), "weighting__n_pairs") for part in (Stein, Quadrature)),
         *((LandmarkFeatures(landmarks=part()), "landmarks__n_points") for part in (Pivoted, KMeans)),
         (LandmarkFeatures(landmarks=KMeans()), "landmarks__n_iterations"),
@@ -101,6 +105,43 @@ def test_candidates_whose_products_overflow_or_underflow(value):
     message = f"`alphas` contains {value:g}, whose products overflow or underflow float64; give numbers between 1e-100"
     with pytest.raises(ValueError, match=re.escape(message)):
         positive_values("alphas", [1.0, value])
+
+
+class TestTextAndDates:
+    """Columns that are not numbers are named, with the remedy."""
+
+    REMEDY = "; encode it with `TableEncoder`, or use `TableModel`."
+    ESTIMATORS = (
+        FourierFeatures(n_frequencies=4),
+        LandmarkFeatures(n_landmarks=4),
+        RobustStandardizer(),
+        FeatureRegressor(FourierFeatures(n_frequencies=4)),
+        FeatureClassifier(FourierFeatures(n_frequencies=4), cv=2),
+    )
+    ROWS: ClassVar = {
+        "pandas": (pd.DataFrame({"size": Y, "city": "Paris"}), "Column 'city' contains text ('Paris')"),
+        "polars": (pl.DataFrame({"size": Y, "city": ["Paris"] * 12}), "Column 'city' contains text ('Paris')"),
+        "dates": (pd.DataFrame({"size": Y, "day": pd.Timestamp("2020-01-01")}), "Column 'day' contains dates ("),
+        "objects": (np.array([[1.0, "2"], [3.0, "x"]] * 6, dtype=object), "Column 1 contains text ('x')"),
+        "text": (np.array([["1.5", "x"]] * 12), "Column 1 contains text ('x')"),
+        "lists": ([[1.0, "x"]] * 12, "Column 1 contains text ('x')"),
+    }
+
+    @pytest.mark.parametrize("estimator", ESTIMATORS)
+    @pytest.mark.parametrize("rows", ROWS)
+    def test_column_is_named(self, estimator, rows):
+        given, message = self.ROWS[rows]
+        with pytest.raises(ValueError, match=re.escape(message)) as caught:
+            clone(estimator).fit(given, Y > 5)
+        assert str(caught.value).endswith(self.REMEDY)
+        if rows not in ("pandas", "polars", "dates"):  # others have no names
+            fitted = clone(estimator).fit(X, Y > 5)
+            with pytest.raises(ValueError, match=re.escape(message)):
+                getattr(fitted, "predict" if hasattr(fitted, "predict") else "transform")(given)
+
+    def test_other_objects_keep_the_message_of_scikit_learn(self):
+        with pytest.raises(TypeError, match=r"argument must be a string or a (real )?number"):
+            FourierFeatures().fit(np.array([[{}, 1.0]] * 12, dtype=object))
 
 
 class TestWeights:

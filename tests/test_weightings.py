@@ -8,13 +8,11 @@ from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures
 from bochner.feature_maps import fourier_map
 from bochner.kernels import KERNELS, Gaussian
 from bochner.learning import LearnedLengthScales
-from bochner.learning.alignment import alignments, maximize_alignment
-from bochner.learning.length_scales import LabeledRows
 from bochner.learning.pair_statistics import point_statistics
 from bochner.rows import ScaledRows
 from bochner.samplers import SAMPLERS
-from bochner.weightings import PAPER_GRID, WEIGHTINGS, Alignment, Quadrature, Shrinkage, Stein, Uniform
-from tests.conftest import COMBINATIONS
+from bochner.weightings import PAPER_GRID, WEIGHTINGS, Quadrature, Shrinkage, Stein, Uniform
+from tests.conftest import COMBINATIONS, TargetPower
 from tests.learning.test_pair_statistics import all_pair_statistics, all_pairs, clustered
 
 
@@ -228,81 +226,41 @@ class TestStein:
             Stein(alphas=alphas).weigh(np.ones((2, 2)), Gaussian(), np.ones((3, 2)), rng)
 
 
-def standardized(Y):
-    return (Y - Y.mean(axis=0)) / Y.std(axis=0)
+def fitted_to_targets(**parameters):
+    return FourierFeatures(weighting=TargetPower(), n_frequencies=20, random_state=0, **parameters)
 
 
-def aligned(rho=1.0, **parameters):
-    return FourierFeatures(weighting=Alignment(rho=rho), n_frequencies=20, random_state=0, **parameters)
-
-
-class TestAlignment:
-    def test_weights_maximize_the_alignment_with_standardized_targets(self, rng):
-        X, Y = rng.normal(size=(100, 3)), [1.0, 1e6] * rng.normal(size=(100, 2)) + 7.0
-        features = aligned().fit(X, Y)
-        values = alignments(features.frequencies_, LabeledRows(X, standardized(Y)))
-        np.testing.assert_allclose(features.weights_, maximize_alignment(values, 1.0), atol=1e-12)
-        assert len(features.weights_) * np.square(features.weights_).sum() - 1.0 == pytest.approx(1.0)
-
-    def test_alignment_of_the_approximate_kernel_exceeds_that_of_uniform_weights(self, rng):
-        X = rng.normal(size=(200, 3))
-        y = standardized(np.sin(3 * X[:, 0]))
-        aligned_kernel, uniform_kernel = (aligned(rho).fit(X, y).approximate_kernel(X) for rho in (1.0, 0.0))
-        assert y @ aligned_kernel @ y > 1.5 * (y @ uniform_kernel @ y)
-        np.testing.assert_allclose(np.diag(aligned_kernel), 1.0)
+class TestWeightingsThatNeedTargets:
+    """What a user's own weighting with `needs_targets = True` gets."""
 
     def test_class_labels_are_coded_as_for_learned_length_scales(self, rng):
         X = rng.normal(size=(90, 3))
         labels = np.digitize(X[:, 0], [-0.5, 0.5])
-        expected = aligned().fit(X, 2.0 * np.eye(3)[labels] - 1.0).weights_
+        expected = fitted_to_targets().fit(X, 2.0 * np.eye(3)[labels] - 1.0).weights_
         for y in (labels, np.array(["a", "b", "c"])[labels]):
-            np.testing.assert_allclose(aligned().fit(X, y).weights_, expected, rtol=1e-9)
-
-    @pytest.mark.parametrize("y", [np.ones(50), np.full(50, "a")])
-    def test_constant_targets_give_uniform_weights(self, y, rng):
-        np.testing.assert_array_equal(aligned().fit(rng.normal(size=(50, 3)), y).weights_, np.full(20, 1 / 20))
+            np.testing.assert_allclose(fitted_to_targets().fit(X, y).weights_, expected, rtol=1e-9)
 
     @pytest.mark.parametrize("per_column", [False, True])
     def test_sample_weights_equal_repeated_rows(self, per_column, rng):
         X, y, counts = rng.normal(size=(80, 3)), rng.normal(size=80), rng.integers(0, 3, size=80)
         X[:20] = X[20:40]  # equal rows with different targets
-        features = aligned(length_scale=[1.0, 2.0, 3.0] if per_column else "median")
+        features = fitted_to_targets(length_scale=[1.0, 2.0, 3.0] if per_column else "median")
         weighted = features.fit(X, y, sample_weight=counts).weights_
         repeated = features.fit(np.repeat(X, counts, axis=0), np.repeat(y, counts)).weights_
         np.testing.assert_allclose(weighted, repeated, rtol=1e-9, atol=1e-15)
 
     def test_sparse_equals_dense(self, rng):
         X, y = sparse.random_array((300, 6), density=0.5, rng=rng, format="csr"), rng.normal(size=300)
-        np.testing.assert_allclose(aligned().fit(X, y).weights_, aligned().fit(X.toarray(), y).weights_, rtol=1e-9)
-
-    def test_a_sample_of_many_rows_is_similar(self, rng):
-        X = rng.normal(size=(3000, 2))
-        y = np.sin(2 * X[:, 0])
-        every, some = (
-            FourierFeatures(weighting=Alignment(n_points=n), n_frequencies=50, random_state=0).fit(X, y).weights_
-            for n in (3000, 1000)
-        )
-        assert 0.0 < np.linalg.norm(some - every) < 0.3 * np.linalg.norm(every - 1 / 50)
-
-    def test_frequencies_along_informative_columns_have_more_weight(self, rng):
-        X = rng.normal(size=(500, 2))
-        features = aligned(length_scale=0.5).set_params(n_frequencies=256).fit(X, np.sin(2 * X[:, 0]))
-        informative, uninformative = np.average(np.abs(features.frequencies_), axis=0, weights=features.weights_)
-        assert informative > 1.7 * uninformative
+        found, expected = (fitted_to_targets().fit(rows, y).weights_ for rows in (X, X.toarray()))
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
 
     def test_learned_length_scales_and_weights_use_the_same_targets(self, rng):
         X = rng.normal(size=(200, 3))
         y = np.sin(2 * X[:, 0])
-        learned = aligned(length_scale=LearnedLengthScales(n_iterations=5)).fit(X, y)
+        learned = fitted_to_targets(length_scale=LearnedLengthScales(n_iterations=5)).fit(X, y)
         assert learned.learning_gain_ > 0.0
-        given = aligned(length_scale=learned.length_scale_).fit(X, y)
+        given = fitted_to_targets(length_scale=learned.length_scale_).fit(X, y)
         np.testing.assert_array_equal(learned.weights_, given.weights_)
-
-    def test_components_are_those_of_the_weighted_features(self, rng):
-        X, y = rng.normal(size=(200, 3)), rng.normal(size=200)
-        compressed, plain = aligned(n_components=40).fit(X, y), aligned().fit(X, y)
-        np.testing.assert_array_equal(compressed.weights_, plain.weights_)
-        np.testing.assert_allclose(compressed.approximate_kernel(X), plain.approximate_kernel(X), atol=1e-10)
 
     @pytest.mark.parametrize(
         "model", [FeatureRegressor(), FeatureClassifier(loss="squared_error"), FeatureClassifier()]
@@ -311,23 +269,19 @@ class TestAlignment:
         X = rng.normal(size=(90, 3))
         y = np.digitize(X[:, 0], [-0.5, 0.5])
         coded = y[:, None] if isinstance(model, FeatureRegressor) else 2.0 * np.eye(3)[y] - 1.0
-        fitted = (
-            model.set_params(features=aligned(), length_scale_factors=[0.5, 2.0], random_state=0).fit(X, y).features_
-        )
-        expected = aligned(length_scale=fitted.length_scale_).fit(X, coded)
-        np.testing.assert_allclose(fitted.weights_, expected.weights_, rtol=1e-9)
+        model = model.set_params(features=fitted_to_targets(), length_scale_factors=[0.5, 2.0], random_state=0)
+        features = model.fit(X, y).features_
+        expected = fitted_to_targets(length_scale=features.length_scale_).fit(X, coded)
+        np.testing.assert_allclose(features.weights_, expected.weights_, rtol=1e-9)
 
     def test_missing_y_is_rejected(self, rng):
         X = rng.normal(size=(30, 2))
-        features = FourierFeatures(weighting="alignment", n_frequencies=4)
-        with pytest.raises(ValueError, match=r"`weighting`='alignment' requires y .*; give y, or a weighting"):
-            features.fit(X)
-        with pytest.raises(ValueError, match=r"`weighting`=Alignment\(\) requires y"):
-            FeatureRegressor(FourierFeatures(weighting=Alignment())).fit_features(X)
+        with pytest.raises(ValueError, match=r"`weighting`=TargetPower\(\) requires y .*; give y, or a weighting"):
+            fitted_to_targets().fit(X)
+        with pytest.raises(ValueError, match=r"`weighting`=TargetPower\(\) requires y"):
+            FeatureRegressor(fitted_to_targets()).fit_features(X)
         with pytest.raises(ValueError, match=r"`length_scale`='learn' requires y"):
-            features.set_params(length_scale="learn").fit(X)
-        with pytest.raises(ValueError, match="The rows have no `targets`"):
-            Alignment().weigh(np.ones((2, 2)), Gaussian(), X, rng)
+            fitted_to_targets(length_scale="learn").fit(X)
 
     @pytest.mark.parametrize(
         ("options", "remedy"), [({"refine": 3}, "use refine=0"), ({"n_frequencies": "auto"}, "give a number")]
@@ -335,24 +289,11 @@ class TestAlignment:
     def test_options_that_fit_the_kernel_are_rejected(self, options, remedy, rng):
         X, y = rng.normal(size=(30, 2)), rng.normal(size=30)
         with pytest.raises(ValueError, match=f"needs weights that approximate the kernel.*; {remedy}"):
-            FourierFeatures(weighting="alignment", **options).fit(X, y)
+            fitted_to_targets().set_params(**options).fit(X, y)
 
     def test_suggestions_are_rejected(self, rng):
         with pytest.raises(ValueError, match="`suggest` needs weights that approximate the kernel"):
-            FourierFeatures(weighting="alignment").suggest(rng.normal(size=(30, 2)))
-
-    @pytest.mark.parametrize("rho", [0.0, 5e-324, 1e-300, 1e100])
-    def test_extreme_penalties_give_finite_weights(self, rho, rng):
-        X = rng.normal(size=(40, 2))
-        weights = aligned(rho).fit(X, np.sin(X[:, 0])).weights_
-        assert np.isfinite(weights).all()
-        assert weights.sum() == pytest.approx(1.0)
-
-    @pytest.mark.parametrize("parameters", [{"rho": -1.0}, {"rho": np.nan}, {"rho": 1.1e100}, {"n_points": 0}])
-    def test_invalid_parameters_are_rejected(self, parameters, rng):
-        (name,) = parameters
-        with pytest.raises(ValueError, match=f"'{name}' parameter of Alignment"):
-            FourierFeatures(weighting=Alignment(**parameters)).fit(rng.normal(size=(9, 2)), rng.normal(size=9))
+            fitted_to_targets().suggest(rng.normal(size=(30, 2)))
 
 
 def test_equal_rows_are_merged():
@@ -361,7 +302,7 @@ def test_equal_rows_are_merged():
     assert features.kernel_error(np.ones((200, 2)), random_state=0).error < 0.01
 
 
-@pytest.mark.parametrize("weighting", ["stein", "alignment"])
+@pytest.mark.parametrize("weighting", ["stein", TargetPower()])
 def test_rows_of_vanishing_sample_weights_change_nothing(weighting, rng):
     """Squares of sums over such rows alone would underflow."""
     X = rng.normal(size=(60, 2))

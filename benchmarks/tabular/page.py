@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bochner.experiments.figures import subplots, svg
-from bochner.experiments.pages import Table, bullets, paragraph, picture_grid, render
+from bochner.pages import Table, bullets, paragraph, picture_grid, render, subplots, svg
 from tabular.data import TABLES, Kind
 from tabular.methods import BOOSTING, METHODS, OURS
 from tabular.results import Ratios, Summary

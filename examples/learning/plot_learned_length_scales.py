@@ -13,7 +13,7 @@ explains how length scales are learned.
 # Which columns are relevant
 # --------------------------
 # The relevance of a column is one over its length scale, divided by the sum over all columns. Left, by
-# :class:`~bochner.RelevanceDisplay`: the most relevant columns; the dashed line is the relevance that all columns
+# :class:`~bochner.ImportanceDisplay`: the most relevant columns; the dashed line is the relevance that all columns
 # have with one length scale. Right: the relevances in the places of the pixels. Pixels at the left and right edges,
 # which are blank in most images, have lost their influence.
 
@@ -23,7 +23,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from bochner import FeatureClassifier, FourierFeatures, RelevanceDisplay
+from bochner import FeatureClassifier, FourierFeatures, ImportanceDisplay
 
 digits = load_digits()
 X_train, X_test, y_train, y_test = train_test_split(digits.data, digits.target, test_size=1 / 3, random_state=0)
@@ -36,7 +36,7 @@ relevance = model.features_.relevance_
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4))
 names = [f"row {i}, column {j}" for i in range(8) for j in range(8)]
-RelevanceDisplay.from_estimator(model, names=names, n_columns=15, ax=left)
+ImportanceDisplay.from_estimator(model, names=names, n_columns=15, ax=left)
 image = right.imshow(100 * relevance.reshape(8, 8))
 right.set(xlabel="column of the image", ylabel="row of the image")
 right.spines[:].set_visible(True)

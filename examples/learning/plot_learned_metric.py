@@ -23,7 +23,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, MetricDisplay
+from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures
 
 
 def target(X):
@@ -57,10 +57,10 @@ plt.show()
 # %%
 # Directions of digits
 # --------------------
-# The columns are the pixels of the digits. :class:`~bochner.MetricDisplay` shows the eigenvalues of the metric on the
-# left: a few of the 64 directions have most of the influence. The images show the directions with the largest
-# eigenvalues. Two images are far apart if they differ along such a direction, as by a stroke where it is bright in
-# place of a stroke where it is dark. The sign of a direction has no meaning.
+# The columns are the pixels of the digits. The squared singular values of the map ``metric_`` say how much influence
+# each direction has: a few of the 64 directions have most of it. The images show these directions. Two images are far
+# apart if they differ along such a direction, as by a stroke where it is bright in place of a stroke where it is dark.
+# The sign of a direction has no meaning.
 
 X_train, X_test, y_train, y_test = train_test_split(*load_digits(return_X_y=True), random_state=0)
 
@@ -72,9 +72,15 @@ def classifier(length_scale):
 
 
 model = classifier("learn-matrix")
-display = MetricDisplay.from_estimator(model, image_shape=(8, 8), n_directions=4)
-for ax in display.axes_[1:]:
-    ax.spines[:].set_visible(True)
+_, scales, directions = np.linalg.svd(model[-1].features_.metric_)
+shares = scales**2 / np.sum(scales**2)
+figure, axes = plt.subplots(1, 4, figsize=(9, 2.6), layout="constrained")
+for ax, share, direction in zip(axes, shares, directions, strict=False):
+    limit = np.abs(direction).max()
+    image = ax.imshow(direction.reshape(8, 8), cmap="cividis", vmin=-limit, vmax=limit)
+    ax.set(xticks=[], yticks=[], title=f"{100 * share:.0f} %")
+bar = figure.colorbar(image, ax=axes, ticks=[-limit, 0.0, limit])
+bar.ax.set_yticklabels(["negative", "zero", "positive"])
 plt.show()
 
 # %%

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from bochner.display import (
         ImportanceDisplay,
         KernelErrorDisplay,
-        MetricDisplay,
-        RelevanceDisplay,
         WeightsDisplay,
     )
     from bochner.fourier_features import FourierFeatures
@@ -38,8 +36,6 @@ __all__ = [
     "KernelError",
     "KernelErrorDisplay",
     "LandmarkFeatures",
-    "MetricDisplay",
-    "RelevanceDisplay",
     "RobustStandardizer",
     "TableEncoder",
     "TableModel",
@@ -58,8 +54,6 @@ _MODULES = {
     "KernelError": "kernel_error",
     "KernelErrorDisplay": "display",
     "LandmarkFeatures": "landmark_features",
-    "MetricDisplay": "display",
-    "RelevanceDisplay": "display",
     "RobustStandardizer": "robust_standardizer",
     "TableEncoder": "tables.table_encoder",
     "TableModel": "table_models.table_model",

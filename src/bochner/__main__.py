@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 __all__ = ["main"]
 
-NEEDED = ("typer", "rich", "joblib", "pyarrow", "skops")
+NEEDED = ("typer", "rich", "pyarrow", "skops")
 
 
 def main() -> None:

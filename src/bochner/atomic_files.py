@@ -5,16 +5,21 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
+from stat import S_IMODE
 
-__all__ = ["replaced_file"]
+__all__ = ["check_writable", "replaced_file"]
 
 
 @contextmanager
 def replaced_file(path: Path) -> Iterator[Path]:
-    """Give the name of a temporary file, which takes the place of a file in the end.
+    """Give the name of an empty temporary file, which takes the place of a file in the end.
 
-    The temporary file is in the same folder and ends in ``.new``. It is deleted after an error or an interrupt. A
-    killed process leaves it, and the next one replaces it.
+    The temporary file is in the same folder, and its name is that of the file, a random number and ``.new``. It is
+    deleted after an error or an interrupt. A killed process leaves it: nobody else deletes it, because another process
+    might be writing it. Of several processes with the same output, the last one to finish wins.
+
+    The new file has the permissions of the old one. A link is replaced by a file.
 
     Parameters
     ----------
@@ -33,14 +38,30 @@ def replaced_file(path: Path) -> Iterator[Path]:
     ...     path.read_text(), len(list(Path(folder).iterdir()))
     ('new', 1)
     """
-    temporary = path.with_name(path.name + ".new")
-    temporary.unlink(missing_ok=True)  # it might be a link to another file
+    check_writable(path)
+    temporary = path.with_name(f"{path.name}.{token_hex(8)}.new")
     try:
+        temporary.touch(exist_ok=False)  # with the permissions of the umask
+        if path.exists():
+            temporary.chmod(S_IMODE(path.stat().st_mode))  # before any content, which others may not be allowed to read
         yield temporary
         _synchronize(temporary)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_writable(path: Path) -> None:
+    """Refuse to replace a read-only file, which the permissions of its folder would allow.
+
+    Parameters
+    ----------
+    path : Path
+        The file to write, whether it exists or not.
+    """
+    # Root may write to every file, but whoever made one read-only wants to keep it.
+    if path.exists() and not (os.access(path, os.W_OK) and path.stat().st_mode & 0o222):
+        raise PermissionError(f"{path} is read-only; make it writable, or give another name.")
 
 
 def _synchronize(path: Path) -> None:

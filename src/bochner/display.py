@@ -6,29 +6,20 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import linalg
-from scipy.sparse.linalg import svds
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.fourier_features import FourierFeatures
-from bochner.importance import column_importance
+from bochner.importance import column_importance, names_out
 from bochner.kernel_features import KernelFeatures
-from bochner.rows import Floats, is_sparse
+from bochner.rows import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-__all__ = [
-    *("STYLES", "ImportanceDisplay", "KernelErrorDisplay", "MetricDisplay", "RelevanceDisplay", "WeightsDisplay"),
-    *("draw_bars", "shortened"),
-]
-
-MANY_COLUMNS = 200  # a metric of more columns is decomposed without a dense matrix
-IMAGES_PER_LINE = 5
+__all__ = ["STYLES", "ImportanceDisplay", "KernelErrorDisplay", "WeightsDisplay", "draw_bars", "shortened"]
 
 # Colors of increasing lightness, which remain distinct in grayscale, each with its own marker and dash pattern.
 STYLES: tuple[dict[str, Any], ...] = (
@@ -41,7 +32,19 @@ STYLES: tuple[dict[str, Any], ...] = (
 )
 
 
-class KernelErrorDisplay:
+class _Display:
+    """A display: holds data, draws them on the axes `ax_` of `figure_`."""
+
+    ax_: "Axes"
+    figure_: Any
+
+    def _set_axes(self, ax: "Axes | None") -> None:
+        """Draw on the given axes, or on those of a new figure."""
+        self.ax_ = _import_pyplot().subplots(layout="constrained")[1] if ax is None else ax
+        self.figure_ = self.ax_.figure
+
+
+class KernelErrorDisplay(_Display):
     """Plot of the kernel error against the number of columns, for several methods.
 
     Parameters
@@ -143,8 +146,7 @@ class KernelErrorDisplay:
         KernelErrorDisplay
             The display itself.
         """
-        self.ax_ = _axes(ax)
-        self.figure_ = self.ax_.figure
+        self._set_axes(ax)
         for i, (name, values) in enumerate(self.errors.items()):
             bars = values.std(axis=1, ddof=1) / np.sqrt(values.shape[1]) if values.shape[1] > 1 else None
             style = STYLES[i % len(STYLES)] if styles is None else styles[name]
@@ -158,7 +160,7 @@ class KernelErrorDisplay:
         return self
 
 
-class WeightsDisplay:
+class WeightsDisplay(_Display):
     """Histogram of the weights of frequencies, with a line at the uniform weight 1/M.
 
     Parameters
@@ -219,8 +221,7 @@ class WeightsDisplay:
         WeightsDisplay
             The display itself.
         """
-        self.ax_ = _axes(ax)
-        self.figure_ = self.ax_.figure
+        self._set_axes(ax)
         n = len(self.weights)
         top = max(float(self.weights.max()), 2.0 / n)
         self.ax_.hist(
@@ -232,103 +233,17 @@ class WeightsDisplay:
         return self
 
 
-class RelevanceDisplay:
-    """Bar chart of the relevances of columns, the largest on top, with a line at equal relevance.
-
-    Parameters
-    ----------
-    relevance : array-like of shape (n_features,)
-        Relevances of the columns.
-    names : sequence of str
-        Names of the columns.
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-        Axes of the plot.
-    figure_ : matplotlib Figure
-        Figure of the plot.
-
-    Examples
-    --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
-    >>> import numpy as np
-    >>> from bochner import FourierFeatures, RelevanceDisplay
-    >>> X = np.random.default_rng(0).normal(size=(200, 3))
-    >>> features = FourierFeatures(length_scale="learn", n_frequencies=32, random_state=0).fit(X, np.sin(X[:, 1]))
-    >>> RelevanceDisplay.from_estimator(features).ax_.get_yticklabels()[0].get_text()
-    'column 1'
-    """
-
-    def __init__(self, relevance: ArrayLike, names: Sequence[str]) -> None:
-        self.relevance: Floats = np.asarray(relevance, dtype=np.float64)
-        self.names = [str(name) for name in names]
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, *, names: Sequence[str] | None = None, n_columns: int = 20, ax: "Axes | None" = None
-    ) -> Self:
-        """Plot the relevances of fitted features, or of the features of a fitted linear model.
-
-        Parameters
-        ----------
-        estimator : transformer, linear model or Pipeline
-            A fitted `FourierFeatures` or `LandmarkFeatures`, a linear model on them, or a pipeline that ends in one.
-        names : sequence of str, default=None
-            Names of the columns; None means the column names seen in `fit`, those that the step before it in a pipeline
-            gives, or numbers.
-        n_columns : int, default=20
-            Number of columns to show, the most relevant ones.
-        ax : matplotlib Axes, default=None
-            Axes to draw on; None creates a new figure.
-
-        Returns
-        -------
-        RelevanceDisplay
-            The plotted display.
-        """
-        features, names = _features_and_names(estimator, names)
-        return cls(features.relevance_, names).plot(ax=ax, n_columns=n_columns)
-
-    def plot(self, ax: "Axes | None" = None, *, n_columns: int = 20) -> Self:
-        """Draw the bars.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on; None creates a new figure.
-        n_columns : int, default=20
-            Number of columns to show, the most relevant ones.
-
-        Returns
-        -------
-        RelevanceDisplay
-            The display itself.
-        """
-        self.ax_ = _axes(ax)
-        self.figure_ = self.ax_.figure
-        n_all = len(self.relevance)
-        shown = np.argsort(-self.relevance, kind="stable")[:n_columns]
-        draw_bars(self.ax_, self.relevance[shown], [self.names[j] for j in shown])
-        self.ax_.axvline(1.0 / n_all, color="#7a1f5c", linestyle="--", label=f"equal for all {n_all} columns")
-        self.ax_.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
-        self.ax_.set(xlabel="relevance: share of 1 / length scale")
-        if len(shown) < n_all:
-            self.ax_.set_title(f"the {len(shown)} most relevant of {n_all} columns", fontsize="medium")
-        self.ax_.legend(frameon=False, loc="lower right")
-        return self
-
-
-class ImportanceDisplay:
+class ImportanceDisplay(_Display):
     """Bar chart of the importance of columns, the most important one on top.
 
     Parameters
     ----------
     effects : array-like of shape (n_columns,)
-        The bars: square roots of mean squared gradients times variances, in units of the prediction.
+        The bars: square roots of mean squared gradients times variances, in units of the prediction, or relevances.
     names : sequence of str
         Names of the columns.
+    equal : float, default=None
+        Where to draw a line: the relevance of every column if all are equal. None draws none.
 
     Attributes
     ----------
@@ -346,27 +261,45 @@ class ImportanceDisplay:
     >>> import matplotlib
     >>> matplotlib.use("Agg")
     >>> import numpy as np
-    >>> from bochner import FeatureRegressor, ImportanceDisplay
+    >>> from bochner import FeatureRegressor, FourierFeatures, ImportanceDisplay
     >>> X = np.random.default_rng(0).normal(size=(500, 3))
-    >>> model = FeatureRegressor(random_state=0).fit(X, X[:, 1])
+    >>> model = FeatureRegressor(FourierFeatures(length_scale="learn"), random_state=0).fit(X, np.sin(3 * X[:, 1]))
     >>> ImportanceDisplay.from_estimator(model, X).ax_.get_yticklabels()[0].get_text()
+    'column 1'
+
+    Without rows, it plots the relevance of the columns, one over their learned length scales:
+
+    >>> ImportanceDisplay.from_estimator(model).ax_.get_yticklabels()[0].get_text()
     'column 1'
     """
 
-    def __init__(self, effects: ArrayLike, names: Sequence[str]) -> None:
+    def __init__(self, effects: ArrayLike, names: Sequence[str], equal: float | None = None) -> None:
         self.effects: Floats = np.asarray(effects, dtype=np.float64)
         self.names = [str(name) for name in names]
+        self.equal = equal
 
     @classmethod
-    def from_estimator(cls, estimator: Any, X: Any, *, n_columns: int = 20, ax: "Axes | None" = None) -> Self:
-        """Compute the importance of the columns of a fitted model and plot it.
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any = None,
+        *,
+        names: Sequence[str] | None = None,
+        n_columns: int = 20,
+        ax: "Axes | None" = None,
+    ) -> Self:
+        """Plot the importance of the columns of a fitted model or, without rows, their relevance.
 
         Parameters
         ----------
-        estimator : TableModel, linear model or Pipeline
-            A fitted model of bochner, or a pipeline that ends in one.
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), path or data frame
-            Rows to average over.
+        estimator : TableModel, linear model, transformer or Pipeline
+            A fitted model of bochner, or a pipeline that ends in one; to plot relevances, also `FourierFeatures` or
+            `LandmarkFeatures`.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), path or data frame, default=None
+            Rows to average over. None plots the relevance: one over the length scale of each column, as a share.
+        names : sequence of str, default=None
+            Names of the columns; None means the column names seen in `fit`, those that the step before it in a pipeline
+            gives, or numbers.
         n_columns : int, default=20
             Number of columns to show, the most important ones.
         ax : matplotlib Axes, default=None
@@ -377,7 +310,10 @@ class ImportanceDisplay:
         ImportanceDisplay
             The plotted display.
         """
-        found = column_importance(estimator, X)
+        if X is None:
+            features, names = _features_and_names(estimator, names)
+            return cls(features.relevance_, names, 1.0 / len(names)).plot(ax=ax, n_columns=n_columns)
+        found = column_importance(estimator, X, groups=names)
         return cls(found.effects, found.names).plot(ax=ax, n_columns=n_columns)
 
     def plot(self, ax: "Axes | None" = None, *, n_columns: int = 20) -> Self:
@@ -395,202 +331,21 @@ class ImportanceDisplay:
         ImportanceDisplay
             The display itself.
         """
-        self.ax_ = _axes(ax)
-        self.figure_ = self.ax_.figure
+        self._set_axes(ax)
         shown = np.argsort(-self.effects, kind="stable")[:n_columns]
         draw_bars(self.ax_, self.effects[shown], [self.names[j] for j in shown])
-        self.ax_.set(xlabel="effect: root of mean squared gradient x variance")
-        if len(shown) < len(self.names):
-            self.ax_.set_title(f"the {len(shown)} most important of {len(self.names)} columns", fontsize="medium")
-        return self
-
-
-class MetricDisplay:
-    r"""Plot of a metric: its largest eigenvalues, and the directions along which distances grow fastest.
-
-    With the map A of the columns, squared distances are :math:`(x - y)^T A^T A (x - y)`. The directions are the
-    eigenvectors of :math:`A^T A`. They depend on the units of the columns, as relevances do.
-
-    Parameters
-    ----------
-    shares : array-like of shape (n_eigenvalues,)
-        The largest eigenvalues, in descending order, divided by the sum of all eigenvalues.
-    directions : array-like of shape (n_eigenvalues, n_features)
-        Eigenvectors of length 1, one per row. The sign of an eigenvector has no meaning.
-    names : sequence of str
-        Names of the columns.
-
-    Attributes
-    ----------
-    axes_ : ndarray of shape (1 + n_directions,)
-        Axes of the eigenvalues, and of each direction.
-    figure_ : matplotlib Figure
-        Figure of the plot.
-
-    See Also
-    --------
-    RelevanceDisplay : Length scales of the columns.
-
-    Examples
-    --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
-    >>> import numpy as np
-    >>> from bochner import FourierFeatures, MetricDisplay
-    >>> X = np.random.default_rng(0).normal(size=(400, 3))
-    >>> y = np.sin(2 * X[:, 0] - 2 * X[:, 1])  # only the difference of two columns is informative
-    >>> features = FourierFeatures(length_scale="learn-matrix", n_frequencies=32, random_state=0).fit(X, y)
-    >>> display = MetricDisplay.from_estimator(features, n_directions=1)
-    >>> print(*(f"{name}: {abs(value):.1f}" for name, value in zip(display.names, display.directions[0])))
-    column 0: 0.7 column 1: 0.7 column 2: 0.0
-    """
-
-    def __init__(self, shares: ArrayLike, directions: ArrayLike, names: Sequence[str]) -> None:
-        self.shares: Floats = np.asarray(shares, dtype=np.float64)
-        self.directions: Floats = np.asarray(directions, dtype=np.float64)
-        self.names = [str(name) for name in names]
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        *,
-        names: Sequence[str] | None = None,
-        n_eigenvalues: int = 20,
-        n_directions: int = 3,
-        n_columns: int = 15,
-        image_shape: tuple[int, int] | None = None,
-        figure: "Figure | None" = None,
-    ) -> Self:
-        """Plot the metric of fitted features, or of the features of a fitted linear model.
-
-        Parameters
-        ----------
-        estimator : transformer, linear model or Pipeline
-            A `FourierFeatures` or `LandmarkFeatures` fitted with ``length_scale="learn-matrix"``, a linear model on
-            them, or a pipeline that ends in one.
-        names : sequence of str, default=None
-            Names of the columns; None means the column names seen in `fit`, those that the step before it in a pipeline
-            gives, or numbers.
-        n_eigenvalues : int, default=20
-            Number of eigenvalues to show, the largest ones.
-        n_directions : int, default=3
-            Number of directions to show.
-        n_columns : int, default=15
-            Number of columns to show as bars, those with the largest entries.
-        image_shape : tuple of (int, int), default=None
-            Height and width of images, if the columns are their pixels; directions are then shown as images.
-        figure : matplotlib Figure, default=None
-            Figure to draw on; None creates a new one.
-
-        Returns
-        -------
-        MetricDisplay
-            The plotted display.
-        """
-        features, names = _features_and_names(estimator, names)
-        shares, directions = _eigenvectors(features.metric_, max(n_eigenvalues, n_directions))
-        display = cls(shares, directions, names)
-        return display.plot(
-            n_eigenvalues=n_eigenvalues,
-            n_directions=n_directions,
-            n_columns=n_columns,
-            image_shape=image_shape,
-            figure=figure,
-        )
-
-    def plot(
-        self,
-        *,
-        n_eigenvalues: int = 20,
-        n_directions: int = 3,
-        n_columns: int = 15,
-        image_shape: tuple[int, int] | None = None,
-        figure: "Figure | None" = None,
-    ) -> Self:
-        """Draw the eigenvalues and, beside them, the directions.
-
-        Parameters
-        ----------
-        n_eigenvalues : int, default=20
-            Number of eigenvalues to show, the largest ones.
-        n_directions : int, default=3
-            Number of directions to show.
-        n_columns : int, default=15
-            Number of columns to show as bars, those with the largest entries.
-        image_shape : tuple of (int, int), default=None
-            Height and width of images, if the columns are their pixels; directions are then shown as images.
-        figure : matplotlib Figure, default=None
-            Figure to draw on; None creates a new one.
-
-        Returns
-        -------
-        MetricDisplay
-            The display itself.
-        """
-        n_all = len(self.names)
-        if min(n_eigenvalues, n_directions) < 1:
-            raise ValueError(
-                f"`n_eigenvalues`={n_eigenvalues} and `n_directions`={n_directions} must be at least 1; give larger "
-                f"numbers."
-            )
-        if image_shape is not None and np.prod(image_shape) != n_all:
-            raise ValueError(
-                f"`image_shape`={image_shape} has {np.prod(image_shape)} pixels and the metric has {n_all} columns; "
-                f"give the height and width of the images, or None to show bars."
-            )
-        directions = self.directions[:n_directions]
-        per_line = min(len(directions), len(directions) if image_shape is None else IMAGES_PER_LINE)
-        n_lines = -(-len(directions) // per_line)
-        if figure is None:
-            height = 2.4 * n_lines if image_shape is not None else 1.4 + 0.24 * min(n_columns, n_all)
-            figure = _new_figure((3.6 + 2.2 * per_line, max(3.2, height)))
-        grid = figure.add_gridspec(n_lines, 1 + per_line, width_ratios=[1.6] + [1.0] * per_line)
-        places = [grid[i // per_line, 1 + i % per_line] for i in range(len(directions))]
-        self.figure_ = figure
-        self.axes_ = np.array([figure.add_subplot(place) for place in (grid[:, 0], *places)])
-        self._plot_eigenvalues(self.axes_[0], n_eigenvalues)
-        if image_shape is None:
-            self._plot_bars(self.axes_[1:], n_columns)
+        if self.equal is None:
+            self.ax_.set(xlabel="effect: root of mean squared gradient x variance")
         else:
-            self._plot_images(self.axes_[1:], image_shape)
-        for i, ax in enumerate(self.axes_[1:]):
-            ax.set_title(f"direction {i + 1}: {100 * self.shares[i]:.2g} %", fontsize="medium")
+            label = f"equal for all {len(self.effects)} columns"
+            self.ax_.axvline(self.equal, color="#7a1f5c", linestyle="--", label=label)
+            self.ax_.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+            self.ax_.set(xlabel="relevance: share of 1 / length scale")
+            self.ax_.legend(frameon=False, loc="lower right")
+        if len(shown) < len(self.effects):
+            title = f"the {len(shown)} most important of {len(self.effects)} columns"
+            self.ax_.set_title(title, fontsize="medium")
         return self
-
-    def _plot_eigenvalues(self, ax: "Axes", n_eigenvalues: int) -> None:
-        shares, n_all = self.shares[:n_eigenvalues], len(self.names)
-        ax.plot(np.arange(1, len(shares) + 1), shares, markersize=4, **STYLES[0])
-        ax.axhline(1.0 / n_all, color="#7a1f5c", linestyle="--")
-        ax.set(yscale="log", xlabel="direction", ylabel="eigenvalue: share of the total")
-        ax.set_title(f"dashed: equal for all {n_all} columns", fontsize="medium")
-        if len(shares) < 10:
-            ax.set_xticks(np.arange(1, len(shares) + 1))
-        _label_decades(ax)
-        ax.grid(alpha=0.3)
-
-    def _plot_bars(self, axes: Any, n_columns: int) -> None:
-        """Draw one panel of bars per direction; all panels have the columns with the largest entries of any of them."""
-        directions = self.directions[: len(axes)]
-        weights = np.sqrt(self.shares[: len(axes)])[:, None]
-        shown = np.sort(np.argsort(-np.abs(weights * directions).max(axis=0), kind="stable")[:n_columns])
-        limit = 1.1 * np.abs(directions[:, shown]).max()
-        for ax, direction in zip(axes, directions, strict=True):
-            ax.barh(np.arange(len(shown)), direction[shown], color="#8fb4d9", edgecolor="#1b1b1b", linewidth=0.5)
-            ax.axvline(0.0, color="#1b1b1b", linewidth=0.8)
-            ax.set(xlim=(-limit, limit), ylim=(len(shown) - 0.5, -0.5), xlabel="entry")
-            ax.set_yticks(np.arange(len(shown)), labels=[])
-        axes[0].set_yticks(np.arange(len(shown)), labels=[shortened(self.names[j]) for j in shown])
-
-    def _plot_images(self, axes: Any, image_shape: tuple[int, int]) -> None:
-        """Draw one image per direction, whose colors differ in lightness too, so that a print in gray has the signs."""
-        for ax, direction in zip(axes, self.directions, strict=False):
-            limit = np.quantile(np.abs(direction), 0.99) or 1.0  # a few large entries would hide all others
-            image = (direction / limit).reshape(image_shape)
-            drawn = ax.imshow(image, cmap="cividis", vmin=-1.0, vmax=1.0, interpolation="nearest")
-            ax.set(xticks=[], yticks=[])
-        bar = self.figure_.colorbar(drawn, ax=list(axes), ticks=[-1.0, 0.0, 1.0], shrink=0.8, pad=0.02, extend="both")
-        bar.ax.set_yticklabels(["negative", "zero", "positive"])
 
 
 def _features_and_names(estimator: Any, names: Sequence[str] | None) -> tuple[Any, Sequence[str]]:
@@ -606,8 +361,8 @@ def _features_and_names(estimator: Any, names: Sequence[str] | None) -> tuple[An
     n_columns = features.n_features_in_
     if names is None:
         names = getattr(last, "feature_names_in_", None)
-    if names is None and last is not estimator and len(estimator.steps) > 1:
-        names = _names_before_last(estimator)
+    if names is None and last is not estimator:
+        names = names_out(estimator[:-1])
     if names is None:
         names = [f"column {j}" for j in range(n_columns)]
     if len(names) != n_columns:
@@ -615,38 +370,6 @@ def _features_and_names(estimator: Any, names: Sequence[str] | None) -> tuple[An
             f"`names` has {len(names)} names and the estimator has {n_columns} columns; give one name per column."
         )
     return features, names
-
-
-def _names_before_last(pipeline: Pipeline) -> Sequence[str] | None:
-    """Return the names of the columns that the last step gets, or None if a step before it has no names."""
-    try:
-        names: Sequence[str] = pipeline[:-1].get_feature_names_out()
-    except (AttributeError, ValueError):
-        return None
-    return names
-
-
-def _eigenvectors(matrix: Any, n: int) -> tuple[Floats, Floats]:
-    """Return the largest eigenvalues of A'A as shares of their sum, and eigenvectors whose largest entry is positive.
-
-    A matrix of many columns is sparse: a diagonal block and a few rows. It is never squared.
-    """
-    n_features = matrix.shape[1]
-    total = float(matrix.multiply(matrix).sum() if is_sparse(matrix) else np.square(matrix).sum())
-    if not is_sparse(matrix) or n_features <= max(MANY_COLUMNS, n):
-        dense = matrix.toarray() if is_sparse(matrix) else matrix
-        _, values, vectors = linalg.svd(dense, full_matrices=False, check_finite=False)
-    elif matrix.shape[0] == n_features:  # the diagonal block alone
-        diagonal = matrix.diagonal()
-        first = np.argsort(-diagonal, kind="stable")[:n]
-        values, vectors = diagonal[first], np.zeros((len(first), n_features))
-        vectors[np.arange(len(first)), first] = 1.0
-    else:
-        _, values, vectors = svds(matrix, k=n, v0=np.ones(n_features))
-        values, vectors = values[::-1], vectors[::-1]
-    values, vectors = values[:n], vectors[:n]
-    signs = np.sign(vectors[np.arange(len(vectors)), np.abs(vectors).argmax(axis=1)])
-    return np.square(values) / total, vectors * signs[:, None]
 
 
 def draw_bars(ax: "Axes", values: Floats, names: Sequence[str], deviations: Floats | None = None) -> None:
@@ -687,18 +410,6 @@ def shortened(name: str, length: int = 28) -> str:
     """
     name = name if name.isprintable() else repr(name)[1:-1]
     return (name if len(name) <= length else f"{name[: length - 1]}…").replace("$", r"\$")
-
-
-def _axes(ax: "Axes | None") -> "Axes":
-    if ax is not None:
-        return ax
-    axes: Axes = _import_pyplot().subplots(layout="constrained")[1]
-    return axes
-
-
-def _new_figure(size: tuple[float, float]) -> "Figure":
-    figure: Figure = _import_pyplot().figure(figsize=size, layout="constrained")
-    return figure
 
 
 def _import_pyplot() -> Any:

@@ -12,16 +12,17 @@ from sklearn.base import clone
 from bochner.feature_maps import FourierMap, ProductMap
 from bochner.feature_maps.formulas import Formula, FourierFormula
 from bochner.kernel_features import KernelFeatures, Streams, TrainingRows, Units
-from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel
+from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel, make_kernel
 from bochner.learning.length_scales import LearnedLengthScales
 from bochner.learning.metrics import LearnedMetric
 from bochner.learning.refinement import refine
-from bochner.parameters import FOURIER_EXPLANATIONS, Explanation
+from bochner.memory import check_memory
+from bochner.parameters import FEATURE_EXPLANATIONS, Explanation
 from bochner.rows import Floats, Metric, to_dense
-from bochner.samplers import SAMPLERS, Sampler, make_sampler
+from bochner.samplers import SAMPLERS, Sampler, draw_frequencies, make_sampler
 from bochner.sizes import OutOfReachError, SizeTrials, Suggestion
-from bochner.validation import HasMethods, Interval, StrOptions, make_part
-from bochner.weightings import WEIGHTINGS, Weighting
+from bochner.validation import HasMethods, Interval, StrOptions, check_returned, make_part
+from bochner.weightings import COMPRESSION_ROWS, WEIGHTINGS, Weighting
 
 __all__ = ["FourierFeatures"]
 
@@ -56,10 +57,10 @@ class FourierFeatures(KernelFeatures):
         ``Sobol(rotate=True)``. "auto" means "orthogonal" for isotropic kernels and "halton" for all others, such as
         "laplacian" and "cauchy".
     weighting : str or Weighting, default="stein"
-        How frequencies are weighted: "uniform", "shrinkage", "quadrature", "stein", "matrix", "alignment", or an
-        instance such as ``Stein(sketch="pairs")``. "matrix" replaces weights by the best matrix on a pool of
+        How frequencies are weighted: "uniform", "shrinkage", "quadrature", "stein", "matrix", or an instance
+        such as ``Stein(sketch="pairs")``. "matrix" replaces weights by the best matrix on a pool of
         frequencies, compressed to `n_components` columns. It has the lowest error for a given number of columns, but a
-        slower `transform`. "alignment" fits the weights to y instead of the kernel.
+        slower `transform`.
     n_components : int, default=None
         Number of columns; None means ``2 * n_frequencies``. A smaller number compresses the columns. With
         ``weighting="matrix"``, the best matrix compresses them; twelve frequencies per column are a good choice, and
@@ -142,7 +143,7 @@ class FourierFeatures(KernelFeatures):
         "sampler": SAMPLERS,
         "weighting": WEIGHTINGS,
     }
-    _explanations: ClassVar[Mapping[str, Explanation]] = FOURIER_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, Explanation]] = FEATURE_EXPLANATIONS
 
     def __init__(
         self,
@@ -172,7 +173,8 @@ class FourierFeatures(KernelFeatures):
         if self.refine:
             self._require_kernel_weights(f"`refine`={self.refine}", "use refine=0")
         n_frequencies, n_components = self._resolve_size(training, length_scale, streams.sizing)
-        kernel: Kernel = make_part(self.kernel, NAMED_KERNELS)
+        rows = training.scaled(length_scale)
+        kernel = make_kernel(self.kernel, rows.shape[1])
         sampler = make_sampler(self.sampler, kernel)
         weighting: Weighting = make_part(self.weighting, WEIGHTINGS)
         if n_components is not None and not hasattr(weighting, "compress"):
@@ -181,10 +183,12 @@ class FourierFeatures(KernelFeatures):
                 f"no `compress`; use None, or derive the class from bochner.weightings.Weighting."
             )
 
-        rows = training.scaled(length_scale)
-        drawn = sampler.sample(kernel, n_frequencies, rows, streams.drawing)
+        self._check_memory(n_frequencies, n_components, training.rows.shape, weighting)
+        drawn = draw_frequencies(sampler, kernel, n_frequencies, rows, streams.drawing)
         weighed = training.scaled_with_targets(length_scale) if self._weighting_trait("needs_targets") else rows
         beta = weighting.weigh(np.asarray(drawn), kernel, weighed, streams.weighting)
+        name, remedy = f"`weighting` {type(weighting).__name__}", "one non-negative, finite number per frequency"
+        beta = check_returned(f"{name}.weigh", beta, (n_frequencies,), remedy, negative=False)
         if self.refine:
             start = np.asarray(drawn)
             moved, beta = refine(start, beta, kernel, rows, self.refine, streams.refining)
@@ -192,10 +196,26 @@ class FourierFeatures(KernelFeatures):
         matrix = None
         if n_components is not None:
             matrix = weighting.compress(np.asarray(drawn), beta, kernel, rows, n_components, streams.weighting)
+            matrix = check_returned(f"{name}.compress", matrix, (2 * n_frequencies, n_components), "finite numbers")
 
         self.kernel_ = kernel
         self._set_units(length_scale)
         self._set_arrays(drawn, beta, matrix, training.rows.dtype)
+
+    def _check_memory(
+        self, n_frequencies: int, n_components: int | None, shape: tuple[int, ...], weighting: Weighting
+    ) -> None:
+        """Refuse frequencies that the memory of the machine is too small for."""
+        n_matrices = getattr(weighting, "n_square_matrices", 0)  # a user's own weighting need not have it
+        n_columns = n_matrices * n_frequencies + 3 * shape[1]
+        if n_components is not None:
+            n_columns += 2 * (n_components + min(shape[0], COMPRESSION_ROWS))
+        check_memory(
+            8 * n_frequencies * n_columns,
+            f"FourierFeatures with {n_frequencies:,} frequencies and `weighting`={self.weighting!r}",
+            "frequencies and their weights",
+            "use fewer frequencies" + (", or weighting='uniform'" if n_matrices else ""),
+        )
 
     def suggest(self, X: Any, tolerance: float | None = None, *, y: Any = None, confidence: float = 0.95) -> Suggestion:
         """Suggest how many features these settings need for a kernel error below a tolerance.

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.rows import Array, Floats, Indices, is_sparse, row_spans, serial_blas, to_dense
 
-__all__ = ["ColumnContributions", "ColumnImportance", "column_contributions", "column_importance"]
+__all__ = ["ColumnContributions", "ColumnImportance", "column_contributions", "column_importance", "names_out"]
 
 BLOCK_VALUES = 1 << 22  # gradients that are held at a time
 
@@ -129,9 +129,9 @@ def column_importance(model: Any, X: Any, *, groups: Sequence[str] | None = None
     """
     estimator, X, names = _estimator_and_names(model, X, groups)
     columns, members = _grouped(estimator, names)
-    moments = _Moments(members)
+    moments, on_rows = _Moments(members), estimator.without_encoding()
     for rows in _blocks(estimator, X):
-        moments.add(rows, estimator.gradients(rows))
+        moments.add(rows, on_rows.gradients(rows))
     if not moments.n_rows:
         raise ValueError("`X` has no rows to average gradients over; give some.")
     return ColumnImportance(columns, moments.importance(), moments.n_rows)
@@ -188,6 +188,7 @@ def column_contributions(
     start = rows.mean(axis=0, dtype=np.float64) if center is None else np.asarray(center, dtype=np.float64)
     start = start if baseline is None else np.asarray(baseline, dtype=np.float64)
     columns, members = _grouped(estimator, names)
+    estimator = estimator.without_encoding()
     parts = np.zeros((len(rows), len(columns), estimator.gradients(rows[:1]).shape[2]))
     for span in row_spans(len(rows), _block_rows(estimator, rows.shape[1])):
         steps = rows[span].astype(np.float64) - start
@@ -238,7 +239,7 @@ def _estimator_and_names(model: Any, X: Any, groups: Sequence[str] | None) -> tu
     if isinstance(model, Pipeline):
         before, model = model[:-1], model.steps[-1][1]
         X = before.transform(X) if len(before.steps) else X
-        names = _names_out(before)
+        names = names_out(before)
     estimator = getattr(model, "estimator_", model)
     if not hasattr(estimator, "mean_gradients"):
         raise ValueError(
@@ -267,7 +268,7 @@ def _grouped(estimator: Any, names: list[str]) -> tuple[list[str], list[Indices]
     return list(positions), [np.array(group) for group in positions.values()]
 
 
-def _names_out(transformers: Pipeline) -> Any:
+def names_out(transformers: Pipeline) -> Any:
     """Return the names of the columns that transformers give, or None if one of them has no names."""
     try:
         return transformers.get_feature_names_out() if len(transformers.steps) else None

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the transformers share: rows to fit on, length scales, transforms, kernels and kernel errors."""
 
+import reprlib
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -16,13 +17,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, map_rows
-from bochner.feature_maps.formulas import Formula, evaluate
+from bochner.feature_maps.formulas import Formula
 from bochner.feature_maps.fourier import check_resolution
 from bochner.kernel_error import KernelError, estimate_kernel_error
-from bochner.kernels import NAMED_KERNELS, Kernel
-from bochner.learning.length_scales import LabeledRows, LearnedLengthScales, LearningResult, regression_targets
+from bochner.kernels import NAMED_KERNELS, Kernel, make_kernel
+from bochner.learning.length_scales import LabeledRows, LearnedLengthScales, regression_targets
 from bochner.learning.metrics import LearnedMetric
-from bochner.length_scales import LENGTH_SCALES, median_distance
+from bochner.length_scales import LENGTH_SCALES, median_distance, warn_of_dominant_column
 from bochner.parameters import Parametrized, refuse_foreign_kernel
 from bochner.rows import (
     Array,
@@ -32,13 +33,11 @@ from bochner.rows import (
     ScaledRows,
     apply_to_rows,
     distinct_rows,
-    namespace_of,
     open_rows,
     sample_source,
-    validate_foreign_rows,
     validate_rows,
 )
-from bochner.samplers import Sampler
+from bochner.samplers import Sampler, draw_frequencies
 from bochner.validation import (
     HasMethods,
     Interval,
@@ -96,13 +95,12 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         Parameters
         ----------
         X : {array-like, sparse matrix, Dask collection, RowSource} of shape (n_samples, n_features)
-            Training rows. With more than 2**20 rows, the features are fitted on a sample of 2**15 rows (16 blocks of
-            2,048 consecutive rows, shorter ones where rows are wide), for which a Dask collection computes about 16
-            chunks; the other rows are checked when they are mapped. A `bochner.rows.RowSource` has its own targets and
-            weights.
+            Training rows. With more than 2**20 rows, the features are fitted on a random sample of 2**15 rows, fewer
+            where rows are wide. A Dask collection computes at most about 128 chunks for it; the other rows are checked
+            when they are mapped. A `bochner.rows.RowSource` has its own targets and weights.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
-            Targets to learn from with ``length_scale="learn"`` or "learn-matrix" and, for Fourier features,
-            ``weighting="alignment"``; else ignored. Text, booleans and up to 20 distinct whole numbers are classes.
+            Targets to learn from with ``length_scale="learn"`` or "learn-matrix", and with a weighting that
+            needs them; else ignored. Text, booleans and up to 20 distinct whole numbers are classes.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights. Up to 2,000 rows, a weight of two equals two copies of a numeric row exactly; with more
             rows, samples are drawn in proportion to the weights.
@@ -112,10 +110,27 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         self
             The fitted transformer.
         """
+        return self.fit_rows(open_rows(X, y, sample_weight))
+
+    def fit_rows(self, rows: RowSource, *, warn: bool = True) -> Self:
+        """Fit the features as `fit` does, without a check of the parameters.
+
+        Parameters
+        ----------
+        rows : RowSource
+            Training rows, with targets and sample weights if they have any.
+        warn : bool, default=True
+            Whether to warn of a column beside which all others are negligible; candidates and trials do not.
+
+        Returns
+        -------
+        self
+            The fitted transformer.
+        """
         self.__dict__.pop("learning_gain_", None)  # of an earlier fit
         streams = Streams.spawn(self.random_state)
-        training = self._training_rows(open_rows(X, y, sample_weight), streams)
-        length_scale = self._resolve_length_scale(training, streams)
+        training = self._training_rows(rows, streams)
+        length_scale = self._resolve_length_scale(training, streams, warn)
         self._fit_parts(training, length_scale, streams)
         self._prepare_map()
         return self
@@ -246,11 +261,13 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         found: Units = clone(self)._find_length_scale(open_rows(X, y, sample_weight))  # self stays unfitted
         return found
 
-    def _find_length_scale(self, source: RowSource) -> Units:
+    def _find_length_scale(self, source: RowSource, warn: bool = True) -> Units:
         streams = Streams.spawn(self.random_state)
-        return self._resolve_length_scale(self._training_rows(source, streams), streams)
+        return self._resolve_length_scale(self._training_rows(source, streams), streams, warn)
 
-    def fit_length_scales(self, X: Any, factors: ArrayLike, y: Any = None, sample_weight: Any = None) -> list[Self]:
+    def fit_length_scales(
+        self, X: Any, factors: ArrayLike, y: Any = None, sample_weight: Any = None, *, warn: bool = True
+    ) -> list[Self]:
         """Fit one transformer per multiple of the length scale, which is measured or learned once.
 
         Parameters
@@ -263,6 +280,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             Targets to learn length scales from, as in `fit`.
         sample_weight : array-like of shape (n_samples,), default=None
             Sample weights.
+        warn : bool, default=True
+            Whether to warn, once, of a column beside which all others are negligible.
 
         Returns
         -------
@@ -275,8 +294,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         source = open_rows(X, y, sample_weight)
         features: Self = clone(self).set_params(random_state=_integer_seed(self.random_state))
         if multiples == [1.0]:
-            return [features.fit(source)]
-        length_scale = features._find_length_scale(source)
+            return [features.fit_rows(source, warn=warn)]
+        length_scale = features._find_length_scale(source, warn)
         if length_scale is None:
             raise ValueError(
                 f"`kernel`={self.kernel!r} has no length scale, of which multiples {multiples} were asked for; leave "
@@ -284,11 +303,10 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             )
         _check_multiples(length_scale, multiples)
         if features._is_automatic:
-            shortest = clone(features).set_params(length_scale=length_scale * min(multiples)).fit(source)
-            features.set_params(**shortest._fitted_size())
-        candidates = [
-            clone(features).set_params(length_scale=length_scale * factor).fit(source) for factor in multiples
-        ]
+            shortest = clone(features).set_params(length_scale=length_scale * min(multiples))
+            features.set_params(**shortest.fit_rows(source, warn=False)._fitted_size())
+        variants = [clone(features).set_params(length_scale=length_scale * factor) for factor in multiples]
+        candidates = [variant.fit_rows(source, warn=False) for variant in variants]
         for candidate in candidates if features._learns() else []:
             candidate.learning_gain_ = features.learning_gain_
         return candidates
@@ -310,33 +328,20 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask collection, torch tensor} of shape (n_samples, n_features)
-            Rows, also of another library that follows the array API standard.
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
+            Rows.
         out : ndarray of shape (n_samples, n_features_out), default=None
             A C-contiguous array of the fitted dtype to write into, which saves its allocation; None makes a new one.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features_out)
-            Features, whose inner products approximate the kernel. For a Dask collection, a lazy Dask array; for a torch
-            tensor, a tensor of the same dtype on the same device, through which gradients flow.
+            Features, whose inner products approximate the kernel. For a Dask collection, a lazy Dask array.
         """
-        xp = namespace_of(X)
-        if xp is not None:
-            return self._transform_foreign(X, xp, out)
         X = self._validate(X, partial(self._refuse_lazy_transform, out))
         # A lazy result holds this map, also after the estimator is fitted again.
         prepare = partial(self.feature_map_.validate_block, dtype=self.feature_map_.dtype)
         return apply_to_rows(partial(map_rows, self.feature_map_, out=out), X, prepare)
-
-    def _transform_foreign(self, X: Any, xp: Any, out: Array | None) -> Any:
-        """Map rows of another library than numpy to features."""
-        check_is_fitted(self)
-        if out is not None:
-            raise ValueError(f"`out` needs numpy arrays, and X is a {type(X).__name__}; leave it out.")
-        formulas = self._formulas()
-        X = validate_foreign_rows(self, X, xp, self.feature_map_.check, **self._new_row_options())
-        return evaluate(formulas, X, xp)
 
     def to_torch(self, trainable: Sequence[str] = ()) -> Any:
         """Return a torch module that computes the features.
@@ -464,7 +469,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
     def _training_rows(self, source: RowSource, streams: "Streams") -> "TrainingRows":
         """Validate the rows to fit on, and sample them when there are many.
 
-        The sample is the same one for rows in memory and in partitions.
+        The sample is the same one for rows in memory, in files and in up to 128 partitions.
         """
         needs_targets = self._needs_targets()
         if needs_targets and not source.has_targets:
@@ -477,7 +482,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             if not weights.any():
                 if rows is source:
                     raise ValueError("No row has a positive `sample_weight`; give some rows a weight.")
-                raise ValueError("All sampled rows have a `sample_weight` of zero; shuffle the rows.")
+                raise ValueError("All sampled rows have a `sample_weight` of zero; leave out the rows without weight.")
             rows, y = rows.drop_zero_weights(weights), None if y is None else y[weights > 0.0]
             weights = weights[weights > 0.0]
         if weights is not None:
@@ -511,7 +516,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             f"length scale that does not need it, such as 'median'."
         )
 
-    def _resolve_length_scale(self, training: "TrainingRows", streams: "Streams") -> Units:
+    def _resolve_length_scale(self, training: "TrainingRows", streams: "Streams", warn: bool = True) -> Units:
         """Return the length scale that the parameter asks for, and refuse rows that it cannot resolve."""
         length_scale: Units
         if training.labeled is not None and self._learns():
@@ -522,14 +527,17 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             length_scale = _given_length_scale(self.length_scale, training.rows.shape[1])
         lengths = length_scale.length_scales if isinstance(length_scale, Metric) else length_scale
         check_resolution(training.checked, lengths, type(self).__name__)
+        # Remote rows would be read once more.
+        if warn and isinstance(length_scale, float) and not isinstance(training.rows, RowSource):
+            warn_of_dominant_column(training.rows, length_scale, training.weights, training.checked.column_names)
         return length_scale
 
     def _learn_length_scales(
         self, training: "TrainingRows", labeled: LabeledRows, streams: "Streams"
-    ) -> LearningResult:
+    ) -> tuple[Units, float]:
         """Learn length scales or a metric with the frequencies that are used later, or with the first 512 of them."""
         learner: LearnedLengthScales | LearnedMetric = make_part(self.length_scale, LEARNERS)
-        kernel: Kernel = make_part(self.kernel, NAMED_KERNELS)
+        kernel = make_kernel(self.kernel, training.rows.shape[1])
         sampler, n_frequencies = self._learning_frequencies(kernel)
         length_scale = median_distance(training.rows, streams.measuring, training.weights)
         n_rows, n_features = training.rows.shape
@@ -539,8 +547,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         # A metric of many columns has more coordinates than columns.
         isotropic = Metric(np.zeros((n_added, n_features)), np.full(n_features, 1.0 / length_scale))
         rows = training.scaled(isotropic if n_added else length_scale)
-        drawn = sampler.sample(kernel, n_frequencies, rows, deepcopy(streams.drawing))
-        return learner.learn(labeled, np.asarray(drawn), streams.learning)
+        drawn = draw_frequencies(sampler, kernel, n_frequencies, rows, deepcopy(streams.drawing))
+        return _checked_learning(learner, learner.learn(labeled, np.asarray(drawn), streams.learning), n_features)
 
     def _validate(self, X: Any, refuse_lazy: Callable[[], str | None] = lambda: None) -> Any:
         """Return X with the width and dtype of the fitted arrays; a Dask collection as it is."""
@@ -652,6 +660,18 @@ def _given_length_scale(given: Any, n_features: int) -> Units:
     if not np.isfinite(scales).all() or scales.min() <= 0.0:
         raise ValueError(f"`length_scale` must contain positive numbers only. Got {scales.tolist()} instead.")
     return scales
+
+
+def _checked_learning(learner: Any, result: Any, n_features: int) -> tuple[Units, float]:
+    """Return what a learner returned, and refuse anything but length scales or a metric with a gain."""
+    try:
+        length_scales, gain = result
+        return _given_length_scale(length_scales, n_features), float(gain)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"`length_scale` {type(learner).__name__}.learn returned {reprlib.repr(result)} for {n_features} columns; "
+            f"return one positive, finite length scale per column, or a `Metric`, and the gain, a number."
+        ) from None
 
 
 def _check_multiples(length_scale: Units, multiples: list[float]) -> None:

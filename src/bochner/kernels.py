@@ -15,7 +15,7 @@ A `ProductKernel` has one factor per column, and a subclass writes `factor`, `qu
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -23,9 +23,9 @@ import numpy as np
 from scipy import special
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 
-from bochner.parameters import Explanation, Parametrized
+from bochner.parameters import Parametrized
 from bochner.rows import Floats, in_threads, is_sparse, row_blocks, row_spans, to_dense
-from bochner.validation import Interval
+from bochner.validation import Interval, check_returned, make_part
 
 __all__ = [
     "KERNELS",
@@ -41,6 +41,7 @@ __all__ = [
     "ProductKernel",
     "RationalQuadratic",
     "kernel_matrix",
+    "make_kernel",
 ]
 
 LARGEST_SCALE = 1e12  # larger frequencies are noise on any data; the bound only keeps them finite
@@ -86,9 +87,6 @@ class Kernel(Parametrized, ABC):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
-    _explanations: ClassVar[Mapping[str, Explanation]] = {
-        "length_scale": "use FourierFeatures(kernel, length_scale={value}), because kernels have unit length scale"
-    }
 
     def __call__(self, X: Any, Y: Any = None) -> Floats:
         """Return the exact kernel matrix.
@@ -754,3 +752,32 @@ KERNELS: dict[str, type[Kernel]] = {
 
 KERNEL_ALIASES = {"rbf": "gaussian"}  # names in scikit-learn with the same meaning
 NAMED_KERNELS = KERNELS | {alias: KERNELS[name] for alias, name in KERNEL_ALIASES.items()}
+
+
+def make_kernel(name_or_kernel: Any, n_features: int) -> Kernel:
+    """Return a kernel, and refuse one whose values at a few rows do not have the right shape or are not finite.
+
+    Parameters
+    ----------
+    name_or_kernel : str or Kernel
+        A name among `NAMED_KERNELS`, or an instance.
+    n_features : int
+        Number of columns of the data.
+
+    Returns
+    -------
+    Kernel
+        The kernel, a copy of a given one.
+
+    Examples
+    --------
+    >>> from bochner.kernels import make_kernel
+    >>> make_kernel("rbf", 3)
+    Gaussian()
+    """
+    kernel: Kernel = make_part(name_or_kernel, NAMED_KERNELS)
+    if not isinstance(name_or_kernel, str):
+        rows, name = np.eye(3, n_features), f"`kernel` {type(kernel).__name__}"
+        check_returned(f"{name}.at", kernel.at(rows), (3,), "one finite number per difference")
+        check_returned(f"{name}.__call__", kernel(rows, rows[:2]), (3, 2), "one finite number per pair of rows")
+    return kernel

@@ -16,11 +16,11 @@ from bochner.feature_maps.formulas import Formula, LandmarkFormula
 from bochner.feature_maps.kernel_columns import kernel_function
 from bochner.function_kernels import FunctionKernel, PrecomputedKernel
 from bochner.kernel_features import FEW_ROWS, KernelFeatures, Streams, TrainingRows, Units
-from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel
+from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel, make_kernel
 from bochner.landmarks import LANDMARKS, LandmarkSelection, inverse_root
 from bochner.learning.length_scales import LearnedLengthScales
 from bochner.learning.metrics import LearnedMetric
-from bochner.parameters import LANDMARK_EXPLANATIONS, Explanation
+from bochner.parameters import FEATURE_EXPLANATIONS, Explanation
 from bochner.rows import (
     Array,
     Floats,
@@ -28,13 +28,13 @@ from bochner.rows import (
     RowSource,
     ScaledRows,
     distinct_rows,
+    is_sparse,
     serial_blas,
     shuffled_sample,
-    to_dense,
 )
 from bochner.samplers import Sampler, make_sampler
 from bochner.sizes import LandmarkSuggestion, OutOfReachError, SizeTrials
-from bochner.validation import HasMethods, Interval, StrOptions, make_part
+from bochner.validation import HasMethods, Interval, StrOptions, check_returned, make_part
 from bochner.weightings import MATRIX_GRID
 
 __all__ = ["LandmarkFeatures"]
@@ -136,7 +136,7 @@ class LandmarkFeatures(KernelFeatures):
         **KernelFeatures._default_parts,
         "landmarks": LANDMARKS,
     }
-    _explanations: ClassVar[Mapping[str, Explanation]] = LANDMARK_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, Explanation]] = FEATURE_EXPLANATIONS
 
     def __init__(
         self,
@@ -199,15 +199,15 @@ class LandmarkFeatures(KernelFeatures):
     def _fit_parts(self, training: TrainingRows, length_scale: Units | None, streams: Streams) -> None:
         """Select the landmarks and fit the whitening."""
         n_landmarks, n_components = self._resolve_size(training, length_scale, streams.sizing)
-        kernel, rows = self._make_kernel(), training.scaled(length_scale)
-        selection = self._make_selection()
+        rows = training.scaled(length_scale)
+        kernel = self._make_kernel(rows.shape[1])
         function = kernel_function(kernel)
-        landmarks = selection.select(function, n_landmarks, rows, streams.drawing)
+        landmarks = _select(self._make_selection(), function, n_landmarks, rows, streams.drawing)
         if length_scale is None:
             self.landmarks_, dtype = landmarks, np.dtype(np.float64)
         else:
             dtype = training.rows.dtype
-            self.landmarks_ = _in_data_units(to_dense(landmarks), length_scale).astype(dtype)
+            self.landmarks_ = _in_data_units(landmarks, length_scale).astype(dtype)
             landmarks = ScaledRows(self.landmarks_, length_scale)[:]  # as they are stored
         n_points = int(np.clip(POINTS_PER_LANDMARK * landmarks.shape[0], FEWEST_POINTS, MOST_POINTS))
         points, counts = shuffled_sample(rows, n_points, streams.weighting)
@@ -218,10 +218,10 @@ class LandmarkFeatures(KernelFeatures):
         self.kernel_ = FunctionKernel(_select_columns) if self._is_precomputed else kernel
         self._set_units(length_scale)
 
-    def _make_kernel(self) -> Any:
+    def _make_kernel(self, n_features: int) -> Any:
         """Return the kernel as a function of two sets of rows."""
         if self._has_length_scale():
-            return make_part(self.kernel, NAMED_KERNELS)
+            return make_kernel(self.kernel, n_features)
         return self.kernel_ if self.kernel == "precomputed" else FunctionKernel(self.kernel)
 
     def _make_selection(self) -> LandmarkSelection:
@@ -376,8 +376,8 @@ class LandmarkFeatures(KernelFeatures):
         # Of many numeric rows, equal ones are merged in samples; other rows cannot be compared.
         return TrainingRows(rows, weights, not is_numeric or rows.shape[0] <= FEW_ROWS, None, source)
 
-    def _resolve_length_scale(self, training: TrainingRows, streams: Streams) -> Any:
-        return super()._resolve_length_scale(training, streams) if self._has_length_scale() else None
+    def _resolve_length_scale(self, training: TrainingRows, streams: Streams, warn: bool = True) -> Any:
+        return super()._resolve_length_scale(training, streams, warn) if self._has_length_scale() else None
 
     def exact_kernel(self, X: Any, Y: Any = None) -> Array:
         check_is_fitted(self)
@@ -407,6 +407,21 @@ class LandmarkFeatures(KernelFeatures):
         if not self._has_length_scale():
             tags.transformer_tags.preserves_dtype = ["float64"]
         return tags
+
+
+def _select(
+    selection: LandmarkSelection, kernel: Callable[[Any, Any], Floats], n_landmarks: int, rows: ScaledRows, rng: Any
+) -> Any:
+    """Select landmarks, and refuse none, too many, or ones that are not like the rows."""
+    landmarks = selection.select(kernel, n_landmarks, rows, rng)
+    if rows.scale is None:  # rows of any kind, of which the shape alone can be checked
+        values, row_shape = np.broadcast_to(0.0, np.shape(landmarks)), rows.source.shape[1:]
+    else:
+        values, row_shape = landmarks.toarray() if is_sparse(landmarks) else landmarks, rows.shape[1:]
+    n_selected = int(np.clip([*np.shape(values), 0][0], 1, n_landmarks))
+    name, remedy = f"`landmarks` {type(selection).__name__}.select", f"1 to {n_landmarks} rows of finite numbers"
+    checked = check_returned(name, values, (n_selected, *row_shape), remedy)
+    return landmarks if rows.scale is None else checked
 
 
 def _in_data_units(landmarks: Floats, length_scale: Units) -> Floats:

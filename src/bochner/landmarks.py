@@ -237,9 +237,10 @@ def pivots(kernel: KernelFunction, points: Any, counts: Floats, n_pivots: int, r
     while len(chosen) < n_pivots and (residuals > smallest).any():
         probabilities = np.where(residuals > smallest, residuals, 0.0) * counts
         n_proposals = min(n_pivots - len(chosen), max(8, n_pivots // 8))
-        drawn = rng.choice(n_points, n_proposals, p=probabilities / probabilities.sum())
-        proposals = drawn[np.sort(np.unique(drawn, return_index=True)[1])]  # in the order in which they were drawn
-        columns = kernel(points[proposals], points)
+        proposals = rng.choice(n_points, n_proposals, p=probabilities / probabilities.sum())
+        # A row that is proposed again is not left out: after a rejection, it has another chance to be accepted.
+        distinct, positions = np.unique(proposals, return_inverse=True)
+        columns = kernel(points[distinct], points)[positions]
         accepted, factor, residuals = _add_pivots(columns, proposals, factor, residuals, smallest, rng)
         chosen += proposals[accepted].tolist()
         residuals[chosen] = 0.0

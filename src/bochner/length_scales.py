@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Length scales computed from the rows alone: heuristics for the unit of distance of a kernel."""
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,9 @@ import numpy as np
 
 from bochner.rows import (
     Floats,
+    Indices,
     ScaledRows,
+    column_ranges,
     draw_pairs,
     is_sparse,
     max_abs,
@@ -17,11 +20,15 @@ from bochner.rows import (
     row_blocks,
     serial_blas,
     sum_over_rows,
+    to_dense,
 )
 
-__all__ = ["LENGTH_SCALES", "entry_scale", "median_distance"]
+__all__ = ["LENGTH_SCALES", "entry_scale", "median_distance", "warn_of_dominant_column"]
 
 N_PAIRS = 20_000  # the median of this many distances has a standard error of about one percent
+SMALLEST_DISTANCE = 1e-150  # squares of smaller ones underflow
+PAIRS_OF_COLUMNS = 500
+NEGLIGIBLE = 0.005  # part of squared distances
 
 
 def median_distance(X: Any, rng: np.random.Generator, weights: Floats | None = None) -> float:
@@ -60,8 +67,21 @@ def median_distance(X: Any, rng: np.random.Generator, weights: Floats | None = N
             distances[pairs] = np.sqrt(differences.multiply(differences).sum(axis=1))
         else:
             distances[pairs] = np.linalg.norm(differences, axis=1)
+    near = np.flatnonzero(distances < SMALLEST_DISTANCE)  # of equal rows, or the squares have underflowed
+    if len(near):
+        distances[near] = _near_distances(ScaledRows(X, 1.0), first[near], second[near]) / magnitude
     distinct = distances > 0.0
     return magnitude * _weighted_median(distances[distinct], pair_weights[distinct]) if distinct.any() else 1.0
+
+
+def _near_distances(rows: ScaledRows, first: Indices, second: Indices) -> Floats:
+    """Return the distances of pairs of rows that differ little, without squares that underflow."""
+    distances = np.empty(len(first))
+    for pairs, x, y in pair_blocks(rows, first, second):
+        differences = np.abs(to_dense(x - y))
+        largest = np.maximum(differences.max(axis=1), np.finfo(np.float64).tiny)
+        distances[pairs] = largest * np.linalg.norm(differences / largest[:, None], axis=1)
+    return distances
 
 
 def _weighted_median(values: Floats, weights: Floats) -> float:
@@ -139,6 +159,60 @@ def _stored_entries(X: Any, weights: Floats | None, magnitude: float) -> tuple[S
     if is_sparse(X):
         return ScaledRows(X.data[:, None], magnitude), np.repeat(row_weights, np.diff(X.indptr))
     return ScaledRows(X, magnitude), row_weights
+
+
+def warn_of_dominant_column(
+    X: Any, length_scale: float, weights: Floats | None = None, names: Sequence[str] | None = None
+) -> None:
+    """Warn if all columns but one are negligible in the distances between rows, at one length scale for all columns.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
+        The data.
+    length_scale : float
+        The length scale. Differences that are small beside it have no effect either.
+    weights : ndarray of shape (n_samples,), default=None
+        Sample weights; None means 1 for every row.
+    names : sequence of str, default=None
+        Names of the columns for the message.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.length_scales import warn_of_dominant_column
+    >>> warn_of_dominant_column(np.random.default_rng(0).normal(size=(100, 3)), 1.0)
+    """
+    if _share_of_others(ScaledRows(X, length_scale, weights)) >= NEGLIGIBLE:
+        return
+    low, high = (np.asarray(ends, dtype=np.float64) for ends in column_ranges(X))
+    halves = high / 2.0 - low / 2.0  # the difference may overflow
+    column = int(np.argmax(halves))
+    others = np.delete(halves, column)
+    if not others.any() or np.square(others / halves[column]).sum() >= 10.0 * NEGLIGIBLE:
+        return
+    name = f"Column {column}" if names is None else f"Column {column} ({names[column]!r})"
+    warnings.warn(
+        f"{name} has values from {low[column]:.3g} to {high[column]:.3g}, and the other columns have ranges of at most "
+        f"{2.0 * others.max():.3g}, so that they have hardly any effect on the distances between rows; standardize the "
+        f"columns, for example with StandardScaler, or use length_scale='learn'.",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
+def _share_of_others(rows: ScaledRows) -> float:
+    """Return the share of all columns but the largest one in the squared distances of pairs, or in 1 if that is more.
+
+    It is a mean over pairs, in which a few rows far away from all others hardly count.
+    """
+    first, second, pair_weights = draw_pairs(rows, PAIRS_OF_COLUMNS, np.random.default_rng(0))
+    totals = np.zeros(rows.shape[1])
+    for pairs, x, y in pair_blocks(rows, first, second):
+        differences = x - y
+        squares = differences.multiply(differences) if is_sparse(differences) else np.square(differences)
+        totals += squares.T @ (pair_weights[pairs] / np.maximum(squares.sum(axis=1), 1.0))
+    return float((totals.sum() - totals.max()) / pair_weights.sum())
 
 
 LENGTH_SCALES: dict[str, Callable[[Any, np.random.Generator, Floats | None], float]] = {

@@ -11,12 +11,10 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, softmax
 from sklearn.base import BaseEstimator
 
-from bochner.feature_maps.formulas import log_probabilities, probabilities
 from bochner.rows import Array, Floats
-from bochner.rows.namespaces import namespace_of
 from bochner.validation import Interval
 
 __all__ = [
@@ -118,9 +116,9 @@ class Loss(BaseEstimator, ABC):
         """Compute the errors on held-out rows, of shape (n_rows, n_problems), by which penalties are chosen."""
         return self.evaluate(y, scores)[0]
 
-    def predict(self, scores: Any) -> Any:
-        """Turn scores, of shape (..., n_outputs), an array of any library, into predictions."""
-        return (namespace_of(scores) or np).exp(scores) if self.link == "log" else scores
+    def predict(self, scores: Floats) -> Floats:
+        """Turn scores, of shape (..., n_outputs), into predictions."""
+        return np.exp(scores) if self.link == "log" else scores
 
 
 class SquaredError(Loss):
@@ -263,12 +261,9 @@ class Quantile(Loss):
         levels, residuals = self._levels(), y[:, None] - self.predict(scores)
         return np.asarray(np.maximum(levels * residuals, (levels - 1.0) * residuals).sum(axis=2))
 
-    def predict(self, scores: Any) -> Any:
-        xp = namespace_of(scores) or np
-        ordered = xp.sort(scores)
-        ordered = getattr(ordered, "values", ordered)  # torch returns positions too
-        ranks = np.argsort(np.argsort(self._levels())).tolist()
-        return xp.stack([ordered[..., rank] for rank in ranks], axis=-1)
+    def predict(self, scores: Floats) -> Floats:
+        ranks = np.argsort(np.argsort(self._levels()))
+        return np.sort(scores, axis=-1)[..., ranks]
 
     def _levels(self) -> Floats:
         levels = np.atleast_1d(np.asarray(self.levels, dtype=np.float64))
@@ -442,13 +437,17 @@ class LogLoss(Loss):
     def errors(self, y: Array, scores: Floats) -> Floats:
         return np.minimum(self.evaluate(y, scores)[0], LARGEST_LOG_LOSS)
 
-    def predict_proba(self, scores: Any) -> Any:
-        """Turn scores, of shape (n_rows, n_outputs), an array of any library, into probabilities of the classes."""
-        return probabilities(scores, namespace_of(scores) or np)
+    def predict_proba(self, scores: Floats) -> Floats:
+        """Turn scores, of shape (n_rows, n_outputs), into probabilities of the classes."""
+        if scores.shape[1] == 1:
+            return np.hstack([expit(-scores), expit(scores)])
+        return np.asarray(softmax(scores, axis=1))
 
-    def predict_log_proba(self, scores: Any) -> Any:
-        """Turn scores, of shape (n_rows, n_outputs), an array of any library, into logarithms of probabilities."""
-        return log_probabilities(scores, namespace_of(scores) or np)
+    def predict_log_proba(self, scores: Floats) -> Floats:
+        """Turn scores, of shape (n_rows, n_outputs), into logarithms of probabilities."""
+        if scores.shape[1] == 1:
+            scores = np.hstack([np.zeros_like(scores), scores])
+        return np.asarray(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
 
 
 def _best_classes(scores: Floats) -> Array:

@@ -3,8 +3,8 @@
 
 `Parametrized` is the base class of estimators and parts. An unknown parameter gets an error message that says what to
 write instead, and the parameters of parts are reachable by nested names also where a part is a name or None:
-``FeatureRegressor().set_params(features__n_frequencies=64)``. The tables in this module translate the parameters of
-`RBFSampler`, `Nystroem`, `Ridge`, `SVC` and their relatives.
+``FeatureRegressor().set_params(features__n_frequencies=64)``. The tables in this module translate `gamma`, `C`, `alpha`
+and the names of kernels.
 """
 
 import inspect
@@ -19,12 +19,12 @@ from typing import Any, ClassVar, Self, TypeVar
 from sklearn.base import BaseEstimator
 
 __all__ = [
-    *("FOURIER_EXPLANATIONS", "LANDMARK_EXPLANATIONS", "LINEAR_EXPLANATIONS", "CLASSIFIER_EXPLANATIONS"),
-    *("RIDGE_EXPLANATIONS", "Explanation", "Parametrized", "refuse_foreign_kernel"),
+    *("CLASSIFIER_EXPLANATIONS", "FEATURE_EXPLANATIONS", "LINEAR_EXPLANATIONS", "RIDGE_EXPLANATIONS"),
+    *("Explanation", "Parametrized", "refuse_foreign_kernel"),
 ]
 
-# What to write instead of a parameter: a text with the value as {value}, or a function of all arguments and the name.
-Explanation = str | Callable[[Mapping[str, Any], str], str]
+# What to write instead of a parameter: a text with the value as {value}, or a function of all arguments.
+Explanation = str | Callable[[Mapping[str, Any]], str]
 Init = TypeVar("Init", bound=Callable[..., None])
 
 
@@ -152,7 +152,7 @@ def _remedy(kind: type[Parametrized], names: list[str], given: Mapping[str, Any]
     explanation = kind._explanations.get(name)
     if explanation is None:
         return f"its parameters are {', '.join(names)}" if names else "it has no parameters"
-    return explanation.format(value=_text(given[name])) if isinstance(explanation, str) else explanation(given, name)
+    return explanation.format(value=_text(given[name])) if isinstance(explanation, str) else explanation(given)
 
 
 def _text(value: Any) -> str:
@@ -195,130 +195,47 @@ def refuse_foreign_kernel(kernel: Any, parameter: str) -> None:
         )
 
 
-def _equivalent_length_scale(given: Mapping[str, Any]) -> str:
-    """Return the length scale that is equivalent to a `gamma`."""
+def _length_scale(given: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the length scale that is equivalent to a `gamma`, and why."""
     gamma, kernel = given["gamma"], given.get("kernel", "gaussian")
     if isinstance(gamma, str):
-        names = {"scale": "length_scale='scale'", "auto": "length_scale=(n_features / 2) ** 0.5"}
-        return names.get(gamma, "length_scale")
-    number = float(gamma) if isinstance(gamma, Real) and not isinstance(gamma, bool) else math.nan
-    if kernel == "laplacian":
-        return f"length_scale={1.0 / number:.6g}, which is 1 / gamma" if number > 0.0 else "length_scale=1 / gamma"
-    if not isinstance(kernel, str) or kernel not in ("gaussian", "rbf"):
-        return "length_scale"
-    if number > 0.0:
-        return f"length_scale={math.sqrt(0.5 / number):.6g}, which is sqrt(1 / (2 gamma))"
-    return "length_scale=(1 / (2 * gamma)) ** 0.5"
+        return ("length_scale='scale'" if gamma == "scale" else "length_scale"), ""
+    number = float(gamma) if isinstance(gamma, Real) else math.nan
+    if kernel == "laplacian" and number > 0.0:
+        return f"length_scale={1.0 / number:.6g}", ", which is 1 / gamma"
+    if kernel in ("gaussian", "rbf") and number > 0.0:
+        return f"length_scale={math.sqrt(0.5 / number):.6g}", ", which is sqrt(1 / (2 gamma))"
+    return "length_scale", ""
 
 
-def _is_function(kernel: Any) -> bool:
-    return callable(kernel) and not hasattr(kernel, "uniform_dim")
+def _gamma_of_features(given: Mapping[str, Any]) -> str:
+    length_scale, reason = _length_scale(given)
+    return f"use {length_scale}{reason}"
 
 
-def _gamma_of_features(given: Mapping[str, Any], name: str) -> str:
-    if _is_function(given.get("kernel")):
-        return f"use kernel=functools.partial(function, gamma={_text(given[name])})"
-    return f"use {_equivalent_length_scale(given)}"
-
-
-def _gamma_of_model(given: Mapping[str, Any], name: str) -> str:
-    kernel = given.get("kernel")
-    if _is_function(kernel) or (isinstance(kernel, str) and kernel in FOREIGN_KERNELS):
-        return _of_function(given, name)
-    length_scale, comma, origin = _equivalent_length_scale(given).partition(",")
+def _gamma_of_model(given: Mapping[str, Any]) -> str:
+    length_scale, reason = _length_scale(given)
     length_scale = length_scale if "=" in length_scale else f"{length_scale}=..."
-    return f"use features=FourierFeatures({length_scale}){comma}{origin}"
+    return f"use features=FourierFeatures({length_scale}){reason}"
 
 
-def _kernel_of_model(given: Mapping[str, Any], name: str) -> str:
-    kernel = given[name]
-    if _is_function(kernel):
-        return "use features=LandmarkFeatures(kernel=function)"
+def _kernel_of_model(given: Mapping[str, Any]) -> str:
+    kernel = given["kernel"]
     if isinstance(kernel, str) and kernel in FOREIGN_KERNELS:
         return f"use features=LandmarkFeatures(kernel=sklearn.metrics.pairwise.{FOREIGN_KERNELS[kernel]})"
     return f"use features=FourierFeatures(kernel={_text(kernel)}), or kernels=[...] to choose among several"
 
 
-def _of_function(given: Mapping[str, Any], name: str) -> str:
-    """Explain a parameter of a kernel that is a function."""
-    return (
-        f"use LandmarkFeatures(kernel=functools.partial(function, {name}={_text(given[name])})), with a function such "
-        f"as sklearn.metrics.pairwise.polynomial_kernel"
-    )
-
-
-def _of_fourier_features(given: Mapping[str, Any], name: str) -> str:
-    return f"use features=FourierFeatures({name}={_text(given[name])})"
-
-
-def _of_landmark_features(given: Mapping[str, Any], name: str) -> str:
-    return f"use features=LandmarkFeatures({name}={_text(given[name])})"
-
-
-_COMMON: dict[str, Explanation] = {
-    **dict.fromkeys(("degree", "coef0"), _of_function),
-    "n_jobs": "leave it out, or change the threads of BLAS, which it uses too, by threadpoolctl.threadpool_limits",
-    "seed": "use random_state={value}",
-}
-_FEATURES: dict[str, Explanation] = {
-    **_COMMON,
-    "gamma": _gamma_of_features,
-    **dict.fromkeys(("sigma", "bandwidth", "lengthscale"), "use length_scale={value}"),
-    "nu": "use kernel=bochner.kernels.Matern(nu={value})",
-}
-FOURIER_EXPLANATIONS: dict[str, Explanation] = {
-    **_FEATURES,
-    "kernel_params": "use an instance as kernel, such as bochner.kernels.Matern(nu=2.5)",
-    "n_landmarks": "use n_frequencies, which gives two columns per frequency, or LandmarkFeatures(n_landmarks={value})",
-    "landmarks": "use LandmarkFeatures(landmarks={value})",
-}
-LANDMARK_EXPLANATIONS: dict[str, Explanation] = {
-    **_FEATURES,
-    "kernel_params": "use kernel=functools.partial(function, **{value}), or an instance such as "
-    "bochner.kernels.Matern(nu=2.5)",
-    "n_frequencies": "use n_landmarks, which gives one column per landmark, or FourierFeatures(n_frequencies={value})",
-    **dict.fromkeys(("sampler", "weighting", "refine"), "leave it out, or use FourierFeatures"),
-}
-
-_INTERCEPT = "leave it out, because an intercept is always fitted"
-_SOLVER = "leave it out, because the solver stops at the optimum and has no options"
-_PENALTY = "leave it out, because the penalty is always the squared L2 norm of the coefficients"
-_PROBABILITY = "use FeatureClassifier(loss='log_loss'), which has predict_proba"
-_CLASSES = "leave it out, because a classifier always has one score per class"
-LINEAR_EXPLANATIONS: dict[str, Explanation] = {
-    **_COMMON,
-    "gamma": _gamma_of_model,
-    "kernel": _kernel_of_model,
-    "kernel_params": "use features=LandmarkFeatures(kernel=functools.partial(function, **{value}))",
-    "nu": "use features=FourierFeatures(kernel=bochner.kernels.Matern(nu={value}))",
-    **dict.fromkeys(
-        ("length_scale", "n_frequencies", "sampler", "weighting", "n_components", "refine", "tolerance"),
-        _of_fourier_features,
-    ),
-    **dict.fromkeys(("n_landmarks", "landmarks"), _of_landmark_features),
-    **dict.fromkeys(("fit_intercept", "intercept_scaling"), _INTERCEPT),
-    **dict.fromkeys(
-        ("max_iter", "tol", "solver", "dual", "warm_start", "shrinking", "cache_size", "solver_options"), _SOLVER
-    ),
-    **dict.fromkeys(("penalty", "l1_ratio", "l1_ratios"), _PENALTY),
-    **dict.fromkeys(("multi_class", "decision_function_shape", "break_ties"), _CLASSES),
-    **dict.fromkeys(("copy_X", "positive", "normalize"), "leave it out"),
-    "probability": _PROBABILITY,
-    **dict.fromkeys(("gcv_mode", "store_cv_results", "store_cv_values"), "leave it out; `cv_errors_` has all errors"),
-}
+FEATURE_EXPLANATIONS: dict[str, Explanation] = {"gamma": _gamma_of_features}
+LINEAR_EXPLANATIONS: dict[str, Explanation] = {"gamma": _gamma_of_model, "kernel": _kernel_of_model}
 RIDGE_EXPLANATIONS: dict[str, Explanation] = {
     **LINEAR_EXPLANATIONS,
     "alpha": "use alphas=[{value}], relative to the number of rows, or alphas=[{value} / n_samples] for the penalty of "
     "Ridge(alpha={value})",
-    **dict.fromkeys(("C", "Cs"), "use alphas, of which small ones regularize less"),
-    "epsilon": "use loss=Huber(threshold) of bochner.losses",
-    "quantile": "use loss=Quantile({value}) of bochner.losses",
-    "scoring": "leave it out, because candidates are compared by their loss, or by R2 for squared errors",
+    "C": "use alphas, of which small ones regularize less",
 }
 CLASSIFIER_EXPLANATIONS: dict[str, Explanation] = {
     **LINEAR_EXPLANATIONS,
     "C": "use Cs=[{value}]",
-    **dict.fromkeys(("alpha", "alphas"), "use Cs, of which large ones regularize less"),
-    "scoring": "leave it out, because candidates are compared by the accuracy or the loss over the folds",
-    **dict.fromkeys(("refit", "use_legacy_attributes"), "leave it out, because a model is always fitted on all rows"),
+    "alpha": "use Cs, of which large ones regularize less",
 }

@@ -1,56 +1,61 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Progress bars: drawn in a terminal, and only when they were asked for.
+"""Progress on standard error, only when it was asked for: bars in a terminal, lines in logs, pipes and notebooks.
 
 `show_progress` is the one switch. Estimators turn it on for `verbose` > 0 and the command line for every command, so
 that the code in between reports its steps without passing a flag along.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any, TypeVar
 
 __all__ = ["hide_progress", "is_progress_shown", "progress_bar", "show_progress", "track"]
 
 Item = TypeVar("Item")
-_shown: ContextVar[bool] = ContextVar("show_progress", default=False)
+FIRST_LINE = 2.0  # seconds after which a task says how far it is; then after twice the time
+# Seconds that a task takes at least to be mentioned in lines; None shows neither lines nor bars.
+_shortest: ContextVar[float | None] = ContextVar("shortest_task", default=None)
 
 
 @contextmanager
-def show_progress(verbose: int = 1) -> Iterator[None]:
-    """Draw the progress bars of the code inside when `verbose` > 0 and standard error is a terminal."""
-    token = _shown.set(_shown.get() or verbose > 0)
+def show_progress(verbose: int = 1, shortest: float = 0.0) -> Iterator[None]:
+    """Show the progress of the code inside when `verbose` > 0; lines mention tasks of at least `shortest` seconds."""
+    token = _shortest.set(shortest if verbose > 0 and not is_progress_shown() else _shortest.get())
     try:
         yield
     finally:
-        _shown.reset(token)
+        _shortest.reset(token)
 
 
 @contextmanager
 def hide_progress() -> Iterator[None]:
-    """Draw no progress bars of the code inside, which is a step of a longer one."""
-    token = _shown.set(False)
+    """Show no progress of the code inside, which is a step of a longer one."""
+    token = _shortest.set(None)
     try:
         yield
     finally:
-        _shown.reset(token)
+        _shortest.reset(token)
 
 
 def is_progress_shown() -> bool:
-    """Return whether progress bars were asked for."""
-    return _shown.get()
+    """Return whether progress was asked for."""
+    return _shortest.get() is not None
 
 
 @contextmanager
 def progress_bar(description: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
-    """Open a progress bar and give a function that advances it.
+    """Open a progress bar, or a task that prints lines, and give a function that advances it.
 
     Parameters
     ----------
     description : str
-        What is going on.
+        What is going on; without one, no lines are printed.
     total : float, default=None
-        The sum of all advances; None draws a bar without an end.
+        The sum of all advances; None means that it is unknown.
 
     Examples
     --------
@@ -59,22 +64,59 @@ def progress_bar(description: str, total: float | None = None) -> Iterator[Calla
     ...     for _ in range(3):
     ...         advance(1)
     """
-    if not _shown.get():
+    shortest = _shortest.get()
+    console = None if shortest is None else _terminal()
+    if console is not None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console, transient=True) as progress:
+            task = progress.add_task(description, total=total)
+            yield lambda amount: progress.advance(task, amount)
+    elif shortest is not None and description:
+        lines = _Lines(description, total, shortest)
+        yield lines.advance
+        lines.finish()
+    else:
         yield lambda amount: None
-        return
+
+
+def _terminal() -> Any:
+    """Return the console of rich if standard error is a terminal, and None if it is not or without rich."""
     try:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     except ImportError:
-        raise ValueError("`verbose` > 0 draws progress bars with rich: pip install rich.") from None
+        return None
     console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda amount: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(description, total=total)
-        yield lambda amount: progress.advance(task, amount)
+    return console if console.is_terminal else None
+
+
+@dataclass
+class _Lines:
+    """Lines about a task, after 2, 4, 8 and so on seconds and at its end: few, however long it takes."""
+
+    description: str
+    total: float | None
+    shortest: float
+    done: float = 0.0
+    start: float = field(default_factory=lambda: monotonic())
+    next_line: float = FIRST_LINE
+
+    def advance(self, amount: float) -> None:
+        self.done += amount
+        seconds = monotonic() - self.start
+        if seconds >= self.next_line and self.done != self.total:
+            of_total = "" if self.total is None else f" of {self.total:g}"
+            self._print(f"{self.done:g}{of_total} after {seconds:.0f} s")
+            self.next_line = 2.0 * seconds
+
+    def finish(self) -> None:
+        seconds = monotonic() - self.start
+        if seconds >= self.shortest:
+            self._print(f"done after {seconds:.1f} s")
+
+    def _print(self, text: str) -> None:
+        print(f"{self.description}: {text}", file=sys.stderr, flush=True)
 
 
 def track(items: Iterable[Item], description: str, total: int | None = None) -> Iterator[Item]:

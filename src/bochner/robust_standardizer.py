@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.special import ndtri
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from bochner.parameters import Parametrized
 from bochner.rows import SMALL_VECTOR, Array, Floats, for_each_span, row_spans, serial_blas
-from bochner.validation import Interval, fit_context
+from bochner.validation import Interval, fit_context, validate_numbers
 
 __all__ = ["RobustStandardizer", "SoftClipping", "robust_moments", "soft_clip", "standardize"]
 
@@ -290,7 +290,7 @@ class RobustStandardizer(OneToOneFeatureMixin, TransformerMixin, Parametrized):
         self
             The fitted transformer.
         """
-        X = validate_data(self, X, dtype=[np.float64, np.float32])
+        X = validate_numbers(self, X, dtype=[np.float64, np.float32])
         self.center_, self.scale_ = robust_moments(X)
         self.clipping_ = SoftClipping.fit(standardize(X, self.center_, self.scale_), self.limit, self.joint_limit)
         return self
@@ -309,7 +309,7 @@ class RobustStandardizer(OneToOneFeatureMixin, TransformerMixin, Parametrized):
             The transformed rows; float32 for float32 rows.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = validate_numbers(self, X, dtype=[np.float64, np.float32], reset=False)
         transformed = np.empty(X.shape, dtype=X.dtype)
 
         def work(span: slice) -> None:

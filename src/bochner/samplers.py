@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 
 from bochner.kernels import KERNELS, IsotropicKernel, Kernel
 from bochner.rows import Floats, Indices, Rows, sample_rows, serial_blas, to_dense
-from bochner.validation import make_part
+from bochner.validation import check_returned, make_part
 
 if TYPE_CHECKING:
     from bochner.feature_maps.hadamard import HadamardFrequencies
@@ -32,6 +32,7 @@ __all__ = [
     "Sampler",
     "Sobol",
     "Sorf",
+    "draw_frequencies",
     "make_sampler",
 ]
 
@@ -427,3 +428,40 @@ def make_sampler(name_or_sampler: Any, kernel: Kernel) -> Sampler:
         name_or_sampler = "orthogonal" if isinstance(kernel, IsotropicKernel) else "halton"
     sampler: Sampler = make_part(name_or_sampler, SAMPLERS)
     return sampler
+
+
+def draw_frequencies(
+    sampler: Sampler, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator
+) -> "Floats | HadamardFrequencies":
+    """Draw frequencies, and refuse what is not one finite frequency per row.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        The sampler.
+    kernel : Kernel
+        A kernel at unit length scale.
+    n_frequencies : int
+        Number of frequencies.
+    X : Rows of shape (n_samples, n_features)
+        The data divided by the length scale.
+    rng : numpy.random.Generator
+        Random numbers.
+
+    Returns
+    -------
+    ndarray of shape (n_frequencies, n_features) or HadamardFrequencies
+        One frequency per row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.kernels import Gaussian
+    >>> from bochner.samplers import MonteCarlo, draw_frequencies
+    >>> draw_frequencies(MonteCarlo(), Gaussian(), 4, np.zeros((1, 2)), np.random.default_rng(0)).shape
+    (4, 2)
+    """
+    drawn = sampler.sample(kernel, n_frequencies, X, rng)
+    name = f"`sampler` {type(sampler).__name__}.sample with `kernel` {type(kernel).__name__}"
+    checked = check_returned(name, drawn, (n_frequencies, X.shape[1]), "one frequency of finite numbers per row")
+    return drawn if hasattr(drawn, "is_fast") else checked  # structured frequencies keep their structure

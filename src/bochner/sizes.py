@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from bochner.kernel_error import sampled_error
-from bochner.rows import Floats
+from bochner.rows import Floats, MemoryRows
 
 __all__ = ["LandmarkSuggestion", "OutOfReachError", "SizeTrials", "Suggestion", "smallest_size"]
 
@@ -157,7 +157,8 @@ class SizeTrials:
         fit, validation = order[-self.n_fit :], order[: self.n_validation]
         counts = np.ones(len(order)) if self.weights is None else self.weights
         features.set_params(random_state=int(drawing.integers(2**31)))
-        features.fit(self.X[fit], sample_weight=None if self.weights is None else self.weights[fit])
+        rows = MemoryRows(self.X[fit], None, None if self.weights is None else self.weights[fit])
+        features.fit_rows(rows, warn=False)
         held_out = self.X[validation]
         exact, approximate = features.exact_kernel(held_out), features.approximate_kernel(held_out)
         # For more rows the diagonal counts less, and the error is smaller.

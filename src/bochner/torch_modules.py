@@ -5,14 +5,7 @@ from collections.abc import Sequence
 from copy import copy
 from typing import Any
 
-from bochner.feature_maps.formulas import (
-    Formula,
-    LinearFormula,
-    LogisticFormula,
-    formulas_of,
-    log_probabilities,
-    probabilities,
-)
+from bochner.feature_maps.formulas import Formula, LinearFormula, LogisticFormula, formulas_of
 
 try:
     import torch
@@ -164,7 +157,7 @@ class LinearModule(FormulaModule):
             As `predict` of a regression, and `decision_function` of a classifier.
         """
         scores = self._scores(X)
-        predictions = scores if self.formula.predict is None else self.formula.predict(scores)
+        predictions = torch.exp(scores) if self.formula.link == "log" else scores
         return predictions[:, 0] if self.formula.is_flat else predictions
 
     def _scores(self, X: Any) -> Any:
@@ -199,7 +192,7 @@ class LogisticModule(LinearModule):
         tensor of shape (n_rows, n_classes)
             Probabilities.
         """
-        return probabilities(self._scores(X), torch)
+        return torch.exp(self.predict_log_proba(X))
 
     def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithms of the probabilities of the classes.
@@ -214,7 +207,10 @@ class LogisticModule(LinearModule):
         tensor of shape (n_rows, n_classes)
             Logarithms of probabilities.
         """
-        return log_probabilities(self._scores(X), torch)
+        scores = self._scores(X)
+        if scores.shape[1] == 1:  # those of the second of two classes
+            scores = torch.cat((torch.zeros_like(scores), scores), dim=1)
+        return torch.log_softmax(scores, dim=1)
 
 
 def _trained_names(trainable: Sequence[str], known: set[str]) -> set[str]:

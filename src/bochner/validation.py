@@ -5,7 +5,9 @@ Constraints on parameters (`Interval`, `StrOptions`, `HasMethods`), the context 
 (`fit_context`) and the check of sample weights have no public counterpart, and give scikit-learn's own error messages.
 """
 
+import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,18 +16,20 @@ from sklearn.base import _fit_context, clone
 from sklearn.utils import _param_validation
 from sklearn.utils._param_validation import HasMethods as HasMethods
 from sklearn.utils.metaestimators import available_if as _available_if
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 __all__ = [
     "HasMethods",
     "Interval",
     "StrOptions",
     "available_if",
+    "check_returned",
     "check_weight_range",
     "check_weights",
     "fit_context",
     "make_part",
     "positive_values",
+    "validate_numbers",
 ]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -103,6 +107,45 @@ def available_if(check: Callable[[Any], bool]) -> Callable[[Method], Method]:
     return decorate
 
 
+def validate_numbers(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """Call scikit-learn's `validate_data`; an error about text or dates in X names the column and the remedy."""
+    try:
+        return validate_data(estimator, X, *y, **options)
+    except (TypeError, ValueError) as error:
+        is_conversion = isinstance(error, TypeError) or "could not convert" in str(error)
+        found = _first_unencoded(X) if is_conversion else None
+        if found is None:
+            raise
+        column, content, cell = found
+    raise ValueError(
+        f"Column {column!r} contains {content} ({str(cell)!r:.50}); encode it with `TableEncoder`, or use `TableModel`."
+    )
+
+
+def _first_unencoded(X: Any) -> tuple[Any, str, Any] | None:
+    """Return the name or number of the first column with text or dates, which of both, and a cell."""
+    if hasattr(X, "columns"):
+        columns = [(name, np.asarray(X[name])) for name in X.columns]
+    else:
+        cells = np.asarray(X, dtype=object)
+        columns = list(enumerate(cells.T)) if cells.ndim == 2 else []
+    for name, column in columns:
+        for cell in column.ravel() if column.dtype.kind in "OUSM" else ():
+            if isinstance(cell, date | np.datetime64):
+                return name, "dates", cell
+            if isinstance(cell, str | bytes) and not _is_number(cell):
+                return name, "text", cell
+    return None
+
+
+def _is_number(text: str | bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def check_weights(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     """Return sample weights as an array of finite, non-negative numbers, at least one of them positive."""
     if sample_weight is None:
@@ -138,6 +181,46 @@ def make_part(name_or_part: Any, table: Mapping[str, type]) -> Any:
     if hasattr(part, "_parameter_constraints"):  # a user's own part need not declare them
         part._validate_params()
     return part
+
+
+def check_returned(
+    name: str, values: Any, shape: tuple[int, ...], remedy: str, *, negative: bool = True
+) -> NDArray[np.float64]:
+    """Return what a component computed as an array; raise an error if it has another shape or invalid numbers.
+
+    Parameters
+    ----------
+    name : str
+        The parameter, the class and the method that the error message names.
+    values : array-like
+        What the method returned.
+    shape : tuple of int
+        The shape that it must have.
+    remedy : str
+        What the method must return, for the error message.
+    negative : bool, default=True
+        Whether numbers may be negative.
+
+    Examples
+    --------
+    >>> from bochner.validation import check_returned
+    >>> check_returned("`weighting` Own.weigh", [1, 2], (2,), "one number per frequency")
+    array([1., 2.])
+    """
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        problem: str | None = reprlib.repr(values)
+    else:
+        if array.shape != shape:
+            problem = f"an array of shape {array.shape}" if array.ndim else repr(values)
+        elif not np.isfinite(array).all():
+            problem = "NaN or infinity"
+        else:
+            problem = None if negative or array.min(initial=0.0) >= 0.0 else "negative numbers"
+    if problem is not None:
+        raise ValueError(f"{name} returned {problem}; return {remedy}, as an array of shape {shape}.")
+    return array
 
 
 def positive_values(

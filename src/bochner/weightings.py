@@ -10,7 +10,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -21,8 +21,6 @@ from sklearn.base import BaseEstimator
 from bochner.feature_maps import fourier_map
 from bochner.feature_maps.compression import best_matrix, principal_components
 from bochner.kernels import Kernel, kernel_matrix
-from bochner.learning.alignment import alignments, maximize_alignment
-from bochner.learning.length_scales import LabeledRows
 from bochner.learning.nonnegative_ridge import nonnegative_ridge
 from bochner.learning.pair_statistics import (
     PairStatistics,
@@ -35,8 +33,6 @@ from bochner.rows import (
     Mask,
     Rows,
     in_threads,
-    row_targets,
-    row_weights,
     sample_rows,
     serial_blas,
     shuffled_sample,
@@ -45,7 +41,7 @@ from bochner.validation import Interval, StrOptions, positive_values
 
 __all__ = [
     *("PAPER_GRID", "WEIGHTINGS"),
-    *("Alignment", "Matrix", "Quadrature", "Shrinkage", "Stein", "Uniform", "Weighting"),
+    *("Matrix", "Quadrature", "Shrinkage", "Stein", "Uniform", "Weighting"),
 ]
 
 PAPER_GRID = tuple(2.0**exponent for exponent in range(-8, 9, 2))
@@ -65,7 +61,10 @@ class Weighting(BaseEstimator, ABC):
     always_compresses : bool
         Whether the weighting needs a number of output columns, as `Matrix` does; False by default.
     needs_targets : bool
-        Whether the weights are fitted to targets, as those of `Alignment` are; False by default. `fit` then requires y.
+        Whether the weights are fitted to targets; False by default. `fit` then requires y.
+    n_square_matrices : int
+        Number of matrices with a row and a column per frequency that `weigh` holds; 0 by default. `fit` refuses those
+        that exceed the memory of the machine.
 
     Notes
     -----
@@ -99,6 +98,7 @@ class Weighting(BaseEstimator, ABC):
 
     always_compresses: ClassVar[bool] = False
     needs_targets: ClassVar[bool] = False
+    n_square_matrices: ClassVar[int] = 0
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     @abstractmethod
@@ -246,6 +246,7 @@ class Quadrature(Weighting):
     True
     """
 
+    n_square_matrices: ClassVar[int] = 16
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "bandwidths": ["array-like"],
         "selection": [StrOptions(["pairs", "likelihood"])],
@@ -361,6 +362,7 @@ class Stein(Weighting):
     True
     """
 
+    n_square_matrices: ClassVar[int] = 10
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "sketch": [StrOptions(["points", "pairs"])],
         "n_points": [Interval(Integral, 1, None, closed="left")],
@@ -504,56 +506,6 @@ class Matrix(Weighting):
         return best_matrix(features, kernel_matrix(kernel, points), point_weights, n_components, alphas)
 
 
-class Alignment(Weighting):
-    r"""Weights that align the kernel with the targets (Sinha and Duchi, 2016); `fit` needs y.
-
-    .. math:: \max_\beta \; \sum_m \beta_m v_m, \quad v_m = \sum_t \Big|\sum_i y_{it} e^{i w_m \cdot x_i}\Big|^2,
-        \quad \beta \ge 0, \; \sum_m \beta_m = 1, \; \frac1M \sum_m (M \beta_m - 1)^2 \le \rho
-
-    The targets t are centered and standardized. Class labels are coded as -1 and 1. The last condition bounds the
-    chi-square divergence from uniform weights. The solution is exact; see
-    `bochner.learning.alignment.maximize_alignment`. The features approximate a kernel for the targets, and no longer
-    the given one: `kernel_error` rises with `rho`.
-
-    Parameters
-    ----------
-    rho : float, default=0.3
-        Largest chi-square divergence from uniform weights. 0 gives uniform weights; from about 1 on, some weights are
-        zero. It can be selected by a grid search over ``weighting__rho``.
-    n_points : int, default=8000
-        Number of sampled rows.
-
-    References
-    ----------
-    Sinha and Duchi, "Learning kernels with random features", NIPS 2016.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner import FourierFeatures
-    >>> X = np.random.default_rng(0).normal(size=(500, 2))
-    >>> features = FourierFeatures(weighting="alignment", random_state=0).fit(X, np.sin(X[:, 0]))
-    >>> best = features.weights_.argmax()
-    >>> bool(abs(features.frequencies_[best, 0]) > abs(features.frequencies_[best, 1]))
-    True
-    """
-
-    needs_targets: ClassVar[bool] = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "rho": [Interval(Real, 0, 1e100, closed="both")],
-        "n_points": [Interval(Integral, 1, None, closed="left")],
-    }
-
-    def __init__(self, rho: float = 0.3, n_points: int = 8000) -> None:
-        self.rho = rho
-        self.n_points = n_points
-
-    def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
-        del kernel
-        sample = LabeledRows(X, row_targets(X), row_weights(X)).sample(self.n_points, rng)
-        return maximize_alignment(alignments(frequencies, sample), self.rho)
-
-
 def _uniform(n_frequencies: int) -> Floats:
     return np.full(n_frequencies, 1.0 / n_frequencies)
 
@@ -564,5 +516,4 @@ WEIGHTINGS: dict[str, type[Weighting]] = {
     "quadrature": Quadrature,
     "stein": Stein,
     "matrix": Matrix,
-    "alignment": Alignment,
 }

@@ -60,12 +60,9 @@ TEXT_FILES = {
     "text-among-numbers.csv": ("a\n1\n2\n3\nfour\n", "number"),
     "long-cell.csv": ("a,b\n" + "x" * 3_000_000 + ",1\ny,2\n", "category number"),
     "markup.csv": ("[bold]a[/bold],[/]\n[red]x,1\n\x1b[31my,2\n", "category number"),
-    "numbers.jsonl": ('{"a": 1, "b": [1, 2]}\n{"a": 2.5}\n', "number unsupported"),
-    "broken.jsonl": ('{"a": 1\n', " cannot be read as jsonl: "),
     "broken.parquet": ("PAR1", " cannot be read as parquet: "),
     "cut.parquet": (b"PAR1" + b"\0" * 100 + b"PAR1", " cannot be read as parquet: "),
-    "broken.xlsx": ("nonsense", ""),
-    "text.txt": ("a\n1\n", " has an unsupported file type; give a .parquet, .csv, .jsonl, .ndjson or .xlsx file."),
+    "text.txt": ("a\n1\n", " has an unsupported file type; give a .parquet or .csv file, or in Python a data frame."),
 }
 
 PARQUET_FILES = {

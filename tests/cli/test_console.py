@@ -23,7 +23,7 @@ def test_version():
 def test_help_lists_the_commands():
     result = run("--help")
     assert result.exit_code == 0
-    for command in ("demo", "compare", "reproduce", "fit", "predict", "error"):
+    for command in ("demo", "compare", "fit", "predict", "error"):
         assert f" {command} " in result.stdout
 
 
@@ -63,10 +63,32 @@ def raise_in_callback(number):
     time.sleep(30)
 
 
+def raise_and_hold_up(number):
+    """Python code takes long to return while an interrupt is dropped, as on a busy machine."""
+    sys.setprofile(lambda frame, event, argument: time.sleep(0.2) if event == "return" else None)
+
+    @ctypes.CFUNCTYPE(None)
+    def callback():
+        signal.raise_signal(number)
+
+    callback()
+    sys.setprofile(None)
+    time.sleep(30)
+
+
 def raise_memory():
     raise MemoryError("Unable to allocate 72. TiB")
 
 
+@pytest.fixture
+def interruptible():
+    """Let SIGINT raise KeyboardInterrupt, which it does not in background jobs: shells start them with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(
     ("fail", "exit_code", "message"),
     [
@@ -74,6 +96,8 @@ def raise_memory():
         (raise_sigterm, 143, "Stopped.\n"),
         (partial(raise_in_callback, signal.SIGINT), 130, "Stopped.\n"),
         (partial(raise_in_callback, signal.SIGTERM), 143, "Stopped.\n"),
+        (partial(raise_and_hold_up, signal.SIGINT), 130, "Stopped.\n"),
+        (partial(raise_and_hold_up, signal.SIGTERM), 143, "Stopped.\n"),
         (raise_closed_pipe, 141, "Stopped: the program that reads the output has ended.\n"),
         (raise_full_disk, 2, "Error: [Errno 28] No space left on device: 'a.csv'\n"),
         (raise_memory, 2, "Error: There is not enough memory (Unable to allocate 72. TiB); close other programs, or"),

@@ -3,10 +3,6 @@
 
 import io
 import json
-import signal
-import subprocess
-import sys
-import time
 import zipfile
 from functools import partial
 
@@ -17,20 +13,15 @@ from typer.testing import CliRunner
 
 import bochner.tables.sources
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures
-from bochner.cli import app, table_commands
+from bochner.cli import app
 from bochner.kernel_features import LEARNERS
 from bochner.learning import LearnedMetric
-from bochner.table_models.model_files import load, save
+from bochner.table_models.model_files import load
 from tests.cli.commands import error_message, run, run_json
 from tests.cli.odd_files import PARQUET_FILES, TEXT_FILES, write_odd_file
 from tests.tables.tables import make_table, write_table
 
 TABLE = make_table()
-
-
-@pytest.fixture
-def frequent_checkpoints(monkeypatch):
-    monkeypatch.setattr(table_commands, "CHECKPOINT_SECONDS", 0.0)
 
 
 def arrays_of(path):
@@ -170,97 +161,6 @@ def test_best_kernel_is_chosen_and_reported(tmp_path, features, best, rng):
         assert report[name] == alone[name]
 
 
-class TestResume:
-    OPTIONS = ("--target", "y", "--drop", "kind", "--n-frequencies", "8", "--output")
-
-    def fit_until(self, stop, table_file, output, monkeypatch):
-        """Run a fit that is interrupted after it has stored a number of checkpoints."""
-        n_saved = 0
-
-        def save_and_stop(model, path):
-            nonlocal n_saved
-            save(model, path)
-            n_saved += 1
-            if n_saved == stop:
-                raise KeyboardInterrupt
-
-        with monkeypatch.context() as patch:
-            patch.setattr(table_commands, "save", save_and_stop)
-            result = run("fit", table_file, *self.OPTIONS, output)
-        assert result.exit_code == 130
-        hint = f"A checkpoint is in {output}.partial; run the same command with --resume to continue."
-        assert result.stderr == f"Stopped. {hint}\n"
-        assert not output.exists()
-
-    @pytest.mark.usefixtures("frequent_checkpoints")
-    @pytest.mark.parametrize(("stop", "place"), [(1, "reading at row group 2"), (5, "training at row group 3")])
-    def test_interrupted_run_continues_at_its_last_checkpoint(self, table_file, tmp_path, monkeypatch, stop, place):
-        whole, output = tmp_path / "whole.skops", tmp_path / "m.skops"
-        run_json("fit", table_file, *self.OPTIONS, whole)
-        self.fit_until(stop, table_file, output, monkeypatch)
-        result = run("fit", table_file, *self.OPTIONS, output, "--resume")
-        assert result.exit_code == 0, result.output
-        assert f"Resuming the {place} of 4." in result.stdout
-        assert not (tmp_path / "m.skops.partial").exists()
-        assert arrays_of(output) == arrays_of(whole)
-
-    def test_checkpoints_are_stored_only_every_few_seconds(self, tmp_path, monkeypatch, table_file):
-        times = iter([0.0, 1.0, 4.9, 5.0, 6.0, 13.9, 14.0, 16.0])
-        monkeypatch.setattr(table_commands, "monotonic", lambda: next(times))
-        saved = []
-        monkeypatch.setattr(table_commands, "save", lambda training, path: saved.append(training))
-        store = table_commands._checkpoint(tmp_path / "m.partial", None)
-        counts = []
-        for _ in range(5):
-            store("training")
-            counts.append(len(saved))
-        # The save at 5 s took one second, so the next one is due 25 s after it instead of 5 s.
-        assert counts == [0, 0, 1, 1, 1]
-
-    def test_resume_without_a_checkpoint_starts_from_the_beginning(self, table_file, tmp_path):
-        result = run("fit", table_file, *self.OPTIONS, tmp_path / "m.skops", "--resume")
-        assert result.exit_code == 0
-        assert "There is no" in result.stdout
-        assert "to resume from; starting from the beginning." in result.stdout
-
-    @pytest.mark.usefixtures("frequent_checkpoints")
-    def test_checkpoint_of_another_run_is_refused(self, tmp_path, monkeypatch):
-        data = write_table(tmp_path / "a.parquet", TABLE, row_group_size=400)
-        model, partial = tmp_path / "m.skops", tmp_path / "m.skops.partial"
-        self.fit_until(2, data, model, monkeypatch)
-        fit = ("fit", data, "--target", "y", "--drop", "kind", "--output", model, "--resume")
-        assert "belongs to a run with other options; give the same ones, or omit" in error_message(*fit)
-        assert "is a checkpoint and not a model; run the" in error_message("error", partial, data)
-        assert "belongs to another table or version of" in error_message(*fit, "--drop", "a")
-        write_table(data, TABLE[:1000])
-        assert "belongs to another table or version of" in error_message(*fit, "--n-frequencies", "8")
-        partial.write_text("something else")
-        assert "is damaged; start without --resume" in error_message(*fit)
-        assert not model.exists()
-
-    @pytest.mark.slow
-    def test_killed_process_is_resumed(self, tmp_path):
-        rng = np.random.default_rng(0)
-        columns = dict(zip("abcy", rng.normal(size=(4, 800_000)).astype(np.float32), strict=True))
-        data = write_table(tmp_path / "a.parquet", columns, row_group_size=20_000)
-        code = "import bochner.cli as cli; cli.table_commands.CHECKPOINT_SECONDS = 0.0; cli.app()"
-        options = ["--fast", "--target", "y", "--n-frequencies", "64", "--output"]
-        command = [sys.executable, "-c", code, "fit", data, *options]
-        output, partial = tmp_path / "m.skops", tmp_path / "m.skops.partial"
-        process = subprocess.Popen([*command, output], stdout=subprocess.DEVNULL)
-        deadline = time.monotonic() + 60
-        while not partial.exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert partial.exists()
-        assert not output.exists()
-        resumed = subprocess.run([*command, output, "--resume"], capture_output=True, text=True, check=True)
-        assert "Resuming the" in resumed.stdout
-        subprocess.run([*command, tmp_path / "whole.skops"], capture_output=True, check=True)
-        assert arrays_of(output) == arrays_of(tmp_path / "whole.skops")
-
-
 class TestInvalidInput:
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -308,6 +208,48 @@ class TestInvalidInput:
         assert "would overwrite an input file" in error_message("fit", data, "--target", "y", "--output", data)
         assert "would overwrite an input file" in error_message("predict", model_file, data, "--output", data)
         assert data.read_bytes() == before
+
+    @pytest.mark.parametrize("data", ["data", "data/*.parquet", "**/part-*.parquet"])
+    @pytest.mark.parametrize("output", ["data/part-1.parquet", "link.parquet", "hard.parquet", "other/part-1.parquet"])
+    def test_part_of_the_input_is_not_overwritten(self, tmp_path, model_file, data, output):
+        (tmp_path / "data").mkdir()
+        part = write_table(tmp_path / "data" / "part-1.parquet", TABLE[:50])
+        (tmp_path / "link.parquet").symlink_to(part)
+        (tmp_path / "hard.parquet").hardlink_to(part)
+        (tmp_path / "other").symlink_to(tmp_path / "data")
+        before = part.read_bytes()
+        message = error_message("predict", model_file, tmp_path / data, "--output", tmp_path / output)
+        assert f"--output {tmp_path / output} would overwrite an input file; give another name." in message
+        assert part.read_bytes() == before
+
+    @pytest.mark.parametrize("data", ["data", "data/*.parquet", "**/p*.parquet"])
+    def test_output_does_not_become_a_part_of_the_input(self, tmp_path, model_file, data):
+        (tmp_path / "data").mkdir()
+        (tmp_path / "other").symlink_to(tmp_path / "data")
+        write_table(tmp_path / "data" / "part-1.parquet", TABLE[:50])
+        predict = "predict", model_file, tmp_path / data, "--output"
+        for output in ("data/predictions.parquet", "other/predictions.parquet"):
+            message = error_message(*predict, tmp_path / output)
+            assert f"would become a part of {tmp_path / data}; give another name." in message
+        assert run(*predict, tmp_path / "data" / "predictions.csv").exit_code == 0
+        assert [file.name for file in sorted((tmp_path / "data").iterdir())] == ["part-1.parquet", "predictions.csv"]
+
+    def test_models_and_pages_do_not_become_a_part_of_the_input(self, tmp_path, model_file):
+        write_table(tmp_path / "part-1.parquet", TABLE[:50])
+        data, message = tmp_path / "*", "would become a part of"
+        fit = "fit", data, "--target", "y", "--output"
+        assert message in error_message(*fit, tmp_path / "m.skops")
+        assert message in error_message(*fit, model_file.with_name("n.skops"), "--page", tmp_path / "page.html")
+        assert message in error_message("report", model_file, data, "--output", tmp_path / "page.html")
+        assert message in error_message("compare", data, "--output", tmp_path / "page.html")
+        assert "would overwrite an input file" in error_message("export", model_file, model_file)
+
+    def test_read_only_output_is_refused(self, table_file, model_file, tmp_path):
+        output = tmp_path / "out.csv"
+        output.write_text("keep")
+        output.chmod(0o444)
+        assert "out.csv is read-only" in error_message("predict", model_file, table_file, "--output", output)
+        assert output.read_text() == "keep"
 
     def test_model_file_that_cannot_be_read(self, table_file, tmp_path):
         (tmp_path / "m.skops").write_text("something else")
@@ -369,7 +311,7 @@ class TestPage:
         assert 0 < report["learning_gain"] < 1
         page = " ".join((tmp_path / "m.html").read_text().split())
         assert "The model has a metric, learned from the target" in page
-        assert 'aria-label="Eigenvalues and leading directions of the metric"' in page
+        assert 'aria-label="Inverse length scales of the columns"' in page
         assert run_json("error", tmp_path / "m.skops", tmp_path / "oblique.parquet")["r2"] > 0.9
 
     @pytest.mark.slow
@@ -380,7 +322,6 @@ class TestPage:
         assert report["length_scale"] == "learned"
         page = " ".join((tmp_path / "m.html").read_text().split())
         assert "so that the model has learned length scales" in page
-        assert "leading directions" not in page
 
     def test_only_one_of_length_scales_and_metric_is_learned(self, harvests):
         message = error_message("fit", harvests, "--target", "harvest", "--learn", "--learn-matrix")

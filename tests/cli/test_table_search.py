@@ -89,29 +89,6 @@ def test_time_limit(path, tmp_path):
     assert run_json("fit", path, *OPTIONS, tmp_path / "fast.skops")["alpha"] == report["alpha"]
 
 
-def test_interrupted_comparison_is_resumed(path, tmp_path, monkeypatch):
-    monkeypatch.setattr(table_commands, "CHECKPOINT_SECONDS", 0.0)
-    save, partial = table_commands.save, tmp_path / "m.skops.partial"
-
-    def save_and_stop(stored, file):
-        save(stored, file)
-        if stored.training.trials:
-            raise ValueError("stopped")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(table_commands, "save", save_and_stop)
-        error_message("fit", path, *OPTIONS, tmp_path / "m.skops", search=True)
-    assert len(load(partial).training.trials) == 1
-    result = run("fit", path, *OPTIONS, tmp_path / "m.skops", "--resume", search=True)
-    assert "Resuming the comparison of settings after 1 of them." in result.stdout
-    run_json("fit", path, *OPTIONS, tmp_path / "whole.skops", search=True)
-    resumed, whole = load(tmp_path / "m.skops"), load(tmp_path / "whole.skops")
-    for name, values in fitted_arrays(whole).items():
-        np.testing.assert_array_equal(fitted_arrays(resumed)[name], values)
-    assert [trial.errors for trial in resumed.trials] == [trial.errors for trial in whole.trials]
-    assert not partial.exists()
-
-
 def test_table_model_is_that_of_the_command(path, tmp_path, monkeypatch):
     free = ("kernels",)  # other changes take most of the time
     monkeypatch.setattr(table_model, "FREE", free)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.browser import CHROMIUM, OPTIONS, needs_chromium
+from tests.browser import CHROMIUM, OPTIONS, needs_chromium
 
 pytest.importorskip("sphinx_gallery", reason="the packages of the documentation are not installed")
 pytestmark = pytest.mark.slow

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Crafted files: each would execute code, exhaust the memory, leave its folder or confuse a reader."""
 
-import gzip
 import io
 import json
 import pickle
@@ -54,26 +53,6 @@ def zip_method(content: bytes, method: int = 77) -> bytes:
 HUGE = b"{'descr': '<f8', 'fortran_order': False, 'shape': (9895604649984,), }\n"  # 72 TiB
 UNCLOSED = b"{'descr': '<f8', 'fortran_order': False, 'shape': (3,), \n"
 DEEP = b"(" * 5000 + b")" * 4999 + b"\n"
-
-
-def npz_files(canary: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield NPZ files by name; all but the last two are to be refused."""
-    X = io.BytesIO()
-    np.save(X, np.ones((20, 2)))
-    plain = zip_content({"X.npy": X.getvalue()})
-    yield "header-of-72-tib.npz", zip_content({"X.npy": npy_content(HUGE)})
-    yield "unclosed-header.npz", zip_content({"X.npy": npy_content(UNCLOSED)})
-    yield "deep-header.npz", zip_content({"X.npy": npy_content(DEEP)})
-    yield "no-array.npz", zip_content({"X.npy": b"not an array"})
-    yield "zip-version.npz", zip_version(plain)
-    yield "zip-method.npz", zip_method(plain)
-    yield "not-a-zip.npz", b"nothing"
-    yield "bomb.npz", zip_claim(zip_content({"X.npy": X.getvalue(), "y.npy": X.getvalue()}), 3 << 30)
-    pickled = io.BytesIO()
-    np.save(pickled, np.array([Canary(canary)], dtype=object), allow_pickle=True)
-    yield "pickle-only.npz", zip_content({"X.npy": pickled.getvalue()})
-    yield "pickle.npz", zip_content({"X.npy": X.getvalue(), "code.npy": pickled.getvalue()})
-    yield "leaves-folder.npz", zip_content({"../../X.npy": X.getvalue()})
 
 
 def zip_claim(content: bytes, size: int) -> bytes:
@@ -133,8 +112,3 @@ def parquet_with_code(canary: Path) -> bytes:
     columns = [pa.array(np.arange(30.0)), pa.array(np.arange(30.0) ** 2)]
     parquet.write_table(pa.table(columns, pa.schema([field, pa.field("y", pa.float64())])), sink)
     return sink.getvalue()
-
-
-def gzip_bomb(n_bytes: int) -> bytes:
-    """Return zeros, compressed to a thousandth."""
-    return gzip.compress(bytes(n_bytes), mtime=0)

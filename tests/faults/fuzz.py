@@ -6,7 +6,6 @@
 """
 
 import argparse
-import gzip
 import io
 import json
 import os
@@ -18,24 +17,23 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
-from scipy.io import savemat
 
-from bochner.experiments.formats import read_arff, read_arrays, read_idx, read_svmlight, read_table, read_text
-from bochner.experiments.store import Store
-from bochner.table_models.fitted_model import FittedModel
+from bochner.compare import Comparison
 from bochner.table_models.model_files import load, save
 from bochner.table_models.predictions import evaluate, write_predictions
-from bochner.table_models.training import StoredTraining, fit_table
+from bochner.table_models.training import fit_table
+from bochner.tables.encoding import EncodedTable
 from bochner.tables.file_table import FileTable
+from bochner.tables.survey import Survey
+from reproduction.store import NAMES, Store
 from tests.table_models.cases import SETTINGS, TARGETS, ignore
 from tests.tables.tables import make_table, write_table
 
 SECONDS_PER_FILE = 60
+FIT_ROWS = np.arange(60.0).reshape(20, 3) % 7
 
 
 def damaged(content: bytes, step: int) -> Iterator[bytes]:
@@ -92,22 +90,30 @@ PRICES = {damaged: 20, damaged_archive: 100, damaged_schema: 2}  # how many byte
 def use_model(data: Path, path: Path) -> None:
     """Load a model and predict with it."""
     model = load(path)
-    assert isinstance(model, FittedModel)
     assert write_predictions(model, data, path.with_suffix(".csv")) > 0
     evaluate(model, data)
 
 
-def use_checkpoint(data: Path, target: str, path: Path) -> None:
-    """Load a training and continue it."""
-    stored = load(path)
-    assert isinstance(stored, StoredTraining)
-    fit_table(FileTable(data, target), stored.settings, ignore, stored.training)
+def read_table(path: Path, target: str | None = None) -> None:
+    """Survey a table and encode all its rows."""
+    table = FileTable(path, target)
+    survey = table.survey(Survey.of(table, seed=0))
+    survey.check(table)
+    rows = EncodedTable(table, survey.encoding())
+    for chunk, _ in rows.batches(for_training=target is not None):
+        if target is not None:
+            rows.targets(chunk)
 
 
 def use_store(path: Path) -> None:
-    """Read the rows of experiments."""
+    """Read the rows of a reproduction."""
     with Store.open(path):
         pass
+
+
+def use_fits(path: Path) -> None:
+    """Read the fits of a comparison."""
+    Comparison(FIT_ROWS, rows_file=path)
 
 
 Case = tuple[str, bytes, Callable[[Path], object], Callable[[bytes, int], Iterator[bytes]], int]
@@ -124,67 +130,18 @@ def cases(folder: Path) -> Iterator[Case]:
         content, use = (folder / "model").read_bytes(), partial(use_model, rows[target])
         for how in (damaged, damaged_archive, damaged_schema):
             yield f"{name}.skops", content, use, how, PRICES[how]
-    for phase in ("survey", "fit"):
-        content = checkpoint(rows["y"], phase, folder / "checkpoint")
-        for how in (damaged, damaged_schema):
-            yield f"{phase}.partial", content, partial(use_checkpoint, rows["y"], "y"), how, 2 * PRICES[how]
     yield "t.parquet", rows["y"].read_bytes(), partial(read_table, target="y"), damaged, 4
     text = "\n".join(f"{i % 7},{i * 0.5},{'<a>' if i % 3 else '=b'},2020-01-{i % 28 + 1:02}" for i in range(40))
     yield "t.csv", f"number,other,text,day\n{text}\n".encode(), partial(read_table, target="number"), damaged, 2
-    lines = "\n".join(json.dumps({"a": i % 7, "b": "x" * (i % 3 + 1), "y": i * 0.5}) for i in range(40))
-    yield "t.jsonl", lines.encode(), partial(read_table, target="y"), damaged, 2
-    if find_spec("openpyxl") is not None:
-        sheet = io.BytesIO()
-        pd.DataFrame({"a": range(20), "b": ["x", "y"] * 10, "y": np.arange(20) / 4}).to_excel(sheet, index=False)
-        for how in (damaged, damaged_archive):
-            yield "t.xlsx", sheet.getvalue(), partial(read_table, target="y"), how, 8
-    yield from data_sets()
+    yield from stored_rows(folder)
 
 
-def checkpoint(data: Path, phase: str, path: Path) -> bytes:
-    """Return the content of a checkpoint of the survey or of the fit."""
-
-    def store(training) -> None:
-        if (training.model is None) == (phase == "survey"):
-            save(StoredTraining(SETTINGS["regression"], training), path)
-
-    fit_table(FileTable(data, "y"), SETTINGS["regression"], ignore, checkpoint=store)
-    return path.read_bytes()
-
-
-def data_sets() -> Iterator[Case]:
-    """Yield the formats of data sets and of stored experiments."""
-    X, y = np.arange(60.0).reshape(20, 3) % 7, np.arange(20) % 2
-    plain, packed, matlab, matlab4 = (io.BytesIO() for _ in range(4))
-    np.savez(plain, X=X, y=y)
-    np.savez_compressed(packed, X=X, y=y)
-    savemat(matlab, {"X": X, "y": y, "name": "text", "cell": np.array([1, "a"], dtype=object)}, do_compression=True)
-    savemat(matlab4, {"X": X, "y": y}, format="4")
-    read_own = partial(read_table, target="y")
-    yield "plain.npz", plain.getvalue(), read_own, damaged, 1
-    yield "plain.npz", plain.getvalue(), read_own, damaged_archive, 1
-    yield "packed.npz", packed.getvalue(), read_own, damaged, 1
-    yield "five.mat", matlab.getvalue(), read_arrays, damaged, 1
-    yield "four.mat", matlab4.getvalue(), read_arrays, damaged, 1
-    numbers = "\n".join(",".join(map(str, row)) for row in X).encode()
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("t.txt", numbers)
-    yield "t.txt", numbers, read_text, damaged, 1
-    yield "t.txt.zip", file.getvalue(), read_text, damaged, 1
-    yield "t.data.gz", gzip.compress(numbers, mtime=0), read_text, damaged, 1
-    header = "@relation r\n@attribute a numeric\n@attribute b {0,1,2,3,4,5,6}\n@attribute c real\n@data\n"
-    values = "\n".join(f"{row[0]},{int(row[1])},{row[2]}" for row in X)
-    yield "t.arff", (header + values).encode(), read_arff, damaged, 1
-    lines = "\n".join(f"{label} 1:{row[0]} 2:{row[1]} 3:{row[2]}" for label, row in zip(y, X, strict=True))
-    yield "a9a", lines.encode(), partial(read_svmlight, n_columns=3), damaged, 1
-    idx = b"\0\0\x08\x03" + np.array([5, 4, 3], ">u4").tobytes() + bytes(range(60))
-    yield "images", idx, read_idx, damaged, 1
-    yield "images.gz", gzip.compress(idx, mtime=0), read_idx, damaged, 1
-    from bochner.experiments.store import NAMES
-
+def stored_rows(folder: Path) -> Iterator[Case]:
+    """Yield the files of a reproduction and of a comparison."""
     row = "figure1,digits,mc,16,0,median,1.5,0,p,0.1,0.2,0.3,1.0,0.1,0.1,0.5 0.5,numpy"
     yield "rows.csv", ("\n".join([",".join(NAMES), row, row]) + "\n").encode(), use_store, damaged, 1
+    next(Comparison(FIT_ROWS, rows_file=folder / "fits").run())
+    yield "fits.csv", (folder / "fits").read_bytes(), use_fits, damaged, 1
 
 
 def outcome(use: Callable[[Path], object], path: Path) -> str:

@@ -15,8 +15,7 @@ N_TIMES = int(os.environ.get("BOCHNER_FAULTS", "1"))  # injections per command a
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory):
     folder = tmp_path_factory.mktemp("faults")
-    with inject.small_experiments():
-        yield inject.make_commands(folder), folder
+    return inject.make_commands(folder), folder
 
 
 @pytest.mark.slow
@@ -27,11 +26,13 @@ def commands(tmp_path_factory):
         ("fit --fast", "SIGINT"),
         ("fit --fast", "disk"),
         ("fit --fast", "memory"),
-        ("fit --fast --resume", "SIGKILL"),
-        ("fit --fast --resume", "SIGTERM"),
+        ("fit --fast", "SIGKILL"),
+        ("fit --fast", "SIGTERM"),
         ("predict", "SIGKILL"),
         ("predict", "pipe"),
         ("predict", "clock"),
+        ("compare", "SIGINT"),
+        ("compare", "SIGKILL"),
         ("report", "SIGTERM"),
         ("export", "disk"),
     ],

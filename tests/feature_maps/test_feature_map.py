@@ -3,6 +3,7 @@
 
 import pickle
 from copy import deepcopy
+from threading import Thread
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,15 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, PolynomialFeatures, StandardScaler
 
-from bochner.feature_maps import FourierMap, ProductMap, TransformerMap, apply_to_features, fourier_map, map_rows
+from bochner.feature_maps import (
+    FeatureMap,
+    FourierMap,
+    ProductMap,
+    TransformerMap,
+    apply_to_features,
+    fourier_map,
+    map_rows,
+)
 from bochner.feature_maps.feature_map import GRAM_ROWS, accepts_nan
 
 
@@ -45,6 +54,27 @@ def test_float64_features_are_in_a_buffer_that_is_used_again(fourier, X):
     second = fourier.features64(X[::-1])
     assert np.shares_memory(first, second)
     assert fourier.features64(np.zeros((GRAM_ROWS, 4), dtype=fourier.dtype)).shape == (GRAM_ROWS, 12)
+
+
+class ReleasedMeanwhile(FeatureMap):
+    """The rows themselves; another thread releases the buffers whenever a buffer is about to be made."""
+
+    width, block_rows = 4, 16
+
+    @property
+    def dtype(self):
+        thread = Thread(target=self.release_buffers)
+        thread.start()
+        thread.join()
+        return np.dtype(np.float32)
+
+    def write(self, X, out):
+        out[...] = X
+
+
+def test_buffers_can_be_released_while_another_thread_uses_them(X):
+    found = [ReleasedMeanwhile().features64(X).copy() for _ in range(3)]
+    np.testing.assert_array_equal(found, [X.astype(np.float32)] * 3)
 
 
 @pytest.mark.parametrize("duplicate", [deepcopy, lambda given: pickle.loads(pickle.dumps(given))])

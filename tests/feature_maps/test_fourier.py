@@ -79,7 +79,7 @@ class TestCheckResolution:
         W, weights = rng.normal(size=(5, 3)), rng.random(5)
         X = np.array([[0.0, 1e20, 0.0]])
         FourierMap(W, weights).check(X)
-        with pytest.raises(ValueError, match=r"up to 1e\+20, which is 5e\+19 times the length scale"):
+        with pytest.raises(ValueError, match=r"up to 1e\+20 in column 1, which is 5e\+19 times the length scale"):
             FourierMap(W, weights, length_scale=2.0).check(X)
 
     @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])

@@ -175,7 +175,7 @@ def test_rows_are_checked(rng):
     columns = kernel_columns(Gaussian(), rng.normal(size=(5, 3)), 2.0)
     with pytest.raises(ValueError, match="X contains NaN"):
         columns.check(np.full((2, 3), np.nan))
-    with pytest.raises(ValueError, match=r"up to 1e\+20, which is 5e\+19 times the length scale"):
+    with pytest.raises(ValueError, match=r"up to 1e\+20 in column 1, which is 5e\+19 times the length scale"):
         columns.check(np.array([[0.0, 1e20, 0.0]]))
 
 

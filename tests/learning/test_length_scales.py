@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
-from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, RelevanceDisplay
+from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, ImportanceDisplay
 from bochner.feature_maps import fourier_map
 from bochner.kernels import KERNELS
 from bochner.learning import LearnedLengthScales, MarginalLikelihood
@@ -399,12 +399,12 @@ def test_partial_fit_learns_from_the_first_rows():
 def test_relevance_display_shows_the_most_relevant_columns(fitted_ridge):
     import matplotlib.pyplot as plt
 
-    display = RelevanceDisplay.from_estimator(fitted_ridge, names=list("abcdefgh"), n_columns=3)
+    display = ImportanceDisplay.from_estimator(fitted_ridge, names=list("abcdefgh"), n_columns=3)
     labels = [label.get_text() for label in display.ax_.get_yticklabels()]
     assert labels == [list("abcdefgh")[j] for j in np.argsort(-fitted_ridge.features_.relevance_)[:3]]
-    assert "3 most relevant of 8" in display.ax_.get_title()
+    assert "3 most important of 8" in display.ax_.get_title()
     with pytest.raises(ValueError, match="`names` has 2 names and the estimator has 8 columns"):
-        RelevanceDisplay.from_estimator(fitted_ridge, names=["a", "b"])
+        ImportanceDisplay.from_estimator(fitted_ridge, names=["a", "b"])
     plt.close("all")
 
 

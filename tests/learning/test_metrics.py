@@ -386,7 +386,6 @@ def test_kernel_candidates_learn_a_metric_each():
         {"kernel": "laplacian", "sampler": "sobol", "rank": 1},
         {"refine": 3, "rank": 1},
         pytest.param({"sampler": "sorf", "weighting": "quadrature"}, marks=pytest.mark.slow),
-        {"weighting": "alignment"},
     ],
     ids=str,
 )

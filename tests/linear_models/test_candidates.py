@@ -265,8 +265,7 @@ class TestOtherTransformers:
 
     def test_many_rows_in_partitions_are_sampled(self, rng, monkeypatch):
         monkeypatch.setattr(bochner.linear_models.candidates, "MOST_COLLECTED", 2000)
-        monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_BLOCKS", 3)
-        monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_BLOCK_ROWS", 64)
+        monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_ROWS", 192)
         X = np.arange(2001.0)[:, None]
         partitioned = fit_one(Recorder(), in_partitions(X, -X), 0)
         assert partitioned.X_.shape == (192, 1)

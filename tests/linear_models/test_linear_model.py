@@ -325,10 +325,19 @@ class TestErrors:
     def test_targets_are_required(self, regression, model):
         X, y = regression
         with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
-            model.fit(X, None)
+            model.fit(X)
         model.fit(X, y > 50)
         with pytest.raises(ValueError, match="A score compares predictions with y, but y is None; give y"):
-            model.score(X, None)
+            model.score(X)
+
+    def test_model_is_not_fitted_after_a_fit_that_has_failed(self, regression, model):
+        X, y = regression
+        model.fit(X, y > 50).set_params(features=FourierFeatures(length_scale=[1.0] * 99))
+        with pytest.raises(ValueError, match="`length_scale` has shape"):
+            model.fit(X, y > 50)
+        for method in (model.predict, lambda rows: model.score(rows, y > 50), model.gradients):
+            with pytest.raises(NotFittedError):
+                method(X)
 
     def test_some_row_needs_a_positive_weight(self, regression, model):
         X, y = regression
@@ -383,3 +392,71 @@ def test_prediction_of_one_row_needs_no_thread_and_no_limit_of_blas(kind, rng, m
     monkeypatch.setattr(workers._Limit, "__enter__", fail)
     with threadpool_limits(2, user_api="blas"):
         np.testing.assert_allclose(model.predict(X[:1]), expected[:1])
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.full(N_ROWS, "1.5"), r"Got values of dtype <U3; convert them to numbers, or use a classifier"),
+        (["1.5"] * N_ROWS, r"Got values of dtype <U3"),
+        (pd.Series(["1.5"] * N_ROWS, dtype=object), r"Got values of dtype object, such as '1.5'"),
+        (np.full(N_ROWS, "2020-01-01", dtype="datetime64[D]"), r"Got values of dtype datetime64\[D\]"),
+        (pd.Series(pd.Timedelta("1h"), range(N_ROWS)), r"Got values of dtype timedelta64"),
+    ],
+)
+def test_targets_of_a_regression_are_numbers(regression, y, message):
+    X = regression[0]
+    with pytest.raises(ValueError, match=f"y must contain numbers for a regression. {message}"):
+        FeatureRegressor(SMALL).fit(X, y)
+    with pytest.raises(ValueError, match=f"y must contain numbers for a regression. {message}"):
+        FeatureRegressor(SMALL).partial_fit(X, y)
+    with pytest.raises(ValueError, match=f"y must contain numbers for a regression. {message}"):
+        FeatureRegressor(SMALL).fit(*regression).score(X, y)
+
+
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
+def test_classes_can_be_numeric_text_and_dates(regression, classifier):
+    X, y = regression
+    for classes in (["1.5", "2"], np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[D]")):
+        labels = np.asarray(classes)[(y > 50).astype(int)]
+        assert clone(classifier).fit(X, labels).predict(X).dtype == labels.dtype
+
+
+class TestEdgeOfAGrid:
+    """The best penalty at an edge of the user's grid is mentioned where the error still falls."""
+
+    @pytest.fixture
+    @staticmethod
+    def data(rng):
+        X = rng.normal(size=(N_ROWS, 2))
+        return X, np.sin(2 * X[:, 0]) + 0.5 * rng.normal(size=N_ROWS)
+
+    @pytest.mark.parametrize(
+        ("alphas", "message"),
+        [
+            ([1e2, 1e1, 1.0], r"best one of `alphas` is the smallest, 1, whose error is \d+% below .* add smaller"),
+            (
+                [1e-7, 1e-6, 1e-5],
+                r"best one of `alphas` is the largest, 1e-05, whose error is \d+% below .* add larger",
+            ),
+        ],
+    )
+    def test_alphas(self, data, alphas, message):
+        features = FourierFeatures(n_frequencies=64, length_scale=0.3, random_state=0)
+        with pytest.warns(UserWarning, match=message):
+            FeatureRegressor(features, alphas=alphas).fit(*data)
+        streamed = FeatureRegressor(features, alphas=alphas).partial_fit(*data)
+        with pytest.warns(UserWarning, match=message):
+            streamed.predict(data[0])
+
+    @pytest.mark.parametrize("loss", ["squared_hinge", "log_loss"])
+    def test_cs(self, data, loss):
+        X = data[0]
+        features = FourierFeatures(n_frequencies=64, random_state=0)
+        with pytest.warns(UserWarning, match=r"best one of `Cs` is the largest, 0\.1, .* add larger values"):
+            FeatureClassifier(features, loss=loss, Cs=[1e-3, 1e-2, 1e-1]).fit(X, X[:, 0] > 0.5)
+
+    @pytest.mark.parametrize("alphas", [None, [1e2], [1e2, 1e3], [1e-4, 1e-2, 1.0], [1e8, 1e9, 1e10]])
+    @pytest.mark.filterwarnings("error")
+    def test_nothing_is_said_where_nothing_can_be_gained(self, data, alphas):
+        FeatureRegressor(SMALL, alphas=alphas).fit(*data)

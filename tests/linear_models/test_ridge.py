@@ -4,12 +4,13 @@
 import pickle
 import warnings
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import skops.io
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
 from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.metrics import r2_score
@@ -424,10 +425,81 @@ def test_prediction_between_calls_does_not_change_the_drawn_seed(regression):
     np.testing.assert_array_equal(divided.partial_fit(X[100:], y[100:]).predict(X), whole.predict(X))
 
 
-def test_standard_deviations_are_finite_for_small_weights(regression):
+def test_noise_variance_with_a_penalty_that_is_raised_above_rounding(rng):
+    X = rng.uniform(-1, 1, size=(400, 1))
+    y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=400)
+    assert FeatureRegressor(features(64), alphas=[1e-16]).fit(X, y).noise_variance_ == pytest.approx(0.01, rel=0.3)
+
+
+@pytest.mark.parametrize("cv", [5, None])
+def test_standard_deviations_do_not_depend_on_the_unit_of_small_weights(regression, rng, cv):
+    """Weights that sum to less than the rows are not counts: only their ratios matter."""
     X, y = regression
-    _, deviations = FeatureRegressor(features()).fit(X, y, np.full(300, 1e-3)).predict(X, return_std=True)
-    assert np.isfinite(deviations).all()
+    weights = rng.uniform(0.5, 1.0, size=300)
+    expected = FeatureRegressor(features(), cv=cv).fit(X, y, weights).predict(X, return_std=True)
+    found = FeatureRegressor(features(), cv=cv).fit(X, y, weights / 1000).predict(X, return_std=True)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("cv", [5, None])
+def test_equal_small_weights_give_the_deviations_of_no_weights(regression, cv):
+    X, y = regression
+    model = FeatureRegressor(features(), cv=cv).fit(X, y)
+    for weighted in (
+        FeatureRegressor(features(), cv=cv).fit(X, y, np.full(300, 1 / 300)),
+        FeatureRegressor(features(), cv=cv).fit_features(X).partial_fit(X, y, np.full(300, 1e-3)),
+    ):
+        assert weighted.noise_variance_ == pytest.approx(model.noise_variance_, rel=0.05)
+    _, deviations = FeatureRegressor(features(), cv=cv).fit(X, y, np.full(300, 1e-3)).predict(X, return_std=True)
+    np.testing.assert_allclose(deviations, model.predict(X, return_std=True)[1], rtol=1e-6)
+
+
+def test_weights_of_two_have_the_deviations_of_two_copies(regression, rng):
+    X, y = regression
+    weights = rng.integers(0, 3, size=300)
+    repeat = np.repeat(np.arange(300), weights)
+    weighted = FeatureRegressor(features(), cv=None).fit(X, y, weights)
+    repeated = FeatureRegressor(features(), cv=None).fit(X[repeat], y[repeat])
+    np.testing.assert_allclose(
+        weighted.predict(X, return_std=True)[1], repeated.predict(X, return_std=True)[1], rtol=1e-7
+    )
+
+
+class InterruptedSquares(TransformerMixin, BaseEstimator):
+    """Squares of the columns; the transform of a number of rows is interrupted once."""
+
+    interrupts: ClassVar[list[type[BaseException]]] = []
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        if len(X) > 1 and self.interrupts and (X[:, 0] > 9.0).any():
+            raise self.interrupts.pop()
+        return X**2
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("interrupted", [0, 1])
+@pytest.mark.parametrize(
+    "kind", [FeatureRegressor, partial(FeatureClassifier, loss="squared_error")], ids=["regression", "classes"]
+)
+def test_interrupted_partial_fit_can_be_repeated(rng, kind, interrupted, error):
+    X = rng.normal(size=(5 * SPAN_ROWS, 2))
+    y = (X[:, 0] ** 2 > X[:, 1]).astype(float)
+    options = {} if kind is FeatureRegressor else {"classes": [0.0, 1.0]}
+    parts = [slice(0, 2 * SPAN_ROWS + 100), slice(2 * SPAN_ROWS + 100, None)]
+    X[parts[interrupted].start + SPAN_ROWS, 0] = 10.0  # in the second span of the interrupted call
+    whole, model = kind(InterruptedSquares(), cv=2), kind(InterruptedSquares(), cv=2)
+    for number, rows in enumerate(parts):
+        whole.partial_fit(X[rows], y[rows], **options)
+        if number == interrupted:
+            InterruptedSquares.interrupts.append(error)
+            with pytest.raises(error):
+                model.partial_fit(X[rows], y[rows], **options)
+        model.partial_fit(X[rows], y[rows], **options)
+    np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+    np.testing.assert_array_equal(model.coef_, whole.coef_)
 
 
 def test_dense_and_sparse_batches_can_be_mixed(regression):
@@ -533,7 +605,7 @@ class TestErrors:
     def test_generalized_cross_validation_without_degrees_of_freedom(self, regression):
         X, y = regression
         with pytest.raises(ValueError, match="`cv`=None needs more rows than degrees of freedom"):
-            FeatureRegressor(features(), cv=None, alphas=[1e-8]).fit(X, y, np.full(300, 1e-3))
+            FeatureRegressor(features(), cv=None, alphas=[1e-16]).fit(X[:30], y[:30])
 
     def test_methods_that_need_arrays_refuse_paths(self, regression):
         for method in ("partial_fit", "fit_features"):

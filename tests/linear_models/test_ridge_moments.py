@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Second moments by fold against dense products, and the choice made from them against refitting."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
@@ -80,7 +82,7 @@ def test_moments_of_batches_add_up(batch, candidates):
 
 
 def test_folds_without_rows_have_zero_moments():
-    moments = RidgeMoments(5, [{0: np.ones((3, 3)), 2: np.full((3, 3), 2.0)}])
+    moments = RidgeMoments(5, [{0: np.ones((3, 3)), 2: np.full((3, 3), 2.0)}], np.array([5.0, 5.0]))
     assert [part[0, 0] for part in moments.by_fold(0, 3)] == [1.0, 0.0, 2.0, 0.0]
 
 
@@ -130,7 +132,8 @@ class TestChoice:
     def test_without_folds_the_generalized_error_is_smallest(self, batch, candidates):
         batch = batch._replace(folds=np.full(90, -1), y=batch.y[:, :1])
         moments = moments_of_batch(maps_of(candidates), encode, ORIGIN[:1], batch)
-        choice = RidgeChoice.of(candidates[1:2], RidgeMoments(90, moments.totals[1:2]), ORIGIN[:1], 0, penalties, None)
+        own = replace(moments, totals=moments.totals[1:2])
+        choice = RidgeChoice.of(candidates[1:2], own, ORIGIN[:1], 0, penalties, None)
         Z, weight, errors = candidates[1].transform(batch.X), batch.weights.sum(), []
         roots = np.sqrt(batch.weights)[:, None]
         for alpha in ALPHAS:

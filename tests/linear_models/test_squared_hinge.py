@@ -186,8 +186,6 @@ def test_kernels_and_length_scales_equal_separate_fits(classes):
 
 def test_probabilities_point_to_the_log_loss(classes):
     X, y = classes
-    with pytest.raises(TypeError, match=r"no parameter 'probability'; use FeatureClassifier\(loss='log_loss'\)"):
-        FeatureClassifier(probability=True)
     assert not hasattr(FeatureClassifier(), "predict_proba")
     with pytest.raises(AttributeError) as caught:
         FeatureClassifier().predict_proba(X)

@@ -21,10 +21,7 @@ FEATURES = {
     "landmarks": LandmarkFeatures(n_landmarks=24),
 }
 MORE_FEATURES = {
-    **{
-        name: FourierFeatures(weighting=name, n_frequencies=24)
-        for name in ("uniform", "shrinkage", "quadrature", "alignment")
-    },
+    **{name: FourierFeatures(weighting=name, n_frequencies=24) for name in ("uniform", "shrinkage", "quadrature")},
     "matrix": FourierFeatures(weighting="matrix", n_frequencies=72, n_components=24),
     "components": FourierFeatures(n_frequencies=24, n_components=12),
     "refined": FourierFeatures(n_frequencies=24, refine=3),

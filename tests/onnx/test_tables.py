@@ -90,14 +90,6 @@ def test_cycles_of_every_day_of_eight_centuries():
     np.testing.assert_allclose(found, encoder.transform(frame), atol=1e-9)  # 1e-16 of 150,000 days, in turns
 
 
-def test_large_integers_keep_their_differences():
-    frame = pd.DataFrame({"big": RNG.integers(0, 1000, size=50) + 2**60, "y": RNG.normal(size=50)})
-    encoder = TableEncoder().fit(frame)
-    np.testing.assert_allclose(run_frame(to_onnx(encoder, frame[:1]), frame), encoder.transform(frame), atol=1e-12)
-    with pytest.raises(ValueError, match=r"'big' has integers beyond 2\*\*53; its ONNX input must contain int64"):
-        to_onnx(encoder, frame[:1].astype(float))
-
-
 def test_inputs_must_fit_the_columns():
     encoder = TableEncoder().fit(TABLE[["count", "color"]])
     register()

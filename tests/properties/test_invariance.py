@@ -129,12 +129,8 @@ def test_transform_of_blocks_is_that_of_all_rows(kind, n_examples):
 @LANES
 @all_features
 def test_order_of_rows_and_copies_against_weights(kind, n_examples):
-    """Length scales and weights that are learned from targets use folds, which depend on the order of rows."""
+    """Length scales that are learned from targets use folds, which depend on the order of rows."""
     own = {"length_scale": st.sampled_from(["median", "scale", 2.0])}
-    if kind is FourierFeatures:
-        own["weighting"] = strategies.parts(
-            {name: part for name, part in strategies.WEIGHTINGS.items() if name != "alignment"}
-        )
 
     @for_examples(n_examples, drawn_features(kind, **own), strategies.rows(min_rows=4), st.data())
     def check(features, X, data):

@@ -78,17 +78,17 @@ class TestPasses:
 
     def test_few_blocks_are_computed_for_a_sample_and_one_pass_for_a_fit(self, monkeypatch):
         monkeypatch.setattr(bochner.kernel_features, "MANY_ROWS", 1000)
-        monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_BLOCKS", 3)
-        monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_BLOCK_ROWS", 10)
+        monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_ROWS", 30)
+        monkeypatch.setattr(bochner.rows.partitions, "SAMPLED_PARTITIONS", 3)
         rows, targets = to_dask(*make_data(), chunks=(100,) * 26)
         blocks = CountingBlocks()
         rows = blocks.around(rows)
 
         features = FourierFeatures(n_frequencies=16, random_state=0).fit(rows)
-        assert 3 <= blocks.n <= 6, "the chunks of three blocks of rows"
+        assert 1 <= blocks.n <= 3
         blocks.n = 0
         model = FeatureRegressor(SMALL, random_state=0).fit(rows, targets)
-        assert 26 <= blocks.n <= 26 + 7, "one pass, the sample and the first row"
+        assert 26 <= blocks.n <= 26 + 4, "one pass, the sample and the first row"
         blocks.n = 0
         lazy = [features.transform(rows), model.predict(rows), *model.predict(rows, return_std=True)]
         assert blocks.n == 0
@@ -273,12 +273,6 @@ class TestCollections:
         np.testing.assert_array_equal(np.vstack([np.column_stack(block) for block in blocks])[:, :8], X[:, :8])
         np.testing.assert_allclose(np.concatenate([block[2] for block in blocks]), X[:, 8] ** 2)
 
-    def test_partitions_of_a_frame_keep_their_name(self):
-        frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": ["p", "q", "r"]})
-        partitions = DaskPartitions.from_frame("cells", dd.from_pandas(frame, npartitions=2))
-        assert partitions.templates["cells"].columns.tolist() == ["a", "b"]
-        assert partitions.lengths.tolist() == [2, 1]
-
 
 class TestClients:
     """Computations with a client of Dask in this process; clusters of processes are in the slow lane."""
@@ -340,7 +334,7 @@ class TestClients:
                     self.count_rows("counting")
 
     def test_pass_inside_a_task_yields_its_slot(self, client):
-        assert client.submit(self.count_rows, pure=False).result(timeout=60) == 40
+        assert client.submit(self.count_rows, pure=False).result(timeout=300) == 40
 
     def test_asynchronous_clients_are_refused(self, monkeypatch):
         class Asynchronous:
@@ -372,7 +366,7 @@ sys.meta_path.insert(0, Hidden())
 
 
 def nap(argument, block):
-    time.sleep(60)
+    time.sleep(600)
     return len(block)
 
 
@@ -401,7 +395,7 @@ class TestProcesses:
             message = r"worker at tcp://\S+ has no bochner \(No module named 'bochner.*'\), and this process has"
             with pytest.raises(ClusterError, match=message):
                 FeatureRegressor(SMALL, random_state=0).fit(X, y)
-            assert time.monotonic() - start < 20
+            assert time.monotonic() - start < 60
             assert len(client.nthreads()) == 2, "no task has reached a worker"
 
     def test_pass_ends_when_all_workers_are_killed(self):
@@ -410,14 +404,14 @@ class TestProcesses:
             environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             worker = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
             try:
-                client.wait_for_workers(1, timeout=60)
+                client.wait_for_workers(1, timeout=300)
                 assert self.reduce(count) == 40
                 threading.Timer(2.0, worker.kill).start()
                 with dask.config.set({"distributed.scheduler.no-workers-timeout": "3 s"}):
                     start = time.monotonic()
                     with pytest.raises(ClusterError, match="no workers for 3 seconds, and nothing was fitted"):
                         self.reduce(nap)
-                    assert time.monotonic() - start < 30
+                    assert time.monotonic() - start < 300
             finally:
                 worker.kill()
                 worker.wait()

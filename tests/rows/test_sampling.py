@@ -16,7 +16,6 @@ from bochner.rows import (
     sample_pairs,
     sample_rows,
     sample_source,
-    scattered_blocks,
     shuffled_sample,
     to_dense,
 )
@@ -57,26 +56,28 @@ def test_shuffled_samples_have_each_distinct_row_once(rng, distinct):
     assert dict(zip(rows[:, 0].tolist(), counts.tolist(), strict=True)) == {1.0: 2.0, 2.0: 1.0, 3.0: 1.0}
 
 
-def test_scattered_blocks_are_consecutive_and_one_per_part(rng):
-    rows = scattered_blocks(1000, 10, 7, rng).reshape(10, 7)
-    assert (np.diff(rows, axis=1) == 1).all()
-    assert (rows // 100 == np.arange(10)[:, None]).all()
+def test_rows_are_drawn_once_and_equally_often(rng):
+    source = MemoryRows(np.zeros((50, 1)))
+    draws = [source.draw_rows(10, rng) for _ in range(2000)]
+    assert all((np.diff(rows) > 0).all() and len(rows) == 10 for rows in draws)
+    counts = np.bincount(np.concatenate(draws), minlength=50)
+    assert abs(counts - 400).max() < 5 * np.sqrt(400)
+    assert source.draw_rows(51, rng).tolist() == list(range(50))
 
 
-def test_sample_of_a_source_keeps_targets_and_weights(rng, monkeypatch):
-    monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_BLOCK_ROWS", 3)
-    X = np.arange(1000.0)[:, None]
+def test_sample_of_a_source_keeps_targets_and_weights(rng):
+    X = np.arange(40_000.0)[:, None]
     sample = sample_source(MemoryRows(X, 2.0 * X[:, 0], 3.0 * X[:, 0]), rng)
-    assert sample.shape == (16 * 3, 1)
+    assert sample.shape == (2**15, 1)
     y, weights = sample.collect_columns()
     np.testing.assert_array_equal(y, 2.0 * sample.X[:, 0])
     np.testing.assert_array_equal(weights, 3.0 * sample.X[:, 0])
 
 
-def test_samples_of_wide_rows_have_shorter_blocks(rng, monkeypatch):
-    monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_BYTES", 16 * 8 * 10 * 100)
-    assert sample_source(MemoryRows(np.zeros((4000, 10))), rng).shape == (16 * 100, 10)
-    assert sample_source(MemoryRows(np.zeros((4000, 1000))), rng).shape == (16 * 64, 1000)
+def test_samples_of_wide_rows_are_smaller(rng, monkeypatch):
+    monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_BYTES", 8 * 10 * 1600)
+    assert sample_source(MemoryRows(np.zeros((4000, 10))), rng).shape == (1600, 10)
+    assert sample_source(MemoryRows(np.zeros((4000, 1000))), rng).shape == (1024, 1000)
 
 
 def test_all_pairs_have_the_products_of_the_weights_of_their_rows(rng):

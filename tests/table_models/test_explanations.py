@@ -32,7 +32,9 @@ def test_baseline_is_the_prediction_of_the_mean_row(files, models):
     assert np.ptp(columns["y_baseline"]) == 0.0
     encoded = np.concatenate([rows for _, rows in model.open(files["regression"], with_target=False).batches()])
     np.testing.assert_allclose(model.center, encoded.mean(axis=0), atol=0.05)  # of a sample of 1,000 rows
-    np.testing.assert_allclose(columns["y_baseline"][0], model.estimator.predict(model.center[None])[0])
+    np.testing.assert_allclose(
+        columns["y_baseline"][0], model.estimator.without_encoding().predict(model.center[None])[0]
+    )
 
 
 def test_contributions_of_two_classes_speak_for_the_predicted_class(rng):
@@ -41,7 +43,8 @@ def test_contributions_of_two_classes_speak_for_the_predicted_class(rng):
     model = TableModel(effort="fast", random_state=0).fit(frame, "kind")
     rows = model.encoding_.encode(pa.RecordBatch.from_pandas(frame[["a", "b"]]))
     columns = explanation_columns(model.model_, rows)
-    np.testing.assert_allclose(columns["kind_score"], np.abs(model.estimator_.decision_function(rows)), rtol=1e-9)
+    scores = model.estimator_.without_encoding().decision_function(rows)
+    np.testing.assert_allclose(columns["kind_score"], np.abs(scores), rtol=1e-9)
     clear = np.abs(frame["a"]) > 0.5
     assert (columns["kind_from_a"][clear] > 0).all()
     parts = column_contributions(model, frame)

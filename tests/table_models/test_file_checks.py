@@ -7,12 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bochner.linear_models.table_training import TableTraining
-from bochner.table_models.file_checks import check_fields, check_model, check_training
-from bochner.table_models.training import StoredTraining
+from bochner.table_models.file_checks import check_fields, check_model
 from bochner.tables.columns import Column
 from bochner.tables.encoding import Encoding
-from bochner.tables.file_table import FileTable
 from tests.table_models.cases import SETTINGS
 
 
@@ -73,20 +70,8 @@ def test_models_that_predict_no_numbers_are_refused(models, name, value):
         check_model(replace(models[name], estimator=estimator))
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("next_group", -1), ("model", 3), ("statistic", "text"), ("fingerprint", [1]), ("survey", None)],
-)
-def test_wrong_fields_of_a_training_are_refused(files, field, value):
-    training = TableTraining.begin(FileTable(files["regression"], "y"), seed=0)
-    check_training(StoredTraining(SETTINGS["regression"], training))
-    setattr(training, field, value)
-    with pytest.raises((TypeError, ValueError, AttributeError)):
-        check_training(StoredTraining(SETTINGS["regression"], training))
-
-
 def test_numbers_of_numpy_are_numbers():
-    check_fields(Column("a", "number", other=np.True_, offset=np.int64(3), fill=np.float32(1.0)))
+    check_fields(Column("a", "number", other=np.True_, fill=np.float32(1.0)))
     check_fields(Encoding([], np.zeros(0), np.zeros(0), single=False))
     with pytest.raises(TypeError, match=r"Column\.fill"):
         check_fields(Column("a", "number", fill=float("nan")))

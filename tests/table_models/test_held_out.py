@@ -136,7 +136,8 @@ class TestResponses:
     def test_predictions(self, regression):
         found = respond(regression.model, regression.model.estimator, regression.sample)
         assert (found.kind, found.names) == ("prediction", ["y"])
-        np.testing.assert_array_equal(found.values[:, 0], regression.model.estimator.predict(regression.sample))
+        expected = regression.model.estimator.without_encoding().predict(regression.sample)
+        np.testing.assert_array_equal(found.values[:, 0], expected)
 
     def test_scores_of_ridge_regression_become_probabilities(self, classification):
         found = respond(classification.model, classification.model.estimator, classification.sample)

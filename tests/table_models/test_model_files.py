@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files of models and of interrupted trainings: what they contain, and what is refused."""
+"""Files of models: what they contain, and what is refused."""
 
 import io
 import json
@@ -20,7 +20,7 @@ from bochner.learning import LearnedLengthScales, LearnedMetric
 from bochner.rows import to_dense
 from bochner.table_models.fitted_model import FittedModel
 from bochner.table_models.model_files import TRUSTED, load, save
-from bochner.table_models.training import StoredTraining, fit_table
+from bochner.table_models.training import fit_table
 from bochner.tables.columns import Column
 from bochner.tables.encoding import Encoding
 from bochner.tables.file_table import FileTable
@@ -32,20 +32,6 @@ def model_file(models, tmp_path_factory):
     path = tmp_path_factory.mktemp("model-files") / "m.skops"
     save(models["regression"], path)
     return path
-
-
-@pytest.fixture(scope="module")
-def trainings(files, tmp_path_factory):
-    """Files of a training that was stored in its survey and in its fit."""
-    folder = tmp_path_factory.mktemp("trainings")
-    settings = SETTINGS["classification"]
-
-    def checkpoint(training):
-        phase = "survey" if training.model is None else "fit"
-        save(StoredTraining(settings, training), folder / f"{phase}.partial")
-
-    fit_table(FileTable(files["classification"], "kind"), settings, ignore, checkpoint=checkpoint)
-    return {phase: folder / f"{phase}.partial" for phase in ("survey", "fit")}
 
 
 def schema_of(path):
@@ -95,14 +81,6 @@ def test_model_file_contains_only_arrays_and_trusted_types(models, tmp_path, nam
     assert isinstance(check_contents(tmp_path / "m.skops"), FittedModel)
 
 
-@pytest.mark.parametrize("phase", ["survey", "fit"])
-def test_stored_training_contains_only_arrays_and_trusted_types(trainings, phase):
-    stored = check_contents(trainings[phase])
-    assert isinstance(stored, StoredTraining)
-    assert stored.settings == SETTINGS["classification"]
-    assert (stored.training.model is None) == (phase == "survey")
-
-
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_models_with_every_kernel_can_be_loaded(files, tmp_path, kernel):
     settings = replace(SETTINGS["regression"], kernels=[kernel], n_frequencies=4, length_scales=[1.0])
@@ -125,13 +103,6 @@ def test_model_with_learned_length_scales_can_be_loaded(files, tmp_path, learn, 
         np.testing.assert_array_equal(loaded.estimator.features_.metric_, model.estimator.features_.metric_)
 
 
-@pytest.mark.parametrize(("stored", "learn"), [(True, "learn"), (False, None)])
-def test_settings_from_before_metrics_can_be_loaded(trainings, tmp_path, stored, learn):
-    settings = replace(SETTINGS["regression"], learn=stored)  # was a bool
-    save(StoredTraining(settings, load(trainings["survey"]).training), tmp_path / "m.partial")
-    assert load(tmp_path / "m.partial").settings == replace(settings, learn=learn)
-
-
 @pytest.mark.parametrize("rank", [None, 1])
 @pytest.mark.parametrize("features", [FourierFeatures(n_frequencies=8), LandmarkFeatures(n_landmarks=8)])
 def test_model_with_a_learned_metric_can_be_loaded(models, tmp_path, features, rank, rng):
@@ -150,7 +121,7 @@ def test_model_with_a_learned_metric_can_be_loaded(models, tmp_path, features, r
     check_contents(tmp_path / "m.skops")
     loaded = load(tmp_path / "m.skops").estimator
     np.testing.assert_array_equal(to_dense(loaded.features_.metric_), to_dense(estimator.features_.metric_))
-    assert loaded.predict(X).tobytes() == estimator.predict(X).tobytes()
+    assert loaded.without_encoding().predict(X).tobytes() == estimator.without_encoding().predict(X).tobytes()
 
 
 def test_model_is_small(models, model_file):

@@ -108,23 +108,6 @@ class TestWritePredictions:
         write_predictions(model, tmp_path / "a.csv", tmp_path / "out.parquet")
         assert pd.read_parquet(tmp_path / "out.parquet")["y"].dtype == np.int64
 
-    @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-    def test_formulas_are_not_run_by_a_spreadsheet(self, tmp_path, suffix):
-        labels = ["=cmd|' /C calc'!A0", "@SUM(A1)", "+1+cmd", "-", "-1.5e3", "plain"]
-        frame = pd.DataFrame({"x": np.arange(60.0), "=1+1": labels * 10})
-        model, messages = fit_frame(tmp_path / "in.csv", frame, "=1+1"), []
-        write_predictions(
-            model, frame, tmp_path / f"out{suffix}", PredictionColumns(keep=["=1+1"]), report=messages.append
-        )
-        written = read(tmp_path / f"out{suffix}")
-        is_csv = suffix == ".csv"
-        assert list(written.columns) == ["'=1+1_observed", "'=1+1"] if is_csv else ["=1+1_observed", "=1+1"]
-        expected = ["'" * (is_csv and i < 3) + label for i, label in enumerate(labels)]
-        assert written.iloc[:6, 0].tolist() == expected
-        assert set(written.iloc[:, 1]) <= set(expected)
-        assert len(messages) == 2 * is_csv
-        assert all("has formulas that a spreadsheet would run" in message for message in messages)
-
     def test_file_appears_only_when_it_is_complete(self, models, new_rows, tmp_path):
         frame = new_rows["regression"].astype({"b": object})
         frame.loc[250, "b"] = "many"

@@ -9,16 +9,14 @@ import pytest
 from bochner import TableModel
 from bochner.linear_models.table_training import TableTraining
 from bochner.table_models import search as search_module
-from bochner.table_models import trials as trials_module
 from bochner.table_models.model_files import load, save
 from bochner.table_models.search import Budget, search
 from bochner.table_models.settings import FREE, Settings
-from bochner.table_models.training import StoredTraining, fit_table
+from bochner.table_models.training import fit_table
 from bochner.table_models.trials import Trial
 from bochner.tables.file_table import FileTable
-from bochner.tables.parquet_folder import ParquetFolder
 from tests.table_models.cases import fitted_arrays, ignore
-from tests.tables.tables import compute_in_process, make_table, write_parts, write_table
+from tests.tables.tables import make_table, write_table
 
 FIRST = Settings("ridge", "auto", ["gaussian"], 8, [1.0], 3, free=FREE)
 SHORT = replace(FIRST, free=("features", "kernels"))  # nothing is learned, which takes most of the time
@@ -62,9 +60,6 @@ class FakeRows:
         self.clock, self.errors, self.seconds = clock, errors, seconds
         self.tried = []
 
-    def restore(self, trials):
-        self.restored = trials
-
     def attempt(self, settings, seconds_left, advance):
         self.tried.append(settings)
         for fold in range(5):
@@ -78,19 +73,17 @@ class FakeRows:
 def run(path, monkeypatch):
     """A function that runs a search with fake trials."""
 
-    def run_search(
-        first=FIRST, errors=None, minutes=None, seconds=1.0, trials=(), n_rows=N_ROWS, checkpoint=None, reading=0.0
-    ):
+    def run_search(first=FIRST, errors=None, minutes=None, seconds=1.0, n_rows=N_ROWS, reading=0.0):
         clock, table = Clock(), FileTable(path, "y")
         training = TableTraining.begin(table, 3)
         training.survey_seconds = reading
         training.survey = table.survey(training.survey)
-        training.survey.lengths, training.trials = [n_rows], trials
+        training.survey.lengths = [n_rows]
         rows = FakeRows(clock, errors or (lambda settings: [error_of(settings)] * 5), seconds)
         monkeypatch.setattr(search_module.TrialRows, "of", lambda *arguments: rows)
         messages = []
         budget = Budget(minutes, clock)
-        chosen = search(table, training, first, "regression", budget, messages.append, checkpoint)
+        chosen = search(table, training, first, "regression", budget, messages.append)
         return chosen, training.trials, messages, rows.tried
 
     return run_search
@@ -167,75 +160,6 @@ class TestBudget:
         assert Budget().remaining == np.inf
 
 
-class TestResume:
-    def test_trials_are_not_repeated(self, run):
-        whole, trials, _, _ = run()
-        for n_trials in range(1, 5):
-            chosen, resumed, _, tried = run(trials=tuple(replace(trial, chosen=False) for trial in trials[:n_trials]))
-            assert chosen == whole
-            assert resumed == trials
-            assert len(tried) == 5 - n_trials
-
-    def test_trials_use_the_length_scales_that_were_learned_before_the_interrupt(self, path, tmp_path, monkeypatch):
-        """Whatever the trial that the search is interrupted after, all errors are equal to the bit."""
-        first = replace(FIRST, n_frequencies=2, learn="learn", free=("kernels", "learn"))
-        monkeypatch.setattr(trials_module, "MOST_ROWS", 60)
-        monkeypatch.setattr(trials_module, "N_FOLDS", 2)
-        table = FileTable(path, "y")
-        training = TableTraining.begin(table, 3)
-        training.survey = table.survey(training.survey)
-
-        def compare(training, checkpoint=None):
-            chosen = search(table, training, first, "regression", Budget(), ignore, checkpoint)
-            return chosen, [(trial.settings, trial.errors, trial.chosen) for trial in training.trials]
-
-        def store(training):
-            save(StoredTraining(first, training), tmp_path / str(len(training.trials)))
-
-        whole = compare(training, store)
-        assert [trial.settings.learn for trial in training.trials] == ["learn", "learn", "learn-matrix"]
-        for n_trials in (1, 2, 3):
-            assert compare(load(tmp_path / str(n_trials)).training) == whole
-        assert [len(trial.learned) for trial in training.trials] == [2, 0, 0]
-
-    def test_time_of_reading_is_that_of_the_first_run(self, path):
-        """The final fit reads the rows again, whichever run has read them first."""
-        table, stored = FileTable(path, "y"), []
-        training = TableTraining.begin(table, 3)
-        training.survey_seconds = 1000.0
-        training.run(table, lambda _: SHORT.new_estimator("regression"), lambda one: stored.append(one.survey_seconds))
-        assert 1000.0 < stored[0] <= training.survey_seconds < 1500.0
-
-    def test_checkpoints_after_every_trial(self, run):
-        numbers = []
-        run(checkpoint=lambda training: numbers.append(len(training.trials)))
-        assert numbers == [1, 2, 3, 4, 5]
-
-    @pytest.mark.parametrize("stop", ["survey", "first trial", "last trial", "fit"])
-    def test_interrupted_training_gives_the_identical_model(self, path, fitted, tmp_path, stop):
-        n_trials = len(fitted.trials)
-
-        def is_due(training):
-            phase = "survey" if not training.is_surveyed else "fit" if training.model is not None else "trials"
-            at = {"first trial": 1, "last trial": n_trials}.get(stop)
-            return phase == stop if at is None else phase == "trials" and len(training.trials) == at
-
-        def checkpoint(training):
-            if is_due(training):
-                save(StoredTraining(SHORT, training), tmp_path / "m.partial")
-                raise KeyboardInterrupt
-
-        table = FileTable(path, "y")
-        with pytest.raises(KeyboardInterrupt):
-            fit_table(table, SHORT, ignore, checkpoint=checkpoint)
-        stored = load(tmp_path / "m.partial")
-        assert stored.settings == SHORT
-        resumed = fit_table(table, SHORT, ignore, stored.training, ignore).model
-        assert_same(resumed, fitted)
-        if stop == "fit":
-            assert resumed.trials == stored.training.trials
-
-
 def assert_same(found, expected):
     """Check that two models are equal to the bit, and have compared the same settings."""
     for name, values in fitted_arrays(expected).items():
@@ -266,17 +190,6 @@ def test_model_file_has_the_trials(fitted, tmp_path):
     save(fitted, tmp_path / "m.skops")
     assert load(tmp_path / "m.skops").trials == fitted.trials
     assert TableModel.load(tmp_path / "m.skops").trials_ == fitted.trials
-
-
-@pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")  # raised by Dask with pandas 3.1
-def test_folder_on_a_cluster_gives_the_same_choice(tmp_path, monkeypatch):
-    table = make_table().drop_columns("kind")
-    with compute_in_process(monkeypatch):
-        folder = write_parts(tmp_path / "parts", table)
-        several = fit_table(ParquetFolder(folder, "y"), SHORT, ignore).model
-        one = fit_table(FileTable(write_table(tmp_path / "a.parquet", table), "y"), SHORT, ignore).model
-    assert [trial.errors for trial in several.trials] == [trial.errors for trial in one.trials]
-    assert [trial.chosen for trial in several.trials] == [trial.chosen for trial in one.trials]
 
 
 def test_few_rows_are_fitted_without_a_comparison(tmp_path):

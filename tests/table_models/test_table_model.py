@@ -13,11 +13,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, TableModel
-from bochner.linear_models.table_training import TableTraining
-from bochner.table_models.model_files import save
-from bochner.table_models.training import StoredTraining
-from bochner.tables.file_table import FileTable
-from tests.table_models.cases import SETTINGS
 
 FEATURES = FourierFeatures(n_frequencies=64)
 
@@ -54,7 +49,8 @@ def files(frame, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fitted(frame):
-    return TableModel(FeatureRegressor(FEATURES, random_state=0), drop=["level"]).fit(frame[:1000], "price")
+    model = TableModel(FeatureRegressor(FEATURES, random_state=0), drop=["level"], kinds={"id": "id"})
+    return model.fit(frame[:1000], "price")
 
 
 def test_intervals_contain_a_share_of_new_targets(frame, fitted):
@@ -96,7 +92,7 @@ def test_all_sources_give_the_same_model(frame, files, name):
 
 def test_linear_model_alone_does_the_same(frame, files, fitted):
     """`FeatureRegressor().fit(path, target)` standardizes, and accepts frames and paths afterwards."""
-    model = FeatureRegressor(FEATURES, random_state=0).fit(frame[:1000].drop(columns="level"), "price")
+    model = FeatureRegressor(FEATURES, random_state=0).fit(frame[:1000].drop(columns=["level", "id"]), "price")
     np.testing.assert_array_equal(model.coef_, fitted.estimator_.coef_)
     np.testing.assert_array_equal(model.predict(frame), fitted.predict(frame))
     assert model.score(files / "a.csv", "price") == pytest.approx(model.score(frame, "price"))
@@ -192,13 +188,56 @@ class TestInvalidInput:
         with pytest.raises(ValueError, match=r"too many for classification|fractional numbers"):
             TableModel(FeatureClassifier()).fit(frame[:100], "price")
 
-    def test_checkpoint_is_not_a_model(self, frame, tmp_path):
-        training = TableTraining.begin(FileTable(frame, "price"), seed=0)
-        save(StoredTraining(SETTINGS["regression"], training), tmp_path / "m.skops")
-        with pytest.raises(ValueError, match="is a checkpoint and not a model"):
-            TableModel.load(tmp_path / "m.skops")
-
     def test_model_of_an_array_has_no_table(self, frame):
         model = FeatureRegressor(FEATURES).fit(frame[["income"]].to_numpy(), frame["price"])
         with pytest.raises(ValueError, match=r"was fitted on an array and cannot read a\.csv; give an array"):
             model.score("a.csv", "price")
+
+
+class TestArraysForModelsOfTables:
+    """An array has no columns that the encoding could find."""
+
+    MESSAGE = r"was fitted on a table with the columns \['a', 'b'\], and X is a ndarray; give a data frame or a file"
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def numbers():
+        table = pd.DataFrame(np.random.default_rng(0).normal(5.0, 3.0, size=(200, 2)), columns=["a", "b"])
+        return table.assign(y=table["a"] + table["b"], level=np.where(table["a"] > 5.0, "high", "low"))
+
+    @pytest.mark.parametrize("method", ["predict", "decision_function", "predict_proba", "predict_log_proba"])
+    def test_classifier_refuses_them(self, numbers, method):
+        model = FeatureClassifier(FEATURES, loss="log_loss", random_state=0).fit(numbers[["a", "b", "level"]], "level")
+        with pytest.raises(ValueError, match=self.MESSAGE):
+            getattr(model, method)(numbers[["a", "b"]].to_numpy())
+        with pytest.raises(ValueError, match=self.MESSAGE):
+            model.score(numbers[["a", "b"]].to_numpy(), numbers["level"])
+
+    def test_regression_refuses_them(self, numbers):
+        table, X, y = numbers[["a", "b", "y"]], numbers[["a", "b"]].to_numpy(), numbers["y"]
+        model = FeatureRegressor(FEATURES, random_state=0).fit(table, "y")
+        assert model.score(table, "y") > 0.99
+        for call in (
+            lambda: model.predict(X),
+            lambda: model.predict(X, return_std=True),
+            lambda: model.score(X, y),
+            lambda: model.gradients(X),
+        ):
+            with pytest.raises(ValueError, match=self.MESSAGE):
+                call()
+        with pytest.raises(ValueError, match="`partial_fit` cannot continue a model that was fitted on a table"):
+            model.partial_fit(X, y)
+        np.testing.assert_array_equal(
+            model.without_encoding().predict(model.encoding_.encode(pa.RecordBatch.from_pandas(table))),
+            model.predict(table),
+        )
+
+    def test_table_model_refuses_them(self, numbers):
+        X = numbers[["a", "b"]].to_numpy()
+        model = TableModel(FeatureRegressor(FEATURES, random_state=0)).fit(numbers[["a", "b", "y"]], "y")
+        with pytest.raises(ValueError, match=self.MESSAGE):
+            model.predict(X)
+        with pytest.raises(ValueError, match=self.MESSAGE):
+            model.score(X, numbers["y"])
+        with pytest.raises(ValueError, match="Expected a path, a pandas or polars data frame or an Arrow table"):
+            model.predict_interval(X)

@@ -11,7 +11,6 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.model_selection import PredefinedSplit
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-import bochner.tables.sources
 from bochner import (
     FeatureClassifier,
     FeatureRegressor,
@@ -21,11 +20,10 @@ from bochner import (
 from bochner.linear_models.candidates import features_of_kernels
 from bochner.linear_models.table_training import TableTraining
 from bochner.table_models.model_files import load, save
-from bochner.table_models.training import Settings, StoredTraining, fit_table
+from bochner.table_models.training import Settings, fit_table
 from bochner.tables.file_table import FileTable
-from bochner.tables.parquet_folder import ParquetFolder
 from tests.table_models.cases import SETTINGS, TARGETS, fit_case, fitted_arrays, ignore
-from tests.tables.tables import N_ROWS, compute_in_process, write_table
+from tests.tables.tables import N_ROWS, write_table
 
 
 def assert_identical(first, second):
@@ -59,7 +57,8 @@ class TestFitOnPath:
         model = clone(model).fit(path, "y")
         np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(model.predict(path), expected.predict(standardized), rtol=1e-6)
-        np.testing.assert_allclose(model.predict(standardized), expected.predict(standardized), rtol=1e-6)
+        on_rows = model.without_encoding()
+        np.testing.assert_allclose(on_rows.predict(standardized), expected.predict(standardized), rtol=1e-6)
 
     @pytest.mark.parametrize("name", SETTINGS)
     def test_equals_fit_table(self, files, models, name):
@@ -77,11 +76,11 @@ class TestFitOnPath:
 
     def test_continues_with_more_rows(self, files):
         model = FeatureRegressor(FourierFeatures(n_frequencies=8), random_state=0).fit(files["regression"], "y")
-        before = model.coef_
+        before, on_rows = model.coef_, model.without_encoding()
         cells = pd.read_parquet(files["regression"])[:50]
         rows = next(rows for _, rows in model.encoding_.open(files["regression"]).batches())[:50]
-        model.partial_fit(rows, cells["y"] + 1.0)
-        assert np.abs(model.coef_ - before).max() > 0.0
+        on_rows.partial_fit(rows, cells["y"] + 1.0)
+        assert np.abs(on_rows.coef_ - before).max() > 0.0
 
     def test_target_must_be_a_suitable_column(self, files):
         with pytest.raises(ValueError, match="column 'kind' contains text, which cannot be the target of a regression"):
@@ -97,112 +96,10 @@ class TestFitOnPath:
             model.predict(files["regression"])
 
 
-class TestResume:
-    """Trainings that are interrupted by an exception in a checkpoint and continued from what was stored."""
-
-    def interrupt(self, table, settings, path, stop):
-        """Stop at a checkpoint and return what was stored there."""
-
-        def checkpoint(training):
-            if stop(training):
-                save(StoredTraining(settings, training), path)
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            fit_table(table, settings, ignore, checkpoint=checkpoint)
-        return load(path)
-
-    @pytest.mark.parametrize("group", [1, 3])
-    @pytest.mark.parametrize(
-        ("name", "phase"),
-        [
-            ("regression", "survey"),
-            ("regression", "fit"),
-            ("classification", "survey"),
-            ("classification", "fit"),
-            ("svm", "survey"),
-        ],
-    )
-    def test_resumed_training_gives_the_identical_model(self, files, models, tmp_path, name, phase, group):
-        table, settings = FileTable(files[name], TARGETS[name]), SETTINGS[name]
-
-        def stop(training):
-            return training.next_group == group and (training.model is not None) == (phase == "fit")
-
-        stored = self.interrupt(table, settings, tmp_path / "m.partial", stop)
-        assert stored.settings == settings
-        assert stored.training.fingerprint == table.fingerprint()
-        assert stored.training.next_group == group
-        assert stored.training.survey.n_rows == (N_ROWS if phase == "fit" else 400 * group)
-        resumed = fit_table(table, settings, ignore, stored.training, checkpoint=ignore).model
-        assert_identical(resumed, models[name])
-
-    def test_training_is_interrupted_again_and_again(self, files, models, tmp_path):
-        table, settings, path = FileTable(files["regression"], "y"), SETTINGS["regression"], tmp_path / "m.partial"
-        training, n_interrupts = None, 0
-
-        def checkpoint(training):
-            save(StoredTraining(settings, training), path)
-            raise KeyboardInterrupt
-
-        while True:
-            try:
-                resumed = fit_table(table, settings, ignore, training, checkpoint).model
-                break
-            except KeyboardInterrupt:
-                n_interrupts += 1
-                training = load(path).training
-        assert n_interrupts == 6  # between the four row groups of each pass
-        assert_identical(resumed, models["regression"])
-
-    @pytest.mark.parametrize("phase", ["survey", "fit"])
-    def test_csv_file(self, tmp_path, monkeypatch, files, phase):
-        monkeypatch.setattr(bochner.tables.sources, "CSV_BLOCK_BYTES", 16_384)
-        path = tmp_path / "a.csv"
-        pd.read_parquet(files["regression"]).to_csv(path, index=False)
-        table, settings = FileTable(path, "y"), SETTINGS["regression"]
-
-        def stop(training):
-            return training.next_group == 2 and (training.model is not None) == (phase == "fit")
-
-        stored = self.interrupt(table, settings, tmp_path / "m.partial", stop)
-        resumed = fit_table(table, settings, ignore, stored.training, checkpoint=ignore).model
-        assert_identical(resumed, fit_case("regression", path))
-
-    def test_model_does_not_depend_on_checkpoints(self, files, models):
-        numbers = []
-        model = fit_case("regression", files["regression"], checkpoint=lambda training: numbers.append(1))
-        assert len(numbers) == 6
-        assert_identical(model, models["regression"])
-
-
-@pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")  # raised by Dask with pandas 3.1
-class TestParquetFolder:
-    """Several files on Dask, computed in this thread."""
-
-    @pytest.fixture(autouse=True)
-    def in_process(self, monkeypatch):
-        pytest.importorskip("dask")
-        with compute_in_process(monkeypatch):
-            yield
-
-    @pytest.mark.parametrize("name", ["regression", "classification", pytest.param("svm", marks=pytest.mark.slow)])
-    def test_equals_one_file(self, files, folders, name):
-        expected = fit_case(name, files[name])  # again, because samples are smaller here
-        model = fit_table(ParquetFolder(folders[name], TARGETS[name]), SETTINGS[name], ignore).model
-        assert model.n_rows == expected.n_rows == N_ROWS
-        assert model.encoding.columns == expected.encoding.columns
-        arrays, expected_arrays = fitted_arrays(model), fitted_arrays(expected)
-        assert arrays["penalty"] == expected_arrays["penalty"]
-        for array, values in expected_arrays.items():
-            tolerance = 1e-8 * np.abs(values).max()
-            np.testing.assert_allclose(arrays[array], values, rtol=0, atol=tolerance, err_msg=array)
-
-    def test_pattern_of_files(self, folders):
-        folder = folders["regression"]
-        one = fit_table(ParquetFolder(folder / "*.parquet", "y"), SETTINGS["regression"], ignore).model
-        other = fit_table(ParquetFolder(folder, "y"), SETTINGS["regression"], ignore).model
-        assert_identical(one, other)
+def test_folder_equals_one_file(folders, models):
+    found, expected = fitted_arrays(fit_case("regression", folders["regression"])), fitted_arrays(models["regression"])
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, rtol=0, atol=1e-8 * np.abs(values).max(), err_msg=name)
 
 
 class TestTask:

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Columns and files for tests of tables, of their models and of the commands."""
 
-from contextlib import contextmanager
-
 import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-import bochner.tables.parquet_folder
-import bochner.tables.survey
 from bochner.tables.file_table import FileTable
 from bochner.tables.survey import Survey
 
@@ -60,14 +56,3 @@ def survey_file(path, target="y", seed=0, **options):
     """Return the survey of all rows of a file."""
     table = FileTable(path, target, **options)
     return table.survey(Survey.of(table, seed))
-
-
-@contextmanager
-def compute_in_process(monkeypatch):
-    """Let Dask compute in this thread, one row group per task, with small samples of rows."""
-    import dask
-
-    monkeypatch.setattr(bochner.tables.parquet_folder, "PARTITION_BYTES", 1)
-    monkeypatch.setattr(bochner.tables.survey, "SAMPLE_ROWS", 1000)
-    with dask.config.set(scheduler="synchronous"):
-        yield

@@ -99,26 +99,6 @@ class TestNumbers:
     def test_separators_in_wrong_places(self, style, value):
         assert parse_numbers(texts(value), style) is None
 
-    @pytest.mark.parametrize("dtype", [np.int64, np.uint64])
-    def test_differences_of_large_integers_are_exact(self, dtype):
-        low = 2**62 if dtype == np.int64 else 2**63
-        values = np.array([low, low + 1, low + 2**40 + 1, low - 3], dtype=dtype)
-        column = Column("x", "number", offset=int(low))
-        assert cell_numbers(pa.array(values), column, PLAIN).tolist() == [0, 1, 2**40 + 1, -3]
-
-    def test_large_integers_of_both_signs(self):
-        column = Column("x", "number", offset=-(2**63))
-        values = pa.array([-(2**63), -(2**63) + 7, None, 2**63 - 1])
-        numbers = cell_numbers(values, column, PLAIN)
-        assert numbers[:2].tolist() == [0.0, 7.0]
-        assert np.isnan(numbers[2])
-        assert numbers[3] == 2.0**64
-
-    def test_text_and_floats_of_a_column_with_an_offset(self):
-        column = Column("x", "number", offset=2**60)
-        assert cell_numbers(texts(str(2**60 + 5)), column, PLAIN).tolist() == [5.0]
-        assert cell_numbers(pa.array([2.0**60 + 512.0]), column, PLAIN).tolist() == [512.0]
-
     def test_invalid_cell_is_located(self):
         with pytest.raises(CellError, match="invalid value 'x', expected a number") as error:
             cell_numbers(texts(*"123x5y"), Column("n", "number"), PLAIN)

@@ -117,15 +117,6 @@ class TestMissingCells:
         assert self.encoding.scale[0] == pytest.approx(expected.scale_[0])
 
 
-def test_large_integers_keep_their_differences(tmp_path):
-    start = 2**63
-    values = [start + 3 * i * i for i in range(100)]
-    path = write_table(tmp_path / "a.parquet", {"x": pa.array(values, pa.uint64())})
-    encoding = survey_file(path, None).encoding("none")
-    rows = np.vstack([rows for _, rows in encoding.open(path).batches()])
-    np.testing.assert_array_equal(rows[:, 0], [3 * i * i for i in range(100)])
-
-
 def test_dates_have_a_trend_and_cycles(tmp_path):
     start = datetime(2021, 3, 1, 6)
     moments = [start + timedelta(hours=7 * i) for i in range(1000)] + [None] * 50

@@ -4,7 +4,6 @@ import pytest
 
 import bochner.tables.sources
 from bochner.tables.file_table import FileTable
-from bochner.tables.survey import Survey
 from tests.tables.tables import survey_file, write_table
 
 
@@ -72,40 +71,6 @@ def test_accumulated_statistic_is_that_of_all_rows(rows, expected, columns):
     np.testing.assert_allclose(rows.accumulate(total_of), np.arange(500) @ all_columns, rtol=1e-10, atol=1e-8)
 
 
-def test_accumulation_can_start_at_every_checkpoint(path, rows):
-    whole = rows.accumulate(total_of)
-    checkpoints = []
-    table, encoding = rows.table.table, rows.table.encoding
-    lengths = rows.lengths
-    table.rows(encoding, lengths, checkpoint=lambda group, total: checkpoints.append((group, total))).accumulate(
-        total_of
-    )
-    assert [group for group, _ in checkpoints] == list(range(1, len(checkpoints) + 1))
-    assert len(checkpoints) >= 3
-    for group, total in checkpoints:
-        resumed = table.rows(encoding, lengths, first_group=group, initial=total)
-        np.testing.assert_array_equal(resumed.accumulate(total_of), whole)
-
-
-def test_survey_can_start_at_a_checkpoint(path):
-    class Stopped(Exception):
-        pass
-
-    def stop(group, survey):
-        if group == 2:
-            raise Stopped
-
-    table = FileTable(path, "y")
-    partial = Survey.of(table, 3)
-    with pytest.raises(Stopped):
-        table.survey(partial, 0, stop)
-    assert 0 < partial.n_rows < 500
-    resumed, whole = table.survey(partial, 2), survey_file(path, seed=3)
-    assert (resumed.n_rows, resumed.tallies, resumed.lengths) == (500, whole.tallies, whole.lengths)
-    assert resumed.sample.cells == whole.sample.cells
-    assert resumed.columns() == whole.columns()
-
-
 @pytest.fixture
 def gaps(path, tmp_path, columns):
     """A file in which every third target is missing, and one whole group of targets."""
@@ -125,26 +90,3 @@ def test_rows_without_a_target_are_left_out(gaps, columns):
     np.testing.assert_array_equal(rows.select([50, 3, 200]).y, columns["y"][kept][[50, 3, 200]])
     complete = np.vstack([rows for _, rows in survey.encoding().open(path).batches()])
     np.testing.assert_array_equal(rows.select(slice(None)).X, complete[kept])
-
-
-def test_pass_over_rows_with_a_target_can_start_at_every_checkpoint(gaps):
-    path, _ = gaps
-    table, survey = FileTable(path, "y"), survey_file(path)
-    checkpoints = []
-    rows = table.rows(survey.encoding(), survey.lengths, checkpoint=lambda *state: checkpoints.append(state))
-    whole = rows.accumulate(total_of)
-    assert len(checkpoints) >= 3
-    for group, total in checkpoints:
-        resumed = table.rows(survey.encoding(), survey.lengths, first_group=group, initial=total)
-        np.testing.assert_array_equal(resumed.accumulate(total_of), whole)
-
-
-def test_fingerprint_changes_with_the_file_and_the_columns(tmp_path, columns):
-    path = write_table(tmp_path / "a.parquet", columns)
-    fingerprint = FileTable(path, "y").fingerprint()
-    assert FileTable(path, "y").fingerprint() == fingerprint
-    assert FileTable(path, "height").fingerprint() != fingerprint
-    assert FileTable(path, "y", drop=["count"]).fingerprint() != fingerprint
-    assert FileTable(path, "y", kinds={"count": "category"}).fingerprint() != fingerprint
-    write_table(path, {name: values[:400] for name, values in columns.items()})
-    assert FileTable(path, "y").fingerprint() != fingerprint

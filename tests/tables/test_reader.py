@@ -30,26 +30,14 @@ def test_all_columns_are_read_and_the_target_is_the_last(table_files, suffix):
 
 def test_parquet_file_records_numbers_of_rows(table_files):
     table = Table(table_files[".parquet"], "y")
-    assert (table.n_rows, table.n_groups, table.n_chunks(), table.n_chunks(3)) == (500, 5, 5, 2)
+    assert (table.n_rows, table.n_chunks()) == (500, 5)
     table.batch_rows = 60
     assert table.n_chunks() == len(list(table.chunks())) == 10
 
 
 def test_csv_file_does_not_record_numbers_of_rows(table_files):
     table = Table(table_files[".csv"], "y")
-    assert (table.n_rows, table.n_groups, table.n_chunks()) == (None, None, None)
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_chunks_start_at_a_group(table_files, columns, monkeypatch, suffix):
-    monkeypatch.setattr(bochner.tables.sources, "CSV_BLOCK_BYTES", 4096)
-    table = Table(table_files[suffix], "y")
-    chunks = [chunk for chunk in table.chunks() if chunk.group >= 2]
-    resumed = list(table.chunks(2))
-    assert len(resumed) == len(chunks) >= 3
-    assert [chunk.first_row for chunk in resumed] == [chunk.first_row for chunk in chunks]
-    heights = np.concatenate([chunk.cells.column("height").cast("double").to_numpy() for chunk in resumed])
-    np.testing.assert_array_equal(heights, columns["height"][resumed[0].first_row :])
+    assert (table.n_rows, table.n_chunks()) == (None, None)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -125,7 +113,7 @@ class TestInvalidInput:
             ("a.csv", b"\xff,y\n1,2\n", "is not UTF-8 text; convert"),
             ("a.csv", b"x,y\n\xff,2\n", "column 'x' contains bytes that are not UTF-8 text"),
             ("a.parquet", b"PAR1", "cannot be read as parquet"),
-            ("a.txt", b"x", "has an unsupported file type; give a .parquet, .csv, .jsonl, .ndjson or .xlsx file"),
+            ("a.txt", b"x", "has an unsupported file type; give a .parquet or .csv file"),
         ],
     )
     def test_unreadable_file(self, tmp_path, name, content, message):

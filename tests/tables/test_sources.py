@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Where the cells of a table are; `test_reader` has the messages."""
 
-import sys
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -63,39 +61,6 @@ def test_names_of_pandas_columns_may_be_numbers():
     assert Table(pd.DataFrame(np.ones((2, 2)))).names == ["0", "1"]
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".ndjson"])
-def test_json_lines(tmp_path, suffix):
-    path = tmp_path / f"a{suffix}"
-    path.write_text('{"x": 1.5, "color": "red", "when": "2020-01-01"}\n{"x": null, "color": "blue"}\n')
-    table = Table(path)
-    assert table.names == ["x", "color", "when"]
-    assert [row["x"] for row in cells_of(path)] == [1.5, None]
-    assert len(table.fingerprint()[0]) > 10
-
-
-def test_json_lines_that_are_none(tmp_path):
-    (tmp_path / "a.jsonl").write_text("{nonsense")
-    with pytest.raises(ValueError, match=r"a\.jsonl cannot be read as jsonl: "):
-        Table(tmp_path / "a.jsonl")
-
-
-def test_excel(tmp_path):
-    pytest.importorskip("openpyxl")
-    FRAME.drop(columns="wait").assign(mixed=["a", 1, None]).to_excel(tmp_path / "a.xlsx", index=False)
-    table = Table(tmp_path / "a.xlsx")
-    assert list(table.storages.values()) == ["float", "integer", "text", "date", "boolean", "untyped"]
-    (tmp_path / "b.xlsx").write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match=r"b\.xlsx cannot be read as xlsx: "):
-        Table(tmp_path / "b.xlsx")
-
-
-def test_excel_without_pandas(tmp_path, monkeypatch):
-    (tmp_path / "a.xlsx").write_bytes(b"")
-    monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(ValueError, match="which needs pandas and openpyxl: pip install pandas openpyxl"):
-        Table(tmp_path / "a.xlsx")
-
-
 class TestParquetFiles:
     def write(self, folder, **tables):
         for name, columns in tables.items():
@@ -107,10 +72,9 @@ class TestParquetFiles:
         folder = self.write(tmp_path, **{"part-10": second, "part-2": first, "part-3": {"x": pa.array([], "double")}})
         for data in (folder, folder / "part-*.parquet"):
             table = Table(data)
-            assert (table.n_rows, table.n_groups) == (10, 4)
+            assert table.n_rows == 10
             assert [row["x"] for row in cells_of(data)] == list(range(10))
-            chunks = list(table.chunks(2))
-            assert [(chunk.group, chunk.first_row) for chunk in chunks] == [(2, 5), (3, 8)]
+            assert [chunk.first_row for chunk in table.chunks()] == [0, 3, 5, 8]
         assert table.source.place(4).endswith("part-2.parquet: row 5")
         assert table.source.place(5).endswith("part-10.parquet: row 1")
 

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-import pickle
 from datetime import date, timedelta
-from functools import reduce
 
 import numpy as np
 import pytest
@@ -41,28 +39,6 @@ def test_survey_recognizes_columns_and_samples_rows(table_files, columns, suffix
     assert height.fill == np.median(columns["height"])
     # A short table is sampled completely.
     np.testing.assert_array_equal(result.encoding().targets(result.sample.cells), columns["y"])
-
-
-def test_merged_surveys_equal_the_survey_of_all_rows(table_files):
-    table = Table(table_files[".parquet"], "color", drop=["count"])
-    whole = survey_file(table_files[".parquet"], "color", seed=5, drop=["count"])
-    parts = []
-    for chunk in table.chunks():
-        parts.append(Survey.of(table, 5, chunk.first_row))
-        parts[-1].add(chunk)
-    merged = reduce(Survey.merge, parts)
-    assert (merged.tallies, merged.lengths) == (whole.tallies, whole.lengths)
-    assert merged.target_values == whole.target_values == ["blue", "green", "red"]
-    assert merged.columns() == whole.columns()
-    assert merged.sample.cells == whole.sample.cells
-
-
-def test_survey_can_be_stored(table_files):
-    survey = survey_file(table_files[".csv"])
-    copy = pickle.loads(pickle.dumps(survey))
-    assert copy.sample.cells == survey.sample.cells
-    assert copy.tallies == survey.tallies
-    assert isinstance(survey.sample.__getstate__()["cells"], np.ndarray)
 
 
 def test_sample_is_uniform_and_does_not_depend_on_the_chunks(numbered_file, monkeypatch):
@@ -163,22 +139,7 @@ def test_dates_and_durations_cannot_be_targets(tmp_path, values):
         survey_file(path).check(FileTable(path, "y"))
 
 
-class TestEnumerations:
-    """Columns that count the rows."""
-
-    def test_they_are_left_out(self, numbered_file, tmp_path):
-        columns = {"n": list(range(100)), "x": [0.5 * (i % 7) for i in range(100)]}
-        survey = survey_file(write_table(tmp_path / "a.parquet", columns), None)
-        assert [column.kind for column in survey.columns()] == ["id", "number"]
-
-    @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-    def test_they_are_numbers_if_there_is_nothing_else(self, tmp_path, suffix):
-        columns = {"n": list(range(100)), "name": [f"row {i}" for i in range(100)]}
-        survey = survey_file(write_table(tmp_path / f"a{suffix}", columns), None)
-        assert [column.kind for column in survey.columns()] == ["number", "id"]
-
-
-def test_table_of_ids_is_refused(tmp_path):
+def test_table_of_free_text_is_refused(tmp_path):
     path = write_table(tmp_path / "a.csv", {"id": [f"row {i}" for i in range(101)], "y": list(range(101))})
     with pytest.raises(ValueError, match="has no columns to predict from; besides the target and the columns that are"):
         survey_file(path).check(FileTable(path, "y"))

@@ -8,22 +8,25 @@ import shutil
 import signal
 import sys
 from _thread import interrupt_main
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from queue import SimpleQueue
 from tempfile import TemporaryDirectory
-from threading import Timer, current_thread, main_thread
+from threading import Thread, current_thread, main_thread
+from time import sleep
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from bochner.atomic_files import check_writable
 from bochner.progress import show_progress
-from bochner.rows import ClusterError
 from bochner.tables.columns import KINDS, NumberStyle
+from bochner.tables.sources import is_part_of_table
 
 Kinds = Annotated[
     list[str] | None,
@@ -38,8 +41,10 @@ Drop = Annotated[
     list[str] | None, typer.Option(help="Columns to ignore, separated by commas. The option may be repeated.")
 ]
 Decimal = Annotated[str, typer.Option(help="Decimal separator of numbers that are text, as in a CSV file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines of text.")]
 Thousands = Annotated[str, typer.Option(help="Separator of thousands in numbers that are text.")]
 REPEAT_SECONDS = 0.05  # until an interrupt that Python has dropped is repeated
+SHORTEST_TASK = 2.0  # seconds; the progress of shorter tasks is not worth a line in a log
 
 
 class Terminated(KeyboardInterrupt):
@@ -82,7 +87,7 @@ def main(
     ] = False,
 ) -> None:
     """Data-driven random Fourier features."""
-    context.with_resource(show_progress())
+    context.with_resource(show_progress(shortest=SHORTEST_TASK))
 
 
 def report_console(width: int = 110) -> Console:
@@ -127,7 +132,7 @@ def error_messages() -> Iterator[None]:
         message = f"There is not enough memory{details}; close other programs, or use fewer frequencies."
         echo(" ".join([f"Error: {message}", *_notes(error)]), err=True)
         raise typer.Exit(2) from None
-    except (ValueError, OSError, ImportError, ClusterError) as error:
+    except (ValueError, OSError, ImportError) as error:
         echo(" ".join([f"Error: {error}", *_notes(error)]), err=True)
         raise typer.Exit(2) from None
 
@@ -175,22 +180,28 @@ def _sigterm_as_interrupt() -> Iterator[None]:
 @contextmanager
 def _repeated_interrupts() -> Iterator[None]:
     """Repeat an interrupt that was raised in a destructor or a callback of C code, where Python prints and drops it."""
-    before = sys.unraisablehook
-
-    def repeat(unraisable: Any) -> None:
-        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
-            before(unraisable)
-            return
-        number = signal.SIGTERM if issubclass(unraisable.exc_type, Terminated) else signal.SIGINT
-        timer = Timer(REPEAT_SECONDS, _interrupt_main_thread, [number])
-        timer.daemon = True
-        timer.start()
-
-    sys.unraisablehook = repeat
+    before, dropped = sys.unraisablehook, SimpleQueue[Any]()
+    thread = Thread(target=_repeat_interrupts, args=(dropped, before), daemon=True)
+    thread.start()
+    sys.unraisablehook = dropped.put  # not a function of Python, in which the next interrupt would be lost
     try:
         yield
     finally:
         sys.unraisablehook = before
+        dropped.put(None)
+        thread.join()
+
+
+def _repeat_interrupts(dropped: SimpleQueue[Any], report: Callable[[Any], object]) -> None:
+    """Send one signal for each interrupt that Python has dropped, and report other errors, until None is put."""
+    while (unraisable := dropped.get()) is not None:
+        error = unraisable.exc_type
+        if not issubclass(error, KeyboardInterrupt):
+            report(unraisable)
+        del unraisable  # it would keep the frames of its traceback alive
+        if issubclass(error, KeyboardInterrupt):
+            sleep(REPEAT_SECONDS)
+            _interrupt_main_thread(signal.SIGTERM if issubclass(error, Terminated) else signal.SIGINT)
 
 
 def _interrupt_main_thread(number: signal.Signals) -> None:
@@ -272,9 +283,12 @@ def check_plots() -> None:
 
 
 def check_output(output: Path, *inputs: Path, option: str = "--output") -> None:
-    """Check that an output file can be written and is not one of the input files."""
+    """Check that an output file can be written and that no input, now or the next time, is read from it."""
     if output.is_dir() or not output.parent.is_dir():
         problem = "is a folder" if output.is_dir() else "is in a folder that does not exist"
         raise ValueError(f"{option} {output} {problem}; give the name of a file to write.")
-    if any(output.exists() and path.exists() and output.samefile(path) for path in inputs):
-        raise ValueError(f"{option} {output} would overwrite an input file; give another name.")
+    for path in inputs:
+        if is_part_of_table(output, path):
+            problem = "would overwrite an input file" if output.exists() else f"would become a part of {path}"
+            raise ValueError(f"{option} {output} {problem}; give another name.")
+    check_writable(output)

@@ -2,23 +2,20 @@
 """The commands `bochner describe`, `fit`, `predict`, `report`, `error` and `export`: models for tables."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from importlib.util import find_spec
 from math import isfinite
 from pathlib import Path
-from time import monotonic
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import typer
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from bochner.cli.cluster import open_cluster
 from bochner.cli.console import (
     Decimal,
     Drop,
+    Json,
     Kinds,
     Thousands,
     app,
@@ -32,32 +29,28 @@ from bochner.cli.console import (
     report_console,
     table_path,
 )
-from bochner.experiments.model_page import column_lines, format_values, is_diagonal, write_model_page
 from bochner.kernels import KERNEL_ALIASES, KERNELS
 from bochner.landmark_features import LandmarkFeatures
-from bochner.linear_models.table_training import TableTraining
 from bochner.onnx.table_models import describe_inputs, save_onnx, table_model_to_onnx
 from bochner.table_models.diagnostics import diagnose_table, diagnose_training
-from bochner.table_models.fitted_model import Estimator, FittedModel
+from bochner.table_models.fitted_model import Estimator
 from bochner.table_models.held_out import hold_out
 from bochner.table_models.model_files import load, save
+from bochner.table_models.model_page import column_lines, format_values, is_diagonal, write_model_page
 from bochner.table_models.predictions import PredictionColumns, evaluate, write_predictions
 from bochner.table_models.search import Budget
 from bochner.table_models.settings import FREE, Settings
-from bochner.table_models.training import FittedTable, StoredTraining, fit_table
+from bochner.table_models.training import FittedTable, fit_table
 from bochner.table_models.trials import Trial, margin
 from bochner.tables.columns import NumberStyle
 from bochner.tables.description import TableDescription, describe
 from bochner.tables.file_table import FileTable
-from bochner.tables.parquet_folder import ParquetFolder
 from bochner.tables.reader import Table
 from bochner.tables.survey import Survey
 from bochner.validation import positive_values
 
-CHECKPOINT_SECONDS = 5.0
 AnyTable = TypeVar("AnyTable", bound=Table)
 Model = Annotated[Path, typer.Argument(help="A model file written by `bochner fit`.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines of text.")]
 
 
 @app.command(name="describe")
@@ -65,8 +58,8 @@ def describe_table(
     data: Annotated[
         Path,
         typer.Argument(
-            help="A table: a .csv, .parquet, .jsonl or .xlsx file, a folder of .parquet files or a quoted pattern such "
-            "as 'data/*.parquet', or - for CSV on standard input."
+            help="A table: a .csv or .parquet file, a folder of .parquet files or a quoted pattern such as "
+            "'data/*.parquet', or - for CSV on standard input."
         ),
     ],
     target: Annotated[str | None, typer.Option(help="The column that is to be predicted.")] = None,
@@ -116,7 +109,7 @@ def fit(
         list[Path],
         typer.Argument(
             help="A table: a .csv or .parquet file of any size, a folder of .parquet files or a quoted pattern such as "
-            "'data/*.parquet', a .jsonl or .xlsx file, or - for CSV on standard input.",
+            "'data/*.parquet', or - for CSV on standard input.",
             metavar="DATA",
         ),
     ],
@@ -202,20 +195,12 @@ def fit(
             "they do, learning curves, and what was done with each column."
         ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run of the same command.")] = False,
-    dask: Annotated[bool, typer.Option("--dask", help="Fit with Dask on a cluster of this machine's cores.")] = False,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            help="Fit with Dask on the cluster of a running scheduler, such as tcp://host:8786.", metavar="ADDRESS"
-        ),
-    ] = None,
     as_json: Json = False,
 ) -> None:
     """Fit a model that predicts one column of a table from the others, and write it to a file.
 
     The model is a linear model on random Fourier features or on kernel values at landmarks. Numbers are standardized,
-    text columns are one-hot encoded, dates become a trend and cycles, and ids are left out: see `bochner describe`.
+    text columns are one-hot encoded, dates become a trend and cycles, free text is left out: see `bochner describe`.
 
     Features, kernel, length scales and their number are chosen by cross-validation on a sample of the rows, unless
     options fix them. The regularization is chosen by cross-validation on all rows.
@@ -237,14 +222,9 @@ def fit(
         free = _free_settings(fast, minutes, fixed | {"n_frequencies": n_frequencies})
         size, kind = n_frequencies or 256, features or "fourier"
         settings = Settings(head, task, kernels, size, scales, seed, learned, kind, standardize, free)
-        if dask or scheduler is not None:
-            table: Any = _open_folder(path, target, columns, resume)
-            fitted = _fit_on_cluster(table, settings, output, scheduler, report, budget)
-        else:
-            if resume and label is not None:
-                raise ValueError("--resume does not work with standard input, which cannot be read again; give a file.")
-            table = columns.open(FileTable, path, target)
-            fitted = _fit_file(table, settings, output, resume, report, budget)
+        table = columns.open(FileTable, path, target)
+        fitted = fit_table(table, settings, report, budget)
+        save(fitted.model, output)
         result = _result(fitted, budget.elapsed, output)
         if page is not None:
             report("Fitting on parts of the rows for the page.")
@@ -298,7 +278,7 @@ def predict(
             raise ValueError("--json and --output - both write to standard output; give a file or omit --json.")
         if not to_stdout:
             check_output(output, model, data)
-        loaded = _load_model(model)
+        loaded = load(model)
         columns = PredictionColumns(std, proba, interval, comma_separated(keep), explain)
         with table_path(data) as (path, label):
             n_rows = write_predictions(loaded, path, None if to_stdout else output, columns, label=label, report=_warn)
@@ -322,7 +302,7 @@ def write_report(
     """
     with error_messages():
         _check_page(output, model, data, option="--output")
-        loaded = _load_model(model)
+        loaded = load(model)
         with table_path(data) as (path, label):
             evaluation = evaluate(loaded, path, label=label, report=_warn)
             found = diagnose_table(loaded, evaluation, label or path.name)
@@ -349,7 +329,7 @@ def error(
     Predictions have a root mean squared error and an R2 for a regression, and an error rate for a classification.
     """
     with error_messages(), table_path(data) as (path, label):
-        evaluation = evaluate(_load_model(model), path, label=label, report=_warn)
+        evaluation = evaluate(load(model), path, label=label, report=_warn)
     low, high = evaluation.kernel_error.low, evaluation.kernel_error.high
     result = {"rows": evaluation.n_rows, **evaluation.measures, "kernel_error": evaluation.kernel_error.error}
     _print_result(result | {"kernel_error_low": low, "kernel_error_high": high}, as_json)
@@ -370,7 +350,7 @@ def export(
         check_output(output, model, option="OUTPUT")
         if output.suffix != ".onnx":
             raise ValueError(f"OUTPUT {output} must end in .onnx.")
-        loaded = _load_model(model)
+        loaded = load(model)
         exported = table_model_to_onnx(loaded)
         n_bytes = save_onnx(exported, output)
     inputs, outputs = describe_inputs(loaded), [value.name for value in exported.graph.output]
@@ -440,53 +420,6 @@ class _Columns(NamedTuple):
         return kind(path, target, self.drop, self.kinds, style=self.style, label=self.label)
 
 
-def _open_folder(path: Path, target: str, columns: _Columns, resume: bool) -> ParquetFolder:
-    if find_spec("dask") is None or find_spec("distributed") is None:
-        raise ValueError("--dask and --scheduler need Dask: pip install 'bochner[dask]'.")
-    if resume:
-        raise ValueError("--resume does not work with --dask or --scheduler, which store no checkpoints; omit it.")
-    return columns.open(ParquetFolder, path, target)
-
-
-def _fit_file(
-    table: FileTable, settings: Settings, output: Path, resume: bool, report: Callable[[str], None], budget: Budget
-) -> FittedTable:
-    """Fit a model on a file and save it; until then, checkpoints are stored beside it."""
-    partial = output.with_name(output.name + ".partial")
-    with _resumable(partial):
-        training = _load_training(partial, table, settings, report) if resume else None
-        fitted = fit_table(table, settings, report, training, _checkpoint(partial, settings), budget)
-        save(fitted.model, output)
-    partial.unlink(missing_ok=True)
-    return fitted
-
-
-@contextmanager
-def _resumable(partial: Path) -> Iterator[None]:
-    """Note on an interrupt, or on an error of the machine, that there is a checkpoint."""
-    try:
-        yield
-    except (KeyboardInterrupt, OSError, MemoryError) as error:
-        if partial.is_file():
-            error.add_note(f"A checkpoint is in {partial}; run the same command with --resume to continue.")
-        raise
-
-
-def _fit_on_cluster(
-    table: ParquetFolder,
-    settings: Settings,
-    output: Path,
-    address: str | None,
-    report: Callable[[str], None],
-    budget: Budget,
-) -> FittedTable:
-    """Fit a model with Dask and save it."""
-    with open_cluster(address, report):
-        fitted = fit_table(table, settings, report, budget=budget)
-    save(fitted.model, output)
-    return fitted
-
-
 def _learned(estimator: Estimator) -> Literal["learn", "learn-matrix"] | None:
     """Return what a fitted estimator has learned."""
     length_scale: Any = estimator.features.length_scale
@@ -536,47 +469,6 @@ def _held_out_accuracy(fitted: FittedTable) -> dict[str, float]:
     return {} if split is None else {"held_out_accuracy": 1.0 - split.held_out.evidence.error}
 
 
-def _load_training(
-    partial: Path, table: FileTable, settings: Settings, report: Callable[[str], None]
-) -> TableTraining | None:
-    """Load the checkpoint of an interrupted run with the same data and options; None if there is none."""
-    if not partial.is_file():
-        report(f"There is no {partial} to resume from; starting from the beginning.")
-        return None
-    try:
-        stored = load(partial)
-    except ValueError:
-        raise ValueError(f"{partial} is damaged; start without --resume.") from None
-    if not isinstance(stored, StoredTraining) or stored.training.fingerprint != table.fingerprint():
-        raise ValueError(f"{partial} belongs to another table or version of {table.path}; start without --resume.")
-    if stored.settings != settings:
-        raise ValueError(f"{partial} belongs to a run with other options; give the same ones, or omit --resume.")
-    training = stored.training
-    if training.model is None and training.is_surveyed:
-        report(f"Resuming the comparison of settings after {len(training.trials)} of them.")
-        return training
-    of = "" if table.n_groups is None else f" of {table.n_groups}"
-    phase = "reading" if training.model is None else "training"
-    report(f"Resuming the {phase} at row group {training.next_group + 1}{of}.")
-    return training
-
-
-def _checkpoint(partial: Path, settings: Settings) -> Callable[[TableTraining], None]:
-    """Return a function that saves a training, but only every few seconds."""
-    due = monotonic() + CHECKPOINT_SECONDS
-
-    def store(training: TableTraining) -> None:
-        nonlocal due
-        start = monotonic()
-        if start >= due:
-            save(StoredTraining(settings, training), partial)
-            end = monotonic()
-            # A slow save delays the next one, so that checkpoints take at most about a twentieth of the time.
-            due = end + CHECKPOINT_SECONDS * (1.0 + 4.0 * (end - start))
-
-    return store
-
-
 def _print_trials(trials: Sequence[Trial]) -> None:
     """Print the settings that were compared, and how far the chosen ones are from the second best."""
     if not trials:
@@ -592,13 +484,6 @@ def _print_trials(trials: Sequence[Trial]) -> None:
         lines.add_row("*" if trial.chosen else "", *settings, *errors)
     report_console().print(lines)
     typer.echo(margin(trials))
-
-
-def _load_model(path: Path) -> FittedModel:
-    loaded = load(path)
-    if not isinstance(loaded, FittedModel):
-        raise ValueError(f"{path} is a checkpoint and not a model; run the interrupted `bochner fit` with --resume.")
-    return loaded
 
 
 def _warn(message: str) -> None:

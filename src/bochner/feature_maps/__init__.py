@@ -6,7 +6,7 @@
 frequencies, the fast Walsh-Hadamard transform of `hadamard`. `kernel_columns` computes kernel values at landmarks, on
 the powers of `exponential`. `row_product` multiplies single rows. `compression` computes the matrix that turns many
 columns into few, and `moments` accumulates the second moments that least squares needs. `formulas` has the same maps
-for arrays of other libraries, such as torch.
+for torch.
 """
 
 from bochner.feature_maps.feature_map import GRAM_ROWS as GRAM_ROWS

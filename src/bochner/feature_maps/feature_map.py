@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import assert_all_finite, check_array, get_tags
 
+from bochner.memory import check_memory
 from bochner.rows import (
     SMALL_MATRIX,
     SMALL_VECTOR,
@@ -184,9 +185,10 @@ class FeatureMap(ABC):
 
     def _buffer(self, name: str, width: int, n_rows: int | None = None, dtype: Any = None) -> Array:
         """Return the calling thread's array of that name, with `block_rows` rows unless `n_rows` is given."""
-        if not hasattr(self._local, name):
-            setattr(self._local, name, np.empty((n_rows or self.block_rows, width), dtype=dtype or self.dtype))
-        buffer: Array = getattr(self._local, name)
+        local = self._local  # another thread may release the buffers now
+        if not hasattr(local, name):
+            setattr(local, name, np.empty((n_rows or self.block_rows, width), dtype=dtype or self.dtype))
+        buffer: Array = getattr(local, name)
         return buffer
 
 
@@ -336,6 +338,10 @@ def map_rows(feature_map: FeatureMap, X: Any, out: Array | None = None) -> Array
     """
     shape = (X.shape[0], feature_map.width)
     if out is None:
+        n_bytes, subject = math.prod(shape) * feature_map.dtype.itemsize, f"The map of {shape[0]:,} rows"
+        check_memory(
+            n_bytes, subject, f"{shape[1]:,} features per row", "map fewer rows at a time, or use fewer features"
+        )
         out = np.empty(shape, dtype=feature_map.dtype)
     elif out.shape != shape or out.dtype != feature_map.dtype or not out.flags.c_contiguous or not out.flags.writeable:
         raise ValueError(

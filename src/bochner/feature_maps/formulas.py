@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fitted maps as formulas: named arrays, and operations that torch and every array API library have.
+"""Fitted maps as formulas of named arrays, for torch modules.
 
 The maps of the other modules are compiled for numpy arrays. A formula computes the same numbers by matrix products and
-elementary functions of a namespace `xp`, so that rows stay in their library, on their device, and gradients flow
-through them. Estimators return a list of formulas, which are applied one after the other.
+elementary functions of a namespace `xp`, torch or numpy. Estimators return a list of formulas, which are applied one
+after the other.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,26 +17,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.kernels import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic
 from bochner.rows import Array, Floats, Metric
-from bochner.rows.namespaces import convert_like
 
 __all__ = [
-    "Formula",
-    "FourierFormula",
-    "LandmarkFormula",
-    "LinearFormula",
-    "LogisticFormula",
-    "ScalerFormula",
-    "evaluate",
+    *("Formula", "FourierFormula", "LandmarkFormula", "LinearFormula", "LogisticFormula", "ScalerFormula"),
     "formulas_of",
-    "log_probabilities",
-    "probabilities",
 ]
 
 LARGEST_NU = 19.5  # of a Matern kernel; the powers of larger ones leave the range of float32
 
 
 class Formula(ABC):
-    """A fitted map: named numpy arrays, and a function of rows and of these arrays in any library.
+    """A fitted map: named numpy arrays, and a function of rows and of these arrays in numpy or torch.
 
     Attributes
     ----------
@@ -58,7 +48,7 @@ class Formula(ABC):
         arrays : dict of str to array
             Values for the names of `arrays`, of the library, dtype and device of X.
         xp : module
-            The library.
+            The library, numpy or torch.
         """
 
 
@@ -93,43 +83,12 @@ def formulas_of(estimator: Any) -> list[Formula]:
         return [ScalerFormula(estimator.mean_ if estimator.with_mean else None, estimator.scale_)]
     if not hasattr(estimator, "_formulas"):
         raise ValueError(
-            f"{type(estimator).__name__} has no formula for torch or another library than numpy; use numpy arrays, or "
-            f"FourierFeatures, LandmarkFeatures, a linear model of bochner on them, or a pipeline of StandardScaler "
-            f"and these."
+            f"{type(estimator).__name__} has no formula for torch; use FourierFeatures, LandmarkFeatures, a linear "
+            f"model of bochner on them, or a pipeline of StandardScaler and these."
         )
     check_is_fitted(estimator)
     formulas: list[Formula] = estimator._formulas()
     return formulas
-
-
-def evaluate(formulas: Sequence[Formula], X: Any, xp: Any) -> Any:
-    """Apply formulas to rows of another library than numpy.
-
-    Parameters
-    ----------
-    formulas : sequence of Formula
-        What to apply, one after the other.
-    X : array of shape (n_rows, n_features)
-        Rows of floating-point numbers.
-    xp : module
-        Their library.
-
-    Returns
-    -------
-    array
-        The result, in the library, of the dtype and on the device of X.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner.feature_maps.formulas import ScalerFormula, evaluate
-    >>> evaluate([ScalerFormula(np.ones(2), np.array([1.0, 2.0]))], np.array([[1.0, 5.0]]), np)
-    array([[0., 2.]])
-    """
-    for formula in formulas:
-        arrays = {name: convert_like(values, X, xp) for name, values in formula.arrays.items()}
-        X = formula(X, arrays, xp)
-    return X
 
 
 class FourierFormula(Formula):
@@ -213,16 +172,14 @@ class LinearFormula(Formula):
         Intercepts.
     is_flat : bool
         Whether predictions have one axis, as those of a single target or of two classes.
-    predict : callable, default=None
-        Returns the predictions of scores; None means that they are equal.
+    link : {"identity", "log"}, default="identity"
+        The function of predictions that the scores are.
     """
 
-    def __init__(
-        self, coef: Floats, intercept: Floats, is_flat: bool, predict: Callable[[Any], Any] | None = None
-    ) -> None:
+    def __init__(self, coef: Floats, intercept: Floats, is_flat: bool, link: str = "identity") -> None:
         self.arrays = {"coef": coef, "intercept": intercept}
         self.is_flat = is_flat
-        self.predict = predict
+        self.link = link
 
     def __call__(self, X: Any, arrays: dict[str, Any], xp: Any) -> Any:
         return X @ arrays["coef"] + arrays["intercept"]
@@ -251,66 +208,18 @@ class ScalerFormula(Formula):
         return X / arrays["scale"] if "scale" in arrays else X
 
 
-def probabilities(scores: Any, xp: Any) -> Any:
-    """Return the probabilities (n_rows, n_classes) of the classes from scores (n_rows, n_columns).
-
-    Parameters
-    ----------
-    scores : array of shape (n_rows, 1) or (n_rows, n_classes)
-        Scores; a single column are those of the second of two classes.
-    xp : module
-        The library.
-
-    Returns
-    -------
-    array of shape (n_rows, n_classes)
-        Probabilities.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner.feature_maps.formulas import probabilities
-    >>> probabilities(np.log([[3.0]]), np).round(2)
-    array([[0.25, 0.75]])
-    """
-    return xp.exp(log_probabilities(scores, xp))
-
-
-def log_probabilities(scores: Any, xp: Any) -> Any:
-    """Return logarithms of the probabilities (n_rows, n_classes) from scores (n_rows, n_columns).
-
-    Parameters
-    ----------
-    scores : array of shape (n_rows, 1) or (n_rows, n_classes)
-        Scores; a single column are those of the second of two classes.
-    xp : module
-        The library.
-
-    Returns
-    -------
-    array of shape (n_rows, n_classes)
-        Logarithms of probabilities.
-    """
-    if scores.shape[1] == 1:
-        scores = xp.concat((xp.zeros_like(scores), scores), axis=1)
-    # The maximum of torch along an axis is a pair, and that of the standard is `amax` there.
-    shifted = scores - getattr(xp, "amax", xp.max)(scores, axis=1, keepdims=True)
-    return shifted - xp.log(xp.sum(xp.exp(shifted), axis=1, keepdims=True))
-
-
 def _check_kernel(kernel: Any) -> None:
     """Refuse kernels without a formula."""
     if type(kernel) in (Gaussian, RationalQuadratic, Laplacian, Cauchy):
         return
     if not isinstance(kernel, Matern):
         raise ValueError(
-            f"The kernel {kernel!r} is a function of numpy arrays, which cannot be computed in another library; give "
-            f"numpy arrays, or use a kernel of bochner."
+            f"The kernel {kernel!r} is a function of numpy arrays, which torch cannot compute; use a kernel of bochner."
         )
     if (kernel.nu - 0.5) % 1.0 or kernel.nu > LARGEST_NU:
         raise ValueError(
-            f"Matern(nu={kernel.nu}) needs Bessel functions, which other libraries than scipy do not have; use nu=0.5, "
-            f"1.5, 2.5, ... up to {LARGEST_NU}, FourierFeatures, or numpy arrays."
+            f"Matern(nu={kernel.nu}) needs Bessel functions, which torch does not have; use nu=0.5, 1.5, 2.5, ... "
+            f"up to {LARGEST_NU}, or FourierFeatures."
         )
 
 

@@ -152,10 +152,11 @@ def check_resolution(X: Any, length_scale: float | Floats, estimator_name: str =
     check_finite(X, estimator_name)
     magnitudes = max_abs(X)
     with np.errstate(over="ignore"):
-        reach = float((magnitudes / length_scale).max())
+        multiples = magnitudes / length_scale
+    column, reach = int(multiples.argmax()), float(multiples.max())
     if reach > limit:
         raise ValueError(
-            f"X contains values up to {magnitudes.max():.3g}, which is {reach:.2g} times the length scale; beyond "
-            f"{limit:.2g} {X.dtype} cannot resolve the distances between rows. Center or rescale the columns of X, or "
-            f"give a larger `length_scale`."
+            f"X contains values up to {magnitudes[column]:.3g} in column {column}, which is {reach:.2g} times the "
+            f"length scale; beyond {limit:.2g} {X.dtype} cannot resolve the distances between rows. Center or rescale "
+            f"the columns of X, remove outlying values, or give a larger `length_scale`."
         )

@@ -3,7 +3,7 @@
 
 `length_scales` learns one length scale per column from targets. It minimizes an objective (`objectives`), a function of
 the features' second moments. `metrics` learns a linear map of all columns from the gradients of ridge models
-(`gradients`). `alignment` weights frequencies by targets. `refinement` moves frequencies to lower the kernel error.
+(`gradients`). `refinement` moves frequencies to lower the kernel error.
 Building blocks: `ridge` solves ridge regression for every penalty from second moments, also for the linear models
 (`fold_errors` and `band_form` cross-validate it where there are many columns). `nonnegative_ridge` solves it with
 non-negative coefficients, and `pair_statistics` accumulates the regression of a kernel on cosines over pairs of rows;

@@ -64,6 +64,7 @@ ALPHAS = np.logspace(-8, 1, 10)
 LOG_ALPHA_BOUNDS = (np.log(1e-9), np.log(1e2))
 LARGEST_LOG_CHANGE = np.log(1e3)  # a length scale changes by at most a factor of 1,000
 CONSTANT_FACTOR = 1e3  # length scale of a constant column, as a multiple of the largest other one
+LARGEST_MULTIPLE = 1e13  # values beyond this multiple of a length scale are not resolved by float64
 UNEVEN_RATIO = 2.0  # if spreads of columns differ by more, starts proportional to them are tried
 
 
@@ -551,7 +552,12 @@ def _start_candidates(sample: LabeledRows, rng: np.random.Generator) -> list[Flo
     proportions = [np.ones(len(spreads))]
     if varying.any() and spreads.max() > UNEVEN_RATIO * spreads[varying].min():
         proportions.append(np.where(varying, spreads, 1.0))
-    return [scales * median_distance(ScaledRows(sample.X, scales)[:], rng, sample.weights) for scales in proportions]
+    candidates = [
+        scales * median_distance(ScaledRows(sample.X, scales)[:], rng, sample.weights) for scales in proportions
+    ]
+    # Beside an outlying value, equal length scales can be too short for float64.
+    smallest = max_abs(sample.X) / LARGEST_MULTIPLE
+    return [scales for scales in candidates if (scales >= smallest).all()] or candidates[-1:]
 
 
 @serial_blas  # no bit depends on the number of threads

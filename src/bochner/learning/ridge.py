@@ -53,7 +53,7 @@ class RidgeSolution:
     factor : ndarray of shape (width, width)
         The lower Cholesky factor of :math:`G + \lambda`, where G is the centered Gram matrix.
     penalty : float
-        The penalty :math:`\lambda`.
+        The penalty :math:`\lambda` of the factor, which may have been raised above rounding errors.
     weight : float
         Sum of the sample weights.
     """
@@ -191,7 +191,7 @@ def ridge_solution(moments: Floats, n_targets: int, penalty: float) -> RidgeSolu
     (array([[2.]]), array([5.]))
     """
     centered = _CenteredMoments.of(moments, n_targets)
-    factor = _cholesky(centered, penalty)
+    factor, penalty = _cholesky(centered, penalty)
     coef, intercept = _solve(centered, factor)
     explained = (coef * (centered.cross + penalty * coef)).sum(axis=0)
     return RidgeSolution(
@@ -213,8 +213,8 @@ def _solve(centered: _CenteredMoments, factor: Floats) -> tuple[Floats, Floats]:
     return coef, centered.target_mean - centered.mean @ coef
 
 
-def _cholesky(centered: _CenteredMoments, penalty: float) -> Floats:
-    """Return the lower Cholesky factor of the Gram matrix with a penalty, which is raised above its rounding errors."""
+def _cholesky(centered: _CenteredMoments, penalty: float) -> tuple[Floats, float]:
+    """Return the lower Cholesky factor of the Gram matrix with a penalty above rounding errors, and that penalty."""
     penalized, floor = centered.gram, max(penalty, centered.least_penalty)  # its own array
     diagonal = np.diag(penalized).copy()
     for raised in (floor * jitter for jitter in JITTERS):
@@ -231,7 +231,7 @@ def _cholesky(centered: _CenteredMoments, penalty: float) -> Floats:
                 linalg.LinAlgWarning,
                 stacklevel=3,
             )
-        return factor
+        return factor, raised
     raise ValueError(
         f"The Gram matrix of the features is not finite, or not positive definite with a penalty of {raised:.3g}; give "
         f"larger `alphas`, or weights that differ less."
@@ -410,7 +410,7 @@ def generalized_errors(moments: Floats, n_targets: int, penalties: Floats) -> Fl
     possible = residual_share > 1e-12
     if not possible.any():
         raise ValueError(
-            f"`cv`=None needs more rows than degrees of freedom, and the sum of the sample weights is "
+            f"`cv`=None needs more rows than degrees of freedom, and by their weights there are "
             f"n_samples={spectrum.weight:.3g}; use larger `alphas` or a number of folds."
         )
     errors = spectrum.residual_squares(penalties) / spectrum.weight

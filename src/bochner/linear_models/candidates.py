@@ -118,7 +118,8 @@ def fit_candidates(
         variants = [variant.set_params(**dict.fromkeys(names, seed)) for variant in variants]
     if hasattr(features, "fit_length_scales"):
         labeled = rows.with_targets(encode)
-        return [candidate for variant in variants for candidate in variant.fit_length_scales(labeled, factors)]
+        fits = [variant.fit_length_scales(labeled, factors, warn=variant is features) for variant in variants]
+        return [candidate for fitted in fits for candidate in fitted]
     if factors.tolist() != [1.0]:
         raise ValueError(
             f"`length_scale_factors`={length_scale_factors!r} needs features with a length scale, and "

@@ -11,11 +11,13 @@ import numpy as np
 from bochner.feature_maps.formulas import LinearFormula, LogisticFormula
 from bochner.kernels import Kernel
 from bochner.linear_models.feature_model import ALPHAS, FeatureModel, has_closed_form
+from bochner.linear_models.folds import warn_at_edge
 from bochner.linear_models.labels import ClassWeights, check_labels, label_indicators, label_positions
 from bochner.linear_models.linear_model import OneVsRestMixin
 from bochner.linear_models.path_choice import PathChoice
 from bochner.linear_models.training_sets import TrainingSet
 from bochner.losses import CLASSIFICATION_LOSSES, Loss
+from bochner.memory import check_memory
 from bochner.parameters import CLASSIFIER_EXPLANATIONS, Explanation
 from bochner.rows import Array, Batch, Floats, RowSource
 from bochner.validation import StrOptions, available_if, fit_context, positive_values
@@ -72,7 +74,7 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
     random_state : int, RandomState instance or None, default=None
         Seed of the features; None keeps the `random_state` of `features`.
     verbose : int, default=0
-        Show a progress bar when `verbose` > 0 and the output is a terminal.
+        Show progress on standard error when `verbose` > 0: a bar in a terminal (with rich), else a few lines per task.
 
     Attributes
     ----------
@@ -166,7 +168,7 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
         """Learn from more rows; how the rows are divided into calls makes no difference.
 
         Row i (of all calls) is in fold i modulo `cv`. The features are those of `fit_features`, or are fitted on the
-        first 8,192 rows: shuffle rows that are ordered.
+        first 8,192 rows: shuffle rows that are ordered. A call that fails or is interrupted adds no rows.
 
         Parameters
         ----------
@@ -190,18 +192,19 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
             raise ValueError(
                 f"`class_weight`={self.class_weight!r} needs all rows; use `fit`, or give `partial_fit` a dict."
             )
-        first = not hasattr(self, "_dtype")
-        rows = self._validate_training(self._in_memory("partial_fit", X, y, sample_weight), reset=first)
-        if not hasattr(self, "classes_"):
-            self._set_classes(np.unique(classes))
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(
-                f"`classes` must be the same in every call. Got {np.unique(classes).tolist()}, and "
-                f"{self.classes_.tolist()} before."
-            )
-        rows = self._check_targets(rows)
-        self._encode_targets(rows.collect_columns()[0])  # refuses unknown classes before any row is added
-        return self._add_rows(rows)
+        with self._unchanged_on_error():
+            first = not hasattr(self, "_dtype")
+            rows = self._validate_training(self._in_memory("partial_fit", X, y, sample_weight), reset=first)
+            if not hasattr(self, "classes_"):
+                self._set_classes(np.unique(classes))
+            elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+                raise ValueError(
+                    f"`classes` must be the same in every call. Got {np.unique(classes).tolist()}, and "
+                    f"{self.classes_.tolist()} before."
+                )
+            rows = self._check_targets(rows)
+            self._encode_targets(rows.collect_columns()[0])  # refuses unknown classes before any row is added
+            return self._add_rows(rows)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Any:
@@ -242,12 +245,23 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
         chosen = self._chosen()
         if isinstance(chosen, PathChoice):
             return chosen.C
-        return float(0.5 / (chosen.alpha * chosen.solution.weight))
+        return float(0.5 / (chosen.alpha * chosen.weight))
 
     def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
         if self._made_loss().has_closed_form and self.class_weight is not None:
             training = replace(training, weigh=ClassWeights(self.classes_, self._class_weights(training.rows)))
         super()._solve(training, candidates)
+
+    def _check_scores(self, rows: RowSource) -> None:
+        subject = f"{type(self).__name__} on {rows.shape[0]:,} rows of {len(self.classes_):,} classes"
+        check_memory(8 * rows.shape[0] * self._n_targets, subject, "scores", "use fewer classes or rows")
+
+    def _checked_for_edge(self, choice: Any) -> Any:
+        if self.Cs is not None:
+            Cs = np.asarray(self.Cs, dtype=np.float64)
+            chosen = choice.C if isinstance(choice, PathChoice) else 0.5 / (choice.alpha * choice.weight)
+            warn_at_edge("Cs", Cs, float(Cs[np.abs(np.log(Cs / chosen)).argmin()]), choice.errors)
+        return choice
 
     def _alphas(self, total_weight: float) -> Floats:
         if self.Cs is None:

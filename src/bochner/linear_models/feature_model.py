@@ -6,7 +6,9 @@ which more rows continue. Other losses follow a path of penalties with Newton's 
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -18,19 +20,19 @@ from bochner.linear_models.candidates import best_scores, feature_map_of, featur
 from bochner.linear_models.feature_passes import are_held
 from bochner.linear_models.folds import number_of_folds
 from bochner.linear_models.linear_model import LinearModel, is_path
-from bochner.linear_models.memory import check_memory
 from bochner.linear_models.path_choice import MOST_SAMPLED, PathChoice
 from bochner.linear_models.ridge_moments import MomentAccumulator, RidgeChoice, moments_of_batch
 from bochner.linear_models.streamed_folds import MOST_MOMENT_BYTES, stored_bytes, streamed_bytes
 from bochner.linear_models.training_sets import TrainingSet
 from bochner.losses import Loss, SquaredHinge
+from bochner.memory import check_memory
 from bochner.progress import show_progress
 from bochner.rows import Array, Batch, Floats, RowSource, open_rows
 from bochner.validation import HasMethods, fit_context, make_part
 
 __all__ = ["ALPHAS", "FeatureModel", "has_closed_form"]
 
-STORED = ("A ridge regression", "second moments")
+FEWER = "use fewer frequencies, `length_scale_factors` or classes"
 ALPHAS = tuple(float(alpha) for alpha in np.logspace(-8, 4, 25))
 
 
@@ -75,11 +77,6 @@ class FeatureModel(LinearModel):
         """The best score of each of the `kernels`."""
         return best_scores(self._scored().scores, self._n_kernels)[0]
 
-    @property
-    def is_resumable(self) -> bool:
-        """Whether one pass over the rows is enough, so that it can be continued."""
-        return self._made_loss().has_closed_form
-
     def _made_loss(self) -> Loss:
         loss: Loss = make_part(self.loss, self._losses)
         return loss
@@ -99,6 +96,10 @@ class FeatureModel(LinearModel):
     @abstractmethod
     def _loss_encoder(self) -> Callable[[Array], Array]:
         """Return the function whose results the loss compares with scores; workers get it without the model."""
+
+    @abstractmethod
+    def _checked_for_edge(self, choice: Any) -> Any:
+        """Warn of a penalty at the edge of the user's own grid; the default one leaves nothing to be gained."""
 
     @abstractmethod
     def _n_loss_targets(self, targets: Array) -> int:
@@ -150,21 +151,21 @@ class FeatureModel(LinearModel):
         maps = [feature_map_of(features, row=row) for features in candidates]
         size = max(feature_map.width for feature_map in maps) + 1 + len(origin)
         if self._is_streamed(size, training.n_folds, len(maps)):
-            self._choice = RidgeChoice.streamed(
-                candidates, training, self._encode_targets, origin, self._alphas, self.cv
-            )
+            streamed = RidgeChoice.streamed(candidates, training, self._encode_targets, origin, self._alphas, self.cv)
+            self._choice = self._checked_for_edge(streamed)
             return
         part = partial(moments_of_batch, maps, self._encode_targets, origin)
         moments = training.accumulate(part, "accumulating moments")
         self._accumulator = MomentAccumulator(training.n_folds, len(origin), candidates, origin, moments)
-        self._choice = RidgeChoice.of(candidates, moments, origin, training.n_folds, self._alphas, self.cv)
+        choice = RidgeChoice.of(candidates, moments, origin, training.n_folds, self._alphas, self.cv)
+        self._choice = self._checked_for_edge(choice)
 
     def _solve_path(self, training: TrainingSet, candidates: list[Any]) -> None:
         """Choose along paths of penalties, and solve."""
         sample, encode = training.sample_targets(MOST_SAMPLED), self._loss_encoder()
         targets, class_weights = encode(sample.y), self._loss_weights(training.rows)
         self.loss_.fit(targets, sample.counts)
-        self._choice = PathChoice.of(
+        choice = PathChoice.of(
             candidates,
             training,
             self.loss_,
@@ -174,37 +175,59 @@ class FeatureModel(LinearModel):
             self._Cs(training.total_weight(class_weights, encode)),
             self.cv,
         )
+        self._choice = self._checked_for_edge(choice)
 
     def _is_streamed(self, size: int, n_folds: int, n_candidates: int) -> bool:
         """Return whether the moments of the folds are too large to be stored; refuse what no memory holds."""
         stored = stored_bytes(size, n_folds, n_candidates)
         if n_folds and stored > MOST_MOMENT_BYTES:
-            check_memory(streamed_bytes(size, n_candidates), size, *STORED)
+            _check_moments(streamed_bytes(size, n_candidates), size)
             return True
-        check_memory(stored, size, *STORED)
+        _check_moments(stored, size)
         return False
 
     def _check_width(self, width: int, rows: RowSource) -> None:
         loss = self._made_loss()
         if loss.has_closed_form:
             n_candidates = len(self.length_scale_factors) * len(self.kernels or [None])
-            check_memory(streamed_bytes(width, n_candidates), width, *STORED)
-        elif not (isinstance(loss, SquaredHinge) and are_held(rows, width, 4)):  # active sets need no matrix
-            check_memory(36 * (width + 1) ** 2, width, f"A model with the loss {self.loss!r}", "a preconditioner")
+            size = width + getattr(self, "_n_targets", 0)  # of a classifier, once its classes are known
+            _check_moments(streamed_bytes(size, n_candidates), size)
+            return
+        is_held = width > 0 and are_held(rows, width, 4)
+        if not (isinstance(loss, SquaredHinge) and is_held):  # active sets need no matrix
+            subject = f"A model with the loss {self.loss!r} on {width:,} columns"
+            check_memory(36 * (width + 1) ** 2, subject, "a preconditioner", FEWER)
+        if is_held:
+            self._check_scores(rows)
+
+    def _check_scores(self, rows: RowSource) -> None:
+        """Refuse scores of all rows, which are held with the features, that the memory is too small for."""
 
     def _add_rows(self, rows: RowSource) -> Self:
         """Add rows with checked targets; the model is solved when it is used next."""
         batch = rows.select(slice(None))
-        if not hasattr(self, "_accumulator"):
+        if hasattr(self, "_accumulator"):
+            accumulator = replace(self._accumulator, waiting=[*self._accumulator.waiting])
+        else:
             self.loss_ = self._made_loss()
             self._alphas(1.0)  # refuses some before any row is added
             features_of_kernels(self.features, self.kernels)
             n_targets = self._encode_targets(batch.y[:1]).shape[1]
             candidates = getattr(self, "_candidates", [])
-            self._accumulator = MomentAccumulator(number_of_folds(self.cv), n_targets, candidates)
-        self._choice = None
-        self._accumulator.add(self._weigh(batch), self._fit_candidates, self._encode_targets)
+            accumulator = MomentAccumulator(number_of_folds(self.cv), n_targets, candidates)
+        accumulator.add(self._weigh(batch), self._fit_candidates, self._encode_targets)
+        self._accumulator, self._choice = accumulator, None
         return self
+
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        """Leave the model as it was if the code inside fails or is interrupted, so that it can be repeated."""
+        state = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = state
+            raise
 
     def _weigh(self, batch: Batch) -> Batch:
         """Return a batch with the weights that it is trained with."""
@@ -216,9 +239,10 @@ class FeatureModel(LinearModel):
         if self._choice is None:
             complete = self._accumulator.complete(self._fit_candidates, self._encode_targets)
             assert complete.moments is not None
-            self._choice = RidgeChoice.of(
+            choice = RidgeChoice.of(
                 complete.candidates, complete.moments, complete.origin, complete.n_folds, self._alphas, self.cv
             )
+            self._choice = self._checked_for_edge(choice)
         return self._choice
 
     def _scored(self) -> RidgeChoice | PathChoice:
@@ -249,6 +273,11 @@ class FeatureModel(LinearModel):
         """Return rows for a method that needs them in memory."""
         if is_path(X):
             raise ValueError(f"`{method}` does not accept file paths; use `fit(path, target)`, which streams the file.")
+        if hasattr(self, "encoding_"):
+            raise ValueError(
+                f"`{method}` cannot continue a model that was fitted on a table; use `fit` with all rows, or "
+                f"`without_encoding()`, which continues with encoded rows."
+            )
         rows = open_rows(X, y, sample_weight)
         if rows.location != "memory":
             raise ValueError(f"`{method}` needs in-memory arrays; use `fit` for Dask collections.")
@@ -256,6 +285,11 @@ class FeatureModel(LinearModel):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_choice")
+
+
+def _check_moments(n_bytes: int, size: int) -> None:
+    """Refuse second moments that no memory holds."""
+    check_memory(n_bytes, f"A ridge regression on {size:,} columns and targets", "second moments", FEWER)
 
 
 def has_closed_form(model: FeatureModel) -> bool:

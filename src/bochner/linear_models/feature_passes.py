@@ -11,8 +11,8 @@ import numpy as np
 
 from bochner.feature_maps import FeatureMap, map_rows
 from bochner.linear_models.candidates import feature_map_of
-from bochner.linear_models.training_sets import SAMPLE_BLOCKS, TrainingSet
-from bochner.rows import Array, Batch, Floats, Indices, RowSource, Statistic, row_spans, scattered_blocks
+from bochner.linear_models.training_sets import TrainingSet
+from bochner.rows import Array, Batch, Floats, Indices, RowSource, Statistic, row_spans
 
 __all__ = ["HELD_BYTES", "Accumulate", "FeatureBatch", "FeaturePasses", "are_held", "fold_weights"]
 
@@ -103,13 +103,9 @@ class FeaturePasses:
         return self.training.accumulate(partial(_part_of_features, prepare, part))
 
     def sample(self, n_rows: int) -> FeatureBatch:
-        """Return the features of up to about `n_rows` rows in blocks from everywhere; they have no folds."""
+        """Return the features of up to about `n_rows` random rows; they have no folds."""
         rows = self.training.rows
-        chosen: Any = slice(None)
-        if rows.shape[0] > n_rows:
-            block_rows = max(1, n_rows // SAMPLE_BLOCKS)
-            chosen = scattered_blocks(rows.shape[0], SAMPLE_BLOCKS, block_rows, np.random.default_rng(0))
-        batch = rows.select(chosen).drop_zero_weights()
+        batch = rows.select(rows.draw_rows(n_rows, np.random.default_rng(0))).drop_zero_weights()
         batch = batch._replace(folds=np.full(len(batch.y), -1))
         return _feature_batch(self.feature_map, self.encode, self.class_weights, batch)
 

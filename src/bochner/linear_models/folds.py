@@ -17,10 +17,12 @@ from bochner.rows import Array, Floats, Indices, RowSource
 __all__ = [
     *("FoldAssignment", "GivenFolds", "KFolds", "RoundRobin", "StratifiedFolds"),
     *("NO_FOLD", "assign_folds", "check_fold_weights", "number_of_folds", "passed_minimum", "search_path"),
+    "warn_at_edge",
 ]
 
 NO_FOLD = -2  # the fold of no row: a problem that leaves it out uses all rows
 CLEAR = 2.0  # standard errors by which a mean error is clearly above another one
+LEAST_FALL = 0.01  # of the error at the edge of a grid that is worth a warning
 
 
 class FoldAssignment(ABC):
@@ -232,6 +234,37 @@ def passed_minimum(errors: Floats) -> bool:
     if n_folds < 2 or differences.mean() <= 0.0:
         return False
     return bool(differences.mean() > CLEAR * differences.std(ddof=1) / np.sqrt(n_folds))
+
+
+def warn_at_edge(name: str, values: Floats, chosen: float, errors: Floats) -> None:
+    """Warn of a grid of three or more values whose best one is at an edge, where the error still falls clearly.
+
+    Clearly means by more than 1 % and by more than two standard errors over the folds.
+
+    Parameters
+    ----------
+    name : str
+        The parameter that has the values.
+    values : ndarray of shape (n_values,)
+        The grid.
+    chosen : float
+        Its best value.
+    errors : ndarray of shape (n_values, n_folds)
+        Errors of the folds; NaN for values that were not tried.
+    """
+    if len(values) < 3 or values.min() < chosen < values.max():
+        return
+    order = np.argsort(values)
+    errors, (edge, inner) = errors[order], (0, 1) if chosen == values.min() else (-1, -2)
+    fall = 1.0 - errors[edge].mean() / errors[inner].mean() if errors[inner].mean() > 0.0 else 0.0
+    if fall > LEAST_FALL and passed_minimum(errors[[edge, inner]]):
+        side = "smallest" if edge == 0 else "largest"
+        warnings.warn(
+            f"The best one of `{name}` is the {side}, {chosen:g}, whose error is {fall:.0%} below that of the next "
+            f"one; add {'smaller' if edge == 0 else 'larger'} values.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def search_path(n_steps: int, evaluate: Callable[[int], Floats]) -> None:

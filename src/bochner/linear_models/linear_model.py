@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the linear models share: fitting on arrays, files and Dask collections, validation, scores of new rows."""
 
+import reprlib
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -16,14 +18,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, apply_to_features
 from bochner.feature_maps.feature_map import accepts_nan
-from bochner.feature_maps.formulas import Formula, LinearFormula, evaluate, formulas_of
+from bochner.feature_maps.formulas import Formula, LinearFormula, formulas_of
 from bochner.fourier_features import FourierFeatures
 from bochner.kernels import Kernel
 from bochner.linear_models.candidates import feature_map_of, features_of_kernels, fit_candidates, seed_of
 from bochner.linear_models.folds import RoundRobin, assign_folds, number_of_folds
 from bochner.linear_models.labels import ClassCounts, check_labels, count_classes, label_indicators
-from bochner.linear_models.memory import expected_width
 from bochner.linear_models.training_sets import TrainingSet
+from bochner.memory import expected_width
 from bochner.parameters import LINEAR_EXPLANATIONS, Explanation, Parametrized
 from bochner.progress import show_progress
 from bochner.rows import (
@@ -35,12 +37,9 @@ from bochner.rows import (
     add_pair,
     apply_to_rows,
     for_each_span,
-    namespace_of,
     open_rows,
     row_spans,
     serial_blas,
-    to_numpy,
-    validate_foreign_rows,
     validate_rows,
 )
 from bochner.tables.sources import is_frame
@@ -97,7 +96,7 @@ class LinearModel(Parametrized):
     _n_kernels: int
 
     @fit_context
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the features and the linear model, and choose the penalty.
 
         Parameters
@@ -186,6 +185,27 @@ class LinearModel(Parametrized):
         feature_map, row = self._feature_map, np.asarray(start, dtype=np.float64)
         return self._gradients(X, lambda block, coef: feature_map.mean_gradients(block, row, coef))
 
+    def without_encoding(self) -> Self:
+        """Return the model for encoded rows, if it was fitted on a table; the copy shares all fitted arrays.
+
+        Returns
+        -------
+        self
+            A model whose methods take arrays, as ``encoding_.encode`` makes them of cells, and no tables.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from bochner import FeatureRegressor
+        >>> frame = pd.DataFrame({"a": range(50), "y": range(50)})
+        >>> model = FeatureRegressor(random_state=0).fit(frame, "y")
+        >>> model.without_encoding().predict([[0.0]]).round().tolist() == [frame["y"].median().round()]
+        True
+        """
+        bare = copy(self)
+        bare.__dict__.pop("encoding_", None)
+        return bare
+
     def to_torch(self, trainable: Sequence[str] = ()) -> Any:
         """Return a torch module that computes the predictions, from encoded rows if the model was fitted on a table.
 
@@ -247,7 +267,7 @@ class LinearModel(Parametrized):
 
     @abstractmethod
     def _check_width(self, width: int, rows: RowSource) -> None:
-        """Refuse a number of columns for which the memory of the machine is too small."""
+        """Refuse a number of columns, 0 if it is unknown, for which the memory of the machine is too small."""
 
     @abstractmethod
     def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
@@ -288,11 +308,13 @@ class LinearModel(Parametrized):
         self._dtype = rows.dtype.name
         return rows
 
+    def _check_size(self, rows: RowSource) -> None:
+        """Refuse numbers of columns and of classes for which the memory of the machine is too small."""
+        self._check_width(expected_width(FourierFeatures() if self.features is None else self.features) or 0, rows)
+
     def _fit_candidates(self, rows: RowSource, encode: Callable[[Any], Floats] | None = None) -> list[Any]:
         """Fit the features for each of the kernels and length scales, on rows with checked targets."""
-        width = expected_width(FourierFeatures() if self.features is None else self.features)
-        if width is not None:
-            self._check_width(width, rows)
+        self._check_size(rows)
         if not hasattr(self, "_seed"):  # one that is drawn is drawn once per fit
             self._seed = seed_of(self.features, self.random_state)
         self._n_kernels = 1 if self.kernels is None else len(self.kernels)
@@ -393,25 +415,28 @@ class LinearModel(Parametrized):
         check_is_fitted(self)
         if self._is_table(X):
             source = self._open_table(X)
-            scores = [self._map_scores(rows, finish) for _, rows in source.batches()]
+            model = self.without_encoding()
+            scores = [model._map_scores(rows, finish) for _, rows in source.batches()]
             if not scores:
                 raise ValueError(f"{source.table.path} has no rows to predict.")
             source.unseen.warn()
             return np.concatenate(scores)
-        xp = namespace_of(X)
-        if xp is not None:
-            formulas = self._formulas()
-            X = validate_foreign_rows(self, X, xp, self._feature_map.check, **self._new_row_options())
-            scores = evaluate(formulas, X, xp)
-            return scores if finish is None else finish(scores)
         return self._apply(self._scorer(finish), X)
 
     def _scorer(self, finish: Callable[[Floats], Any] | None = None) -> "_Scorer":
         return _Scorer(self._feature_map, *self._coefficients(), finish)
 
     def _is_table(self, X: Any) -> bool:
-        """Return whether X has columns to encode: a file, or a data frame if the model was fitted on a table."""
-        return is_path(X) or (hasattr(self, "encoding_") and is_frame(X))
+        """Return whether X is a table, which a model needs that was fitted on one: a file or a data frame."""
+        if is_path(X) or not hasattr(self, "encoding_"):
+            return is_path(X)
+        if not is_frame(X):
+            names = reprlib.repr([column.name for column in self.encoding_.columns])
+            raise ValueError(
+                f"This {type(self).__name__} was fitted on a table with the columns {names}, and X is a "
+                f"{type(X).__name__}; give a data frame or a file with these columns."
+            )
+        return True
 
     def _open_table(self, data: Any, *, with_target: bool = False) -> "EncodedTable":
         if not hasattr(self, "encoding_"):
@@ -446,10 +471,10 @@ class LinearModel(Parametrized):
         source = self._open_table(data, with_target=True)
         if target != source.table.target:
             raise ValueError(f"The model predicts the column {source.table.target!r}, not {target!r}; give its name.")
-        total: Any = None
+        total, model = None, self.without_encoding()
         for chunk, rows in source.batches(for_training=True):
             if len(rows):
-                total = add_pair(total, self._accumulate_scores(rows, source.targets(chunk), None, part))
+                total = add_pair(total, model._accumulate_scores(rows, source.targets(chunk), None, part))
         if total is None:
             raise ValueError(f"{source.table.path} has no rows with a value of {target!r}; a score needs some.")
         return total
@@ -504,14 +529,13 @@ class OneVsRestMixin(ClassifierMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask collection, torch tensor} of shape (n_samples, n_features), or path
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
             Rows, or a file or data frame when the model was fitted on a table.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            The class with the largest score; for a Dask collection a Dask array, for a torch tensor a tensor, if the
-            classes are numbers.
+            The class with the largest score; for a Dask collection a Dask array.
         """
         check_is_fitted(self)
         return self._map_scores(X, partial(_best_classes, self.classes_))
@@ -521,18 +545,17 @@ class OneVsRestMixin(ClassifierMixin):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask collection, torch tensor} of shape (n_samples, n_features), or path
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or path
             Rows, or a file or data frame when the model was fitted on a table.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            For two classes the score of the second one, else one column per class; for a Dask collection a Dask array,
-            for a torch tensor a tensor.
+            For two classes the score of the second one, else one column per class; for a Dask collection a Dask array.
         """
         return self._map_scores(X, _squeeze_single)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Compute the accuracy of the predictions.
 
         Parameters
@@ -612,6 +635,7 @@ class OneVsRestMixin(ClassifierMixin):
             raise ValueError("No row has a positive `sample_weight`; give some rows a weight.")
         self._set_classes(total.classes[order])
         self._class_totals = total.weights[order]
+        self._check_size(rows)  # before stratified folds, which take long for many classes
         return TrainingSet(rows, *assign_folds(self.cv, rows, parts))
 
 
@@ -619,12 +643,7 @@ def _squeeze_single(scores: Floats) -> Floats:
     return scores[:, 0] if scores.shape[1] == 1 else scores
 
 
-def _best_classes(classes: Array, scores: Any) -> Any:
-    xp = namespace_of(scores)
-    if xp is not None:
-        positions = xp.asarray(scores[:, 0] > 0.0, dtype=xp.int64) if len(classes) == 2 else xp.argmax(scores, axis=1)
-        is_numeric = classes.dtype.kind in "biuf"  # other libraries have no text
-        return xp.asarray(classes, device=scores.device)[positions] if is_numeric else classes[to_numpy(positions)]
+def _best_classes(classes: Array, scores: Floats) -> Array:
     positions = (scores[:, 0] > 0.0).astype(np.intp) if scores.shape[1] == 1 else scores.argmax(axis=1)
     return np.asarray(classes[positions])
 

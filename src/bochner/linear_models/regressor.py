@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`FeatureRegressor`: regression on features, with any loss."""
 
-import reprlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -18,11 +17,11 @@ from bochner.feature_maps.formulas import LinearFormula
 from bochner.kernels import Kernel
 from bochner.learning.ridge import RidgeSolution
 from bochner.linear_models.feature_model import ALPHAS, FeatureModel, has_closed_form
-from bochner.linear_models.folds import assign_folds
+from bochner.linear_models.folds import assign_folds, warn_at_edge
 from bochner.linear_models.linear_model import is_path
 from bochner.linear_models.ridge_moments import Residuals, RidgeChoice, r2_scores
 from bochner.linear_models.training_sets import TrainingSet
-from bochner.losses import LOSSES, Loss
+from bochner.losses import LOSSES, Loss, Quantile
 from bochner.parameters import RIDGE_EXPLANATIONS, Explanation
 from bochner.rows import Array, Batch, Floats, RowSource
 from bochner.validation import StrOptions, available_if, fit_context, positive_values
@@ -58,7 +57,8 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
     alphas : sequence of float, default=None
         Candidate penalties, relative to the number of rows; None means ``numpy.logspace(-8, 4, 25)`` for squared errors
         and every second of these for other losses. With other losses, they are tried in decreasing order until the mean
-        error over the folds is above its minimum by more than two standard errors.
+        error over the folds is above its minimum by more than two standard errors. A warning says if the best one is at
+        an edge of three or more given ones, and the error still falls there.
     cv : int, splitter, iterable or None, default=5
         Cross-validation folds, as in scikit-learn. Each row must be in at most one test set, and in the training set of
         every other fold. None means generalized cross-validation for squared errors; other losses need a single
@@ -71,7 +71,7 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
     random_state : int, RandomState instance or None, default=None
         Seed of the features; None keeps the `random_state` of `features`.
     verbose : int, default=0
-        Show a progress bar when `verbose` > 0 and the output is a terminal.
+        Show progress on standard error when `verbose` > 0: a bar in a terminal (with rich), else a few lines per task.
 
     Attributes
     ----------
@@ -85,7 +85,9 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
         The loss, with what it has measured of the targets.
     noise_variance_ : float or ndarray of shape (n_targets,)
         Variance of the noise: the residual sum of squares divided by the residual degrees of freedom; only for squared
-        errors.
+        errors. Sample weights count rows: a weight of two equals two copies. Weights w with
+        :math:`\sum w > \sum w^2`, such as shares that sum to 1, cannot be counts and are first multiplied by
+        :math:`\sum w / \sum w^2`, so that the number of rows is their effective sample size.
     features_ : transformer
         The fitted features; ``features_.kernel_`` and ``features_.length_scale_`` are the chosen ones.
     encoding_ : Encoding
@@ -132,7 +134,7 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
     }
     _explanations: ClassVar[Mapping[str, Explanation]] = RIDGE_EXPLANATIONS
     _fitted_names = (*FeatureModel._fitted_names, "_is_flat")
-    _target_options: ClassVar[dict[str, bool]] = {"multi_output": True, "y_numeric": True}
+    _target_options: ClassVar[dict[str, bool]] = {"multi_output": True}
     _is_flat: bool
 
     def __init__(
@@ -162,7 +164,7 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
         """Learn from more rows; how the rows are divided into calls makes no difference.
 
         Row i (of all calls) is in fold i modulo `cv`. The features are those of `fit_features`, or are fitted on the
-        first 8,192 rows: shuffle rows that are ordered.
+        first 8,192 rows: shuffle rows that are ordered. A call that fails or is interrupted adds no rows.
 
         Parameters
         ----------
@@ -178,14 +180,15 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
         FeatureRegressor
             The model, which is solved when it is used next.
         """
-        first = not hasattr(self, "_dtype")
-        rows = self._validate_training(self._in_memory("partial_fit", X, y, sample_weight), reset=first)
-        n_targets = target_columns(rows.target_template).shape[1]
-        if not hasattr(self, "_accumulator"):
-            self._is_flat = rows.target_template.ndim == 1
-        elif n_targets != self._accumulator.n_targets:
-            raise ValueError(f"y has {n_targets} targets, and earlier calls had {self._accumulator.n_targets}.")
-        return self._add_rows(rows.with_targets(target_columns))
+        with self._unchanged_on_error():
+            first = not hasattr(self, "_dtype")
+            rows = self._validate_training(self._in_memory("partial_fit", X, y, sample_weight), reset=first)
+            n_targets = target_columns(rows.target_template).shape[1]
+            if not hasattr(self, "_accumulator"):
+                self._is_flat = rows.target_template.ndim == 1
+            elif n_targets != self._accumulator.n_targets:
+                raise ValueError(f"y has {n_targets} targets, and earlier calls had {self._accumulator.n_targets}.")
+            return self._add_rows(rows.with_targets(target_columns))
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict targets.
@@ -218,7 +221,7 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
         predictions, deviations = columns[:, :n_targets], columns[:, n_targets:]
         return (predictions[:, 0], deviations[:, 0]) if self._is_flat else (predictions, deviations)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Compute the share of the loss of a constant prediction that the predictions save: R2 for squared errors.
 
         Parameters
@@ -288,7 +291,10 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
         return self._is_flat and len(self._coefficients()[1]) == 1
 
     def _formula(self) -> Callable[..., LinearFormula]:
-        return partial(LinearFormula, predict=self.loss_.predict)
+        n_outputs = len(self._coefficients()[1])
+        if isinstance(self.loss_, Quantile) and n_outputs > 1:
+            raise ValueError(f"`to_torch` has no model of {n_outputs} quantiles at once; fit one model per level.")
+        return partial(LinearFormula, link=self.loss_.link)
 
     def _alphas(self, total_weight: float = 1.0) -> Floats:
         default = ALPHAS if self._made_loss().has_closed_form else ALPHAS[::COARSE]
@@ -296,6 +302,13 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
 
     def _Cs(self, total_weight: float) -> Floats:
         return 0.5 / (self._alphas() * total_weight)
+
+    def _checked_for_edge(self, choice: Any) -> Any:
+        if self.alphas is not None:
+            alphas = self._alphas()
+            chosen = choice.alpha if isinstance(choice, RidgeChoice) else float(alphas[choice.position])
+            warn_at_edge("alphas", alphas, chosen, choice.errors)
+        return choice
 
     def _encode_targets(self, y: Any) -> Floats:
         return np.asarray(y)  # checked targets are columns already
@@ -337,10 +350,20 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
 
 def target_columns(y: Any, largest: float = LARGEST, loss: Loss | None = None) -> Floats:
     """Return the targets of a regression as columns of finite numbers in the domain of the loss."""
+    given = np.asarray(y)
+    is_text = given.dtype.kind in "US" or (
+        given.dtype.kind == "O" and any(isinstance(target, str | bytes) for target in given.ravel())
+    )
     try:
-        targets = np.asarray(y, dtype=np.float64)
+        if is_text or given.dtype.kind in "mM":  # numpy would convert numeric text, dates and durations
+            raise TypeError
+        targets = given.astype(np.float64, copy=False)
     except (TypeError, ValueError):
-        raise ValueError(f"y must contain numbers for a regression. Got {reprlib.repr(y)} instead.") from None
+        example = f", such as {given.ravel()[0]!r:.100}" if given.size else ""
+        raise ValueError(
+            f"y must contain numbers for a regression. Got values of dtype {given.dtype}{example}; convert them to "
+            f"numbers, or use a classifier for class labels."
+        ) from None
     assert_all_finite(targets, input_name="y")
     found = float(np.abs(targets).max(initial=0.0))
     if found > largest or 0.0 < found < 1.0 / LARGEST:

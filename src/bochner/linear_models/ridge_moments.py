@@ -48,14 +48,28 @@ class RidgeMoments:
         Number of rows.
     totals : list of dict of int to ndarray of shape (size, size)
         For each candidate the moments of the folds that have rows; those of rows that are always trained on under -1.
+    weight_sums : ndarray of shape (2,)
+        Sums of the sample weights and of their squares.
     """
 
     n_rows: int
     totals: list[dict[int, Floats]]
+    weight_sums: Floats
 
     def __add__(self, other: "RidgeMoments") -> "RidgeMoments":
         totals = [_add_by_fold(own, others) for own, others in zip(self.totals, other.totals, strict=True)]
-        return RidgeMoments(self.n_rows + other.n_rows, totals)
+        return RidgeMoments(self.n_rows + other.n_rows, totals, self.weight_sums + other.weight_sums)
+
+    @property
+    def row_factor(self) -> float:
+        r"""What weights are multiplied by to count rows: 1 for counts, :math:`\sum w / \sum w^2` for smaller weights.
+
+        The rows then number :math:`\max(\sum w, (\sum w)^2 / \sum w^2)`, the larger one of the sum of the weights and
+        Kish's effective sample size. Counts have no larger sum than their squares, so that a weight of two remains
+        equal to two copies of a row.
+        """
+        total, squares = self.weight_sums
+        return max(1.0, float(total / squares))
 
     def by_fold(self, candidate: int, n_folds: int) -> list[Floats]:
         """Return the moments of a candidate for each fold, those of the always trained rows last, without a copy."""
@@ -94,7 +108,10 @@ def moments_of_batch(
         totals: dict[int, Floats] = {fold: moments.copy() for fold, moments in earlier.items()}
         add_moments(totals, moment_map(feature_map)[0], batch.X, targets, batch.weights, batch.folds)
         all_totals.append(totals)
-    return RidgeMoments(len(targets) + (0 if before is None else before.n_rows), all_totals)
+    counts, weight_sums = batch.counts, np.zeros(2) if before is None else before.weight_sums.copy()
+    for rows in row_spans(len(targets), SPAN_ROWS):
+        weight_sums += counts[rows].sum(), np.square(counts[rows]).sum()
+    return RidgeMoments(len(targets) + (0 if before is None else before.n_rows), all_totals, weight_sums)
 
 
 def _moments_of_all_folds(feature_map: FeatureMap, encode: Encode, origin: Floats, batch: Batch) -> RidgeMoments:
@@ -200,6 +217,8 @@ class RidgeChoice:
         Mean squared errors of the chosen features, the mean over targets.
     scores : ndarray of shape (n_candidates,)
         The best mean R2 of each candidate.
+    weight : float
+        The sum of the weights.
     """
 
     features: Any
@@ -207,6 +226,7 @@ class RidgeChoice:
     solution: RidgeSolution
     errors: Floats
     scores: Floats
+    weight: float
 
     @property
     def coef(self) -> Floats:
@@ -239,10 +259,10 @@ class RidgeChoice:
         cv : object
             What the user asked for, for the error message.
         """
-        outcomes = [
-            _Outcome.of(_moments_of_features(features, moments.by_fold(number, n_folds)), len(origin), alphas, cv)
-            for number, features in enumerate(candidates)
-        ]
+        outcomes = []
+        for number, features in enumerate(candidates):
+            of_features = _moments_of_features(features, moments.by_fold(number, n_folds))
+            outcomes.append(_Outcome.of(of_features, len(origin), alphas, cv, moments.row_factor))
         return cls._best(candidates, outcomes, origin)
 
     @classmethod
@@ -275,7 +295,7 @@ class RidgeChoice:
             moments = training.accumulate(part, f"accumulating moments ({n_bytes / 1e9:.1f} GB)")
             total = _moments_of_features(features, moments.by_fold(0, 0))[0]
             folds = StreamedFolds.of(training, feature_map, encode, origin)
-            outcomes.append(_Outcome.streamed(total, folds, len(origin), alphas, cv))
+            outcomes.append(_Outcome.streamed(total, folds, len(origin), alphas, cv, moments.row_factor))
         return cls._best(candidates, outcomes, origin)
 
     @classmethod
@@ -289,7 +309,7 @@ class RidgeChoice:
         weight = chosen.total[-1 - n_targets, -1 - n_targets]
         solution = ridge_solution(chosen.total, n_targets, chosen.alpha * weight)
         solution = replace(solution, intercept=solution.intercept + origin)
-        return cls(candidates[best], chosen.alpha, solution, chosen.errors, scores)
+        return cls(candidates[best], chosen.alpha, solution, chosen.errors, scores, chosen.weight)
 
 
 def _warn_of_constant_targets(moments: Floats, n_targets: int) -> None:
@@ -316,11 +336,12 @@ class _Outcome:
 
     alpha: float
     errors: Floats
-    total: Floats
+    total: Floats  # of rows, after the weights were multiplied by the `row_factor`
     score: float  # mean R2 over folds and targets
+    weight: float  # the sum of the weights
 
     @classmethod
-    def of(cls, moments: list[Floats], n_targets: int, penalties: Penalties, cv: Any) -> "_Outcome":
+    def of(cls, moments: list[Floats], n_targets: int, penalties: Penalties, cv: Any, factor: float) -> "_Outcome":
         total = total_moments(moments)
         weight = float(total[-1 - n_targets, -1 - n_targets])
         alphas = penalties(weight)
@@ -330,12 +351,14 @@ class _Outcome:
             errors = cross_validated_errors(moments, n_targets, alphas * weight, total)
             variances = np.array([target_variances(held_out, n_targets) for held_out in moments[:-1]])
         else:
-            errors = generalized_errors(total, n_targets, alphas * weight)
+            errors = generalized_errors(_scaled(total, factor), n_targets, alphas * factor * weight)
             variances = target_variances(total, n_targets)[None]
-        return cls._best(errors, variances, total, alphas)
+        return cls._best(errors, variances, total, alphas, factor, weight)
 
     @classmethod
-    def streamed(cls, total: Floats, folds: StreamedFolds, n_targets: int, penalties: Penalties, cv: Any) -> "_Outcome":
+    def streamed(
+        cls, total: Floats, folds: StreamedFolds, n_targets: int, penalties: Penalties, cv: Any, factor: float
+    ) -> "_Outcome":
         """Return the outcome without the moments of the folds."""
         weight = float(total[-1 - n_targets, -1 - n_targets])
         alphas = penalties(weight)
@@ -343,13 +366,20 @@ class _Outcome:
         check_fold_weights(cv, corners[:, 0, 0], weight)
         errors = streamed_errors(total, folds, n_targets, alphas * weight)
         variances = np.array([target_variances(corner, n_targets) for corner in corners])
-        return cls._best(errors, variances, total, alphas)
+        return cls._best(errors, variances, total, alphas, factor, weight)
 
     @classmethod
-    def _best(cls, errors: Floats, variances: Floats, total: Floats, alphas: Floats) -> "_Outcome":
+    def _best(
+        cls, errors: Floats, variances: Floats, total: Floats, alphas: Floats, factor: float, weight: float
+    ) -> "_Outcome":
         scores = r2_scores(errors, variances, target_variances(total, errors.shape[2]))
         best = int(scores.mean(axis=(1, 2)).argmax())
-        return cls(float(alphas[best]), errors.mean(axis=2), total, float(scores[best].mean()))
+        score = float(scores[best].mean(axis=1).mean())
+        return cls(float(alphas[best]), errors.mean(axis=2), _scaled(total, factor), score, weight)
+
+
+def _scaled(moments: Floats, factor: float) -> Floats:
+    return moments if factor == 1.0 else factor * moments  # few models need a copy
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from bochner.linear_models.folds import FoldAssignment
-from bochner.rows import Array, Batch, Floats, RowSource, Statistic, row_spans, scattered_blocks
+from bochner.rows import Array, Batch, Floats, RowSource, Statistic, row_spans
 
-__all__ = ["SAMPLE_BLOCKS", "TrainingSet"]
-
-SAMPLE_BLOCKS = 128  # of consecutive rows, from everywhere
+__all__ = ["TrainingSet"]
 
 
 @dataclass(frozen=True)
@@ -58,11 +56,7 @@ class TrainingSet:
         if self.rows.location == "memory":
             batch = self.rows.select(slice(None), with_rows=False)
             return batch._replace(folds=self.assignment.folds(0, batch.y)).drop_zero_weights()
-        chosen: Any = slice(None)
-        if self.rows.shape[0] > n_rows:
-            block_rows = max(1, n_rows // SAMPLE_BLOCKS)
-            chosen = scattered_blocks(self.rows.shape[0], SAMPLE_BLOCKS, block_rows, np.random.default_rng(0))
-        batch = self.rows.select(chosen, with_rows=False)
+        batch = self.rows.select(self.rows.draw_rows(n_rows, np.random.default_rng(0)), with_rows=False)
         return batch._replace(folds=np.full(len(batch.y), -1)).drop_zero_weights()
 
     def total_weight(self, class_weights: Floats | None, encode: Callable[[Array], Array]) -> float:

@@ -28,7 +28,6 @@ INPUTS = {
     "time": "part of a day between 0 and 1, NaN if missing",
     "duration": "seconds, NaN if missing",
 }
-LARGEST_INTEGER = 2**63 - 1
 
 
 def table_model_to_onnx(model: FittedModel) -> Any:
@@ -83,7 +82,7 @@ def describe_inputs(model: FittedModel) -> dict[str, str]:
     dict of str to str
         Descriptions by the names of the columns.
     """
-    return {column.name: "int64" if column.offset else INPUTS[column.kind] for column in model.encoding.columns}
+    return {column.name: INPUTS[column.kind] for column in model.encoding.columns}
 
 
 def save_onnx(exported: Any, path: Path) -> int:
@@ -123,14 +122,7 @@ def _input_type(column: Column, single: bool) -> Any:
         raise ValueError("A column without a name cannot be an input in ONNX; name it, and fit the model again.")
     if column.kind == "category":
         return data_types.StringTensorType([None, 1])
-    if not column.offset:
-        return (data_types.FloatTensorType if single else data_types.DoubleTensorType)([None, 1])
-    if column.gaps or column.offset > LARGEST_INTEGER:
-        raise ValueError(
-            f"Column {column.name!r} has integers beyond 2**53 that are missing in some rows or do not fit into int64, "
-            f"which ONNX cannot represent; convert the column, and fit the model again."
-        )
-    return data_types.Int64TensorType([None, 1])
+    return (data_types.FloatTensorType if single else data_types.DoubleTensorType)([None, 1])
 
 
 def _output_names(model: FittedModel) -> list[str]:

@@ -58,7 +58,7 @@ def _inputs(operator: Any) -> dict[str, Any]:
 
 def _cells(graph: Graph, column: Column, variable: Any) -> str:
     """Add the cells of a column: codes of categories as int64, or numbers as float64, NaN where they are missing."""
-    from skl2onnx.common.data_types import Int64TensorType, StringTensorType
+    from skl2onnx.common.data_types import StringTensorType
 
     is_text = isinstance(variable.type, StringTensorType)
     if is_text != (column.kind == "category"):
@@ -66,15 +66,16 @@ def _cells(graph: Graph, column: Column, variable: Any) -> str:
         raise ValueError(f"Column {column.name!r} is a {column.kind}; its ONNX input must contain {expected}.")
     if column.kind == "category":
         return _codes(graph, column, variable.full_name)
-    if not column.offset:
-        return graph.cast(variable.full_name, np.float64)
-    if not isinstance(variable.type, Int64TensorType):
-        raise ValueError(f"Column {column.name!r} has integers beyond 2**53; its ONNX input must contain int64.")
-    return graph.cast(graph.node("Sub", variable.full_name, np.array([column.offset])), np.float64)
+    return graph.cast(variable.full_name, np.float64)
 
 
 def _codes(graph: Graph, column: Column, name: str) -> str:
     """Add the position of each cell among the one-hot columns, -1 for a category that has none."""
+    if column.missing and "" in column.categories:
+        raise ValueError(
+            f"Column {column.name!r} has missing cells and cells of empty text, which ONNX cannot distinguish; replace "
+            f"one by the other, and fit the model again."
+        )
     texts = list(column.categories)
     codes = list(range(len(texts)))
     if "" not in texts:  # the text of a missing cell

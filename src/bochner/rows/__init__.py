@@ -5,8 +5,7 @@ A `RowSource` (`sources`) is rows with targets and sample weights: in memory, in
 cluster (`partitions`, and `dask_partitions` for Dask collections) or in a file (`bochner.tables`). `open_rows`
 (`opening`) turns user input into one; no other package distinguishes arrays from collections. `sampling` draws rows and
 pairs of rows, `metrics` has the maps in which distances between rows are measured, `threads` runs work on blocks of
-rows in threads, `workers` are these threads, `blas` has matrix products for them, `arrays` names the array types,
-`namespaces` recognizes arrays of other libraries.
+rows in threads, `workers` are these threads, `blas` has matrix products for them, `arrays` names the array types.
 """
 
 from bochner.rows.arrays import Array as Array
@@ -24,11 +23,8 @@ from bochner.rows.blas import mirror as mirror
 from bochner.rows.dask_partitions import ClusterError as ClusterError
 from bochner.rows.dask_partitions import DaskPartitions as DaskPartitions
 from bochner.rows.metrics import Metric as Metric
-from bochner.rows.namespaces import namespace_of as namespace_of
-from bochner.rows.namespaces import to_numpy as to_numpy
 from bochner.rows.opening import apply_to_rows as apply_to_rows
 from bochner.rows.opening import open_rows as open_rows
-from bochner.rows.opening import validate_foreign_rows as validate_foreign_rows
 from bochner.rows.opening import validate_rows as validate_rows
 from bochner.rows.partitions import PartitionedRows as PartitionedRows
 from bochner.rows.partitions import Partitions as Partitions
@@ -37,12 +33,10 @@ from bochner.rows.sampling import distinct_rows as distinct_rows
 from bochner.rows.sampling import draw_pairs as draw_pairs
 from bochner.rows.sampling import pair_blocks as pair_blocks
 from bochner.rows.sampling import pair_differences as pair_differences
-from bochner.rows.sampling import row_targets as row_targets
 from bochner.rows.sampling import row_weights as row_weights
 from bochner.rows.sampling import sample_pairs as sample_pairs
 from bochner.rows.sampling import sample_rows as sample_rows
 from bochner.rows.sampling import sample_source as sample_source
-from bochner.rows.sampling import scattered_blocks as scattered_blocks
 from bochner.rows.sampling import shuffled_sample as shuffled_sample
 from bochner.rows.sources import Batch as Batch
 from bochner.rows.sources import MemoryRows as MemoryRows

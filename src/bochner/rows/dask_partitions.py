@@ -4,7 +4,7 @@
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
 from numbers import Real
@@ -86,13 +86,6 @@ class DaskPartitions(Partitions):
         keys = {name: _flat_keys(array) for name, array in arrays.items()}
         templates = {name: template(column) for name, column in columns.items()}
         return cls(templates, _shared_graph([*arrays.values()], [*chain(*keys.values())]), keys, chunks)
-
-    @classmethod
-    def from_frame(cls, name: str, frame: Any) -> "DaskPartitions":
-        """Return the partitions of a data frame as they are, under a name."""
-        frame = frame.optimize()
-        keys = _flat_keys(frame)
-        return cls({name: frame._meta}, frame.__dask_graph__(), {name: keys}, [np.nan] * len(keys))
 
     def reduce(
         self,
@@ -204,7 +197,7 @@ def _compute(graph: dict[Any, Any], key: Any, parts: list[Any], description: str
     from distributed.comm.core import CommClosedError
 
     try:
-        _check_workers(client)
+        _check_versions(client)
         if description and is_progress_shown():
             with progress_bar(description, len(parts)) as advance:
                 *futures, result = client.get(graph, [*parts, key], sync=False)
@@ -220,32 +213,26 @@ def _compute(graph: dict[Any, Any], key: Any, parts: list[Any], description: str
 
 
 def _wait(client: Any, result: Any, parts: list[Any], advance: Callable[[int], None]) -> Any:
-    """Return the result of a future, and end it when the cluster has no workers for too long, or unsuitable ones."""
+    """Return the result of a future, and cancel it when the cluster has had no workers for too long."""
     from distributed import wait
 
     last_seen, longest = monotonic(), _longest_wait()
     with _yielded_slot():
         while True:
-            try:
+            with suppress(TimeoutError):
                 wait(result, timeout=POLL_SECONDS)
-            except TimeoutError:
-                pass
-            else:
-                advance(len(parts))
-                return result.result()
             # Done parts are dropped, so that each is released when its successor has it.
             n_parts, parts = len(parts), [part for part in parts if not part.done()]
             advance(n_parts - len(parts))
-            try:
-                last_seen = monotonic() if _check_workers(client) else last_seen
-                if monotonic() - last_seen > longest:
-                    raise ClusterError(
-                        f"The Dask cluster has had no workers for {longest:.0f} seconds, and nothing was fitted; start "
-                        f"workers, with more memory if they ran out of it, and fit again."
-                    )
-            except ClusterError:
+            if result.done():
+                return result.result()
+            last_seen = monotonic() if _workers(client) else last_seen
+            if monotonic() - last_seen > longest:
                 result.cancel()
-                raise
+                raise ClusterError(
+                    f"The Dask cluster has had no workers for {longest:.0f} seconds, and nothing was fitted; start "
+                    f"workers, with more memory if they ran out of it, and fit again."
+                )
 
 
 def _longest_wait() -> float:
@@ -273,29 +260,26 @@ def _yielded_slot() -> Iterator[None]:
         rejoin()
 
 
-def _check_workers(client: Any) -> int:
-    """Return the number of workers; raise an error if a worker that was not checked before has no or another bochner.
-
-    A task that needs bochner would end a worker without it while unpickling, and then the next worker.
-    """
-    find_version = _version_finder()
+def _workers(client: Any) -> set[str]:
+    """Return the addresses of the workers."""
     try:
-        workers = set(client.nthreads())
-        checked = _CHECKED_WORKERS.setdefault(client, set())
-        unchecked = sorted(workers - checked)
-        found = client.run(find_version, workers=unchecked, on_error="return") if unchecked else {}
+        return set(client.nthreads())
     except OSError as error:
         _explain_loss(client, error)
-    own = find_version()
+
+
+def _check_versions(client: Any) -> None:
+    """Raise an error if a worker has no or another bochner: tasks would end it, and then the next one."""
+    find_version, checked = _version_finder(), _CHECKED_WORKERS.setdefault(client, set())
+    unchecked, own = sorted(_workers(client) - checked), find_version()
+    found = client.run(find_version, workers=unchecked, on_error="return") if unchecked else {}
     for address, version in found.items():
-        if version == own:
-            checked.add(address)
-        elif isinstance(version, str):  # else the worker was lost before it could answer
+        if version != own and isinstance(version, str):  # else the worker was lost before it could answer
             raise ClusterError(
                 f"The Dask worker at {address} has {version}, and this process has {own}; install the same version of "
                 f"bochner[dask] on every worker, restart them, and fit again."
             )
-    return len(workers)
+        checked.add(address)
 
 
 def _version_finder() -> Callable[[], str]:

@@ -10,11 +10,11 @@ from sklearn.utils.validation import validate_data
 
 from bochner.rows.arrays import Array
 from bochner.rows.dask_partitions import DaskPartitions, is_collection, map_blocks, template
-from bochner.rows.namespaces import is_floating, row_of_largest, to_numpy
 from bochner.rows.partitions import PartitionedRows, Partitions
 from bochner.rows.sources import MemoryRows, RowSource
+from bochner.validation import validate_numbers
 
-__all__ = ["apply_to_rows", "open_rows", "validate_foreign_rows", "validate_rows"]
+__all__ = ["apply_to_rows", "open_rows", "validate_rows"]
 
 
 def open_rows(X: Any, y: Any = None, weights: Any = None) -> RowSource:
@@ -23,8 +23,7 @@ def open_rows(X: Any, y: Any = None, weights: Any = None) -> RowSource:
     Parameters
     ----------
     X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), Partitions or RowSource
-        The rows. Partitions and sources have their own targets and weights. Arrays of other libraries are copied to
-        numpy arrays.
+        The rows. Partitions and sources have their own targets and weights.
     y : array-like or Dask collection, default=None
         Targets.
     weights : array-like or Dask collection of shape (n_samples,), default=None
@@ -36,7 +35,7 @@ def open_rows(X: Any, y: Any = None, weights: Any = None) -> RowSource:
         X = DaskPartitions.from_collections(X, y, weights)
     if isinstance(X, Partitions):
         return PartitionedRows(X, has_targets="y" in X.templates)
-    return MemoryRows(to_numpy(X), to_numpy(y), to_numpy(weights))
+    return MemoryRows(X, y, weights)
 
 
 def validate_rows(
@@ -67,7 +66,7 @@ def validate_rows(
         Rows in memory are converted; a Dask collection is returned as it is.
     """
     if not is_collection(X):
-        X = validate_data(estimator, to_numpy(X), reset=False, **options)
+        X = validate_numbers(estimator, X, reset=False, **options)
         check(X)
         return X
     message = refuse_lazy()
@@ -75,36 +74,6 @@ def validate_rows(
         raise ValueError(message)
     options["ensure_min_samples"] = 0
     validate_data(estimator, template(X), reset=False, **options)
-    return X
-
-
-def validate_foreign_rows(estimator: Any, X: Any, xp: Any, check: Callable[[Any], None], **options: Any) -> Any:
-    """Validate new rows of another library than numpy, on their device.
-
-    Only the largest absolute value of each column is copied to a numpy array, and checked as a row.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Knows the number of columns.
-    X : array of shape (n_samples, n_features)
-        Rows.
-    xp : module
-        Their library.
-    check : callable
-        Raises an error for numpy rows that are not accepted.
-    **options
-        Options of scikit-learn's `validate_data`.
-
-    Returns
-    -------
-    array of shape (n_samples, n_features)
-        Floating-point rows as they are; others are converted to the dtype in the options.
-    """
-    if not is_floating(X):
-        X = xp.asarray(X, dtype=getattr(xp, np.dtype(options["dtype"]).name))
-    row = row_of_largest(X, xp)
-    validate_rows(estimator, row, check, **options | {"dtype": row.dtype})
     return X
 
 

@@ -24,6 +24,7 @@ __all__ = ["PartitionedRows", "Partitions", "concatenate"]
 
 Result = TypeVar("Result")
 FETCH_BYTES = 1 << 27  # rows that are collected at a time
+SAMPLED_PARTITIONS = 128  # that are computed for a sample of rows; more if they are short
 
 
 class Partitions(ABC):
@@ -192,6 +193,19 @@ class PartitionedRows(RowSource):
         if not source.shape[0]:
             raise ValueError(f"Found array with 0 sample(s) (shape={source.shape}) while a minimum of 1 is required.")
         return source
+
+    def draw_rows(self, size: int, rng: np.random.Generator) -> Indices:
+        lengths = self.partitions.lengths
+        n_partitions, ends = int(np.count_nonzero(lengths)), np.cumsum(lengths)
+        n_visits = max(SAMPLED_PARTITIONS, size * n_partitions // int(ends[-1]))
+        if n_partitions <= n_visits or self.kept is not None:
+            return super().draw_rows(size, rng)
+        # One partition at a random place of each equal part of all rows. The rows are drawn from all of it, because
+        # it is computed as a whole and may be in some order.
+        places = (np.arange(n_visits) + rng.random(n_visits)) / n_visits * ends[-1]
+        visited = np.minimum(np.searchsorted(ends, places, side="right"), len(ends) - 1)
+        local = (rng.random((-(-size // n_visits), n_visits)) * lengths[visited]).astype(np.intp)
+        return np.unique((ends - lengths)[visited] + local)
 
     def select(self, rows: Any, with_rows: bool = True) -> Batch:
         in_slice = isinstance(rows, slice)

@@ -14,11 +14,11 @@ from bochner.rows.threads import row_blocks, row_spans
 
 __all__ = [
     *("distinct_rows", "draw_pairs", "pair_blocks", "pair_differences", "row_weights", "sample_pairs", "sample_rows"),
-    *("row_targets", "sample_source", "scattered_blocks", "shuffled_sample"),
+    *("sample_source", "shuffled_sample"),
 ]
 
-SAMPLE_BLOCKS = 16
-SAMPLE_BLOCK_ROWS = 2048
+SAMPLE_ROWS = 1 << 15
+FEWEST_SAMPLED = 1024
 SAMPLE_BYTES = 1 << 28
 
 
@@ -41,14 +41,6 @@ def row_weights(X: Rows) -> Floats | None:
     return getattr(X, "weights", None)
 
 
-def row_targets(X: Rows) -> Floats:
-    """Return the targets of rows, of shape (n_samples, n_targets)."""
-    targets: Floats | None = getattr(X, "targets", None)
-    if targets is None:
-        raise ValueError("The rows have no `targets`; give them as `ScaledRows(X, 1.0, targets=targets)`.")
-    return targets
-
-
 def _draw_rows(X: Rows, size: int, rng: np.random.Generator) -> Indices:
     """Draw independent rows in proportion to their weights."""
     uniforms, weights = rng.random(size), row_weights(X)
@@ -69,29 +61,11 @@ def shuffled_sample(X: Rows, size: int, rng: np.random.Generator) -> tuple[Any, 
     return points[order], np.ones(len(order)) if counts is None else counts[order]
 
 
-def scattered_blocks(n_rows: int, n_blocks: int, block_rows: int, rng: np.random.Generator) -> Indices:
-    """Return the numbers of rows in blocks of consecutive rows, one at a random place of each equal part of all rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner.rows import scattered_blocks
-    >>> scattered_blocks(100, 2, 3, np.random.default_rng(0))
-    array([30, 31, 32, 62, 63, 64])
-    """
-    bounds = np.linspace(0, n_rows, n_blocks + 1).astype(np.intp)
-    starts = bounds[:-1] + (rng.random(n_blocks) * (np.diff(bounds) - block_rows + 1)).astype(np.intp)
-    return np.concatenate([np.arange(start, start + block_rows) for start in starts])
-
-
 def sample_source(source: RowSource, rng: np.random.Generator) -> MemoryRows:
-    """Collect a sample of many rows: 16 blocks of up to 2,048 consecutive rows, shorter ones where rows are wide.
-
-    Blocks rather than single rows, so that a cluster computes a few partitions and not all of them.
-    """
+    """Collect a sample of many rows: up to 2**15 random rows, fewer where rows are wide; see `RowSource.draw_rows`."""
     row_bytes = source.shape[1] * source.dtype.itemsize
-    block_rows = int(np.clip(SAMPLE_BYTES // (SAMPLE_BLOCKS * row_bytes), 64, SAMPLE_BLOCK_ROWS))
-    batch = source.select(scattered_blocks(source.shape[0], SAMPLE_BLOCKS, block_rows, rng))
+    size = int(np.clip(SAMPLE_BYTES // row_bytes, FEWEST_SAMPLED, SAMPLE_ROWS))
+    batch = source.select(source.draw_rows(size, rng))
     return MemoryRows(batch.X, batch.y, batch.weights)
 
 

@@ -16,13 +16,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.sparsefuncs import min_max_axis
-from sklearn.utils.validation import check_non_negative, validate_data
+from sklearn.utils.validation import check_non_negative
 
 from bochner.progress import track
 from bochner.rows.arrays import Array, Floats, Indices, is_sparse, stack_rows
 from bochner.rows.metrics import Metric
 from bochner.rows.threads import SMALL_VECTOR, row_spans, sum_over_spans
-from bochner.validation import check_weight_range, check_weights
+from bochner.validation import check_weight_range, check_weights, validate_numbers
 
 __all__ = [
     *("Batch", "MemoryRows", "RowSource", "Rows", "ScaledRows", "Statistic"),
@@ -93,10 +93,13 @@ class RowSource(ABC):
         Where the rows are.
     fetch_rows : int or None
         Number of rows to collect at a time when many are needed; None if reading costs nothing.
+    column_names : ndarray of str or None
+        Names of the columns, where they are known.
     """
 
     location: Literal["memory", "file", "cluster"]
     fetch_rows: int | None = None
+    column_names: Any = None
 
     @property
     @abstractmethod
@@ -154,6 +157,33 @@ class RowSource(ABC):
     @abstractmethod
     def select(self, rows: Any, with_rows: bool = True) -> Batch:
         """Collect rows, by slice or by index, with their targets and weights, or only their targets and weights."""
+
+    def draw_rows(self, size: int, rng: np.random.Generator) -> Indices:
+        """Draw different rows at random, all with the same probability.
+
+        Rows in partitions are drawn in the same way, except where that would read more than 128 of them.
+
+        Parameters
+        ----------
+        size : int
+            Number of rows; all are returned when there are no more.
+        rng : numpy.random.Generator
+            Random numbers.
+
+        Returns
+        -------
+        ndarray of int
+            Numbers of the rows, in ascending order.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner.rows import MemoryRows
+        >>> MemoryRows(np.zeros((100, 1))).draw_rows(3, np.random.default_rng(0))
+        array([51, 63, 83])
+        """
+        n_rows = self.shape[0]
+        return np.sort(rng.choice(n_rows, min(size, n_rows), replace=False, shuffle=False))
 
     @abstractmethod
     def drop_zero_weights(self, weights: Floats) -> "RowSource":
@@ -222,6 +252,7 @@ class MemoryRows(RowSource):
     y: Any = None
     weights: Any = None
     encode: Callable[[Any], Array] = np.asarray
+    column_names: Any = None
     location = "memory"
 
     @property
@@ -263,11 +294,12 @@ class MemoryRows(RowSource):
         if self.y is None:
             for option in ("multi_output", "y_numeric"):
                 options.pop(option, None)
-            X, y = validate_data(estimator, self.X, **options), None
+            X, y = validate_numbers(estimator, self.X, **options), None
         else:
-            X, y = validate_data(estimator, self.X, self.y, **options)
+            X, y = validate_numbers(estimator, self.X, self.y, **options)
             y = y.toarray() if is_sparse(y) else y  # numpy.asarray would not convert it
-        return replace(self, X=X, y=y, weights=check_weights(self.weights, X))
+        names = getattr(estimator, "feature_names_in_", self.column_names)
+        return replace(self, X=X, y=y, weights=check_weights(self.weights, X), column_names=names)
 
     def select(self, rows: Any, with_rows: bool = True) -> Batch:
         batch = Batch(self.X if with_rows else None, self.y, self.weights).select(rows)

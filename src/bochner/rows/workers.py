@@ -15,6 +15,7 @@ from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import copy_context
+from ctypes import PyDLL
 from functools import cache, partial, wraps
 from itertools import product
 from queue import SimpleQueue
@@ -210,13 +211,16 @@ def _is_local(library: Any) -> bool:
 def _set_threads(library: Any) -> Callable[[int], object]:
     """Return the function of a library that sets its number of threads.
 
-    The method of threadpoolctl does nothing for OpenBLAS in all threads but the first one that has called it.
+    The method of threadpoolctl does nothing for OpenBLAS in all threads but the first one that has called it. Also,
+    the function of OpenBLAS holds a lock. It is called with the GIL, so that no thread forks meanwhile: the child would
+    wait for the lock forever.
     """
     function: Callable[[int], object] = library.set_num_threads
     if library.internal_api == "openblas":
         names = ["omp_set_num_threads"] if _is_local(library) else []
         names += [f"{a}openblas_set_num_threads{b}" for a, b in product(("", "scipy_"), ("", "64_", "_64"))]
-        function = next(getattr(library.dynlib, name) for name in names if hasattr(library.dynlib, name))
+        with_gil = PyDLL(library.filepath, handle=library.dynlib._handle)
+        function = next(getattr(with_gil, name) for name in names if hasattr(with_gil, name))
     return function
 
 

@@ -42,7 +42,7 @@ def _predicted_outputs(model: FittedModel, rows: Array) -> tuple[Array, Floats]:
     """Return the number of the output that predicts each row, and the sign of its score for the predicted class."""
     if model.task == "regression":
         return np.zeros(len(rows), dtype=np.intp), np.ones(len(rows))
-    scores = np.asarray(model.estimator.decision_function(rows))
+    scores = np.asarray(model.estimator.without_encoding().decision_function(rows))
     if scores.ndim == 1:  # the score of the second of two classes
         return np.zeros(len(rows), dtype=np.intp), np.where(scores > 0.0, 1.0, -1.0)
     return scores.argmax(axis=1), np.ones(len(rows))

@@ -11,16 +11,13 @@ from sklearn.base import clone, is_classifier
 
 from bochner.fourier_features import FourierFeatures
 from bochner.landmark_features import LandmarkFeatures
-from bochner.linear_models.ridge_moments import RidgeMoments
-from bochner.table_models.fitted_model import Estimator, FittedModel
-from bochner.table_models.training import StoredTraining
+from bochner.table_models.fitted_model import FittedModel
 from bochner.table_models.trials import Trial
 from bochner.tables.columns import KINDS, import_pyarrow
 from bochner.tables.encoding import Encoding
 
-__all__ = ["check_fields", "check_model", "check_training"]
+__all__ = ["check_fields", "check_model"]
 
-LARGEST_OFFSET = 2**64
 NUMBERS: dict[Any, tuple[type, ...]] = {
     bool: (bool, np.bool_),
     int: (int, np.integer),
@@ -38,22 +35,6 @@ def check_model(model: FittedModel) -> None:
     _require(model.estimator.n_features_in_ == len(encoding.names), "the number of columns")
     clone(model.estimator)
     _check_predictions(model.estimator, encoding)
-
-
-def check_training(stored: StoredTraining) -> None:
-    """Check the fields of a stored training and the types of what was fitted so far."""
-    check_fields(stored)
-    training = stored.training
-    if training.survey.sample.cells is not None:
-        _require(training.survey.sample.cells.num_rows == len(training.survey.sample.keys), "the sample")
-    _require(training.next_group >= 0 and all(n_rows >= 0 for n_rows in training.survey.lengths), "the progress")
-    if training.model is not None:
-        _require(isinstance(training.model, Estimator), "the model")
-        _check_encoding(training.model.encoding_)
-        clone(training.model)
-    if training.statistic is not None:
-        _require(isinstance(training.statistic, RidgeMoments), "the moments")
-        check_fields(training.statistic)
 
 
 def check_fields(record: Any) -> None:
@@ -117,7 +98,6 @@ def _check_encoding(encoding: Encoding) -> None:
     check_fields(encoding)
     n_numbers = sum(column.has_number for column in encoding.columns)
     _require(all(column.kind in KINDS for column in encoding.columns), "the kinds of columns")
-    _require(all(abs(column.offset) < LARGEST_OFFSET for column in encoding.columns), "the offsets")
     _require(len({column.name for column in encoding.columns}) == len(encoding.columns), "the names of columns")
     _require(np.shape(encoding.mean) == np.shape(encoding.scale) == (n_numbers,), "the numbers that standardize")
     _require(bool((np.asarray(encoding.scale) > 0.0).all()), "the scales")
@@ -134,6 +114,7 @@ def _check_predictions(estimator: Any, encoding: Encoding) -> None:
     """Check what an estimator predicts for a row without values and for a row of ones."""
     missing = encoding.encode(_missing_cells(encoding))
     rows = np.concatenate([missing, np.ones_like(missing)])
+    estimator = estimator.without_encoding()
     found = [estimator.predict(rows)]
     if isinstance(estimator.features_, FourierFeatures | LandmarkFeatures):
         found.extend(estimator.features_.exact_kernel(rows))

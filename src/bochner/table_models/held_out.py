@@ -62,6 +62,7 @@ def respond(model: FittedModel, estimator: Any, rows: Array) -> Responses:
     rows : ndarray of shape (n_rows, n_encoded_columns)
         Encoded rows.
     """
+    estimator = estimator.without_encoding()
     if model.task == "regression":
         return Responses("prediction", [model.target], np.asarray(estimator.predict(rows), dtype=float).reshape(-1, 1))
     classes = [str(label) for label in estimator.classes_.tolist()]
@@ -128,7 +129,7 @@ class HeldOut:
     @cached_property
     def predicted(self) -> Array:
         """The predictions."""
-        return np.asarray(self.estimator.predict(self.rows))
+        return np.asarray(self.estimator.without_encoding().predict(self.rows))
 
     @cached_property
     def responses(self) -> Responses:

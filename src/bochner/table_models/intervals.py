@@ -33,7 +33,9 @@ def studentized_residuals(model: FeatureRegressor, rows: Array, targets: Floats)
     ndarray of shape (n_residuals,)
         Order statistics, at most `MOST_RESIDUALS` of them, evenly spaced.
     """
-    predictions, deviations = (column.astype(np.float64) for column in model.predict(rows, return_std=True))
+    predictions, deviations = (
+        column.astype(np.float64) for column in model.without_encoding().predict(rows, return_std=True)
+    )
     noise = model.noise_variance_
     if noise == 0.0:
         return np.zeros(1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Model files and stored trainings, written atomically and read by skops, which executes nothing in them."""
+"""Model files, written atomically and read by skops, which executes nothing in them."""
 
 from io import BytesIO
 from pathlib import Path
@@ -16,22 +16,18 @@ from bochner.learning.objectives import OBJECTIVES
 from bochner.learning.ridge import RidgeSolution
 from bochner.linear_models import FeatureClassifier, FeatureRegressor
 from bochner.linear_models.path_choice import PathChoice
-from bochner.linear_models.ridge_moments import RidgeChoice, RidgeMoments
-from bochner.linear_models.table_training import TableTraining
+from bochner.linear_models.ridge_moments import RidgeChoice
 from bochner.losses import CLASSIFICATION_LOSSES, LOSSES
 from bochner.robust_standardizer import SoftClipping
 from bochner.rows import Metric
 from bochner.samplers import SAMPLERS
-from bochner.table_models.file_checks import check_model, check_training
+from bochner.table_models.file_checks import check_model
 from bochner.table_models.fitted_model import FittedModel
 from bochner.table_models.settings import Settings
-from bochner.table_models.training import StoredTraining
 from bochner.table_models.trials import Trial
 from bochner.tables.archives import check_archive
 from bochner.tables.columns import Column, NumberStyle
 from bochner.tables.encoding import Encoding
-from bochner.tables.survey import Sample, Survey
-from bochner.tables.tallies import ColumnTally
 from bochner.weightings import WEIGHTINGS
 
 __all__ = ["load", "save"]
@@ -40,14 +36,14 @@ LARGEST_NESTED = 1 << 30  # bytes of an archive in a model file, such as a spars
 ZIP_MAGIC = b"PK\x03\x04"
 
 
-def save(model: FittedModel | StoredTraining, path: Path) -> None:
-    """Write a model or an interrupted training to a file, which is replaced once it is complete."""
+def save(model: FittedModel, path: Path) -> None:
+    """Write a model to a file, which is replaced once it is complete."""
     skops_io = _import_skops()
     with replaced_file(path) as temporary:
         skops_io.dump(model, temporary)
 
 
-def load(path: Path) -> FittedModel | StoredTraining:
+def load(path: Path) -> FittedModel:
     """Read what `save` has written; damaged files and files of other programs are refused.
 
     Nothing in the file is executed: skops creates objects of the types in TRUSTED only. What it has created is checked
@@ -63,11 +59,9 @@ def load(path: Path) -> FittedModel | StoredTraining:
         loaded = None if foreign else skops_io.load(path, trusted=sorted(TRUSTED))
         if isinstance(loaded, FittedModel):
             check_model(loaded)
-        elif isinstance(loaded, StoredTraining):
-            check_training(loaded)
     except Exception as error:  # a damaged or crafted file can cause any error in skops, numpy and the checks
         raise ValueError(f"{path} is damaged or not a file written by `bochner fit`; fit the model again.") from error
-    if not isinstance(loaded, FittedModel | StoredTraining):
+    if not isinstance(loaded, FittedModel):
         contents = ascii(", ".join(foreign[:3]) or type(loaded).__name__)[1:-1]
         raise ValueError(
             f"{path} was not written by bochner (it contains {contents:.200}); give a file of `bochner fit`."
@@ -100,14 +94,12 @@ def _type_names(*kinds: type) -> set[str]:
 
 # What a model file may contain beside numbers, text and scikit-learn's own estimators.
 TRUSTED = _type_names(
-    *(FittedModel, StoredTraining, TableTraining, Settings, Survey, Sample, ColumnTally, Encoding, SoftClipping),
-    *(Column, NumberStyle, Trial),
+    *(FittedModel, Settings, Encoding, SoftClipping, Column, NumberStyle, Trial),
     *(
         FourierFeatures,
         LandmarkFeatures,
         FeatureClassifier,
         FeatureRegressor,
-        RidgeMoments,
         RidgeChoice,
         RidgeSolution,
         PathChoice,

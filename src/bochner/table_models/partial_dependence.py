@@ -130,7 +130,7 @@ def _frequent(cells: "pa.Array") -> tuple[Any, list[str]]:
 def _numbers(cells: "pa.Array", column: Column, model: FittedModel) -> Floats:
     """Return cells as numbers for an axis, NaN where they are missing."""
     if column.kind != "time":
-        return cell_numbers(cells, column, model.encoding.style) + column.offset
+        return cell_numbers(cells, column, model.encoding.style)
     moments = moments_in_time(cells, column)
     hours = np.mod(moments.astype(np.int64) / MICROSECONDS_PER_HOUR, 24.0)  # parsed text has another day
     return np.where(np.isnat(moments), np.nan, hours)

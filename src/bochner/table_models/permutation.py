@@ -60,10 +60,11 @@ def permutation_importance(
     rng = np.random.default_rng(seed)
     cells, targets = held_out.cells[:MOST_ROWS], held_out.targets[:MOST_ROWS]
     task, encoding = held_out.model.task, held_out.model.encoding
+    estimator = held_out.estimator.without_encoding()
     orders = [rng.permutation(cells.num_rows) for _ in range(n_repeats)]
 
     def error(shuffled: "pa.RecordBatch") -> float:
-        predicted = np.asarray(held_out.estimator.predict(encoding.encode(shuffled)))
+        predicted = np.asarray(estimator.predict(encoding.encode(shuffled)))
         return Evidence.of(task, targets, predicted).error
 
     plain = error(cells)

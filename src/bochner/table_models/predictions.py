@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Evaluation", "PredictionColumns", "evaluate", "write_predictions"]
 
-FORMULA_START = r"^[=+\-@\t\r]"  # what spreadsheets take for the beginning of a formula
-SIGNED_NUMBER = r"^[-+][\d.,]*([eE][-+]?\d+)?$"  # a number or a sign alone does nothing
-
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -74,11 +71,12 @@ def evaluate(
     sample = Sample.of(source.table, 0)
     totals = np.zeros(3)  # losses, targets and squared targets, the latter two relative to the first target
     n_rows, origin = 0, None
+    estimator = model.estimator.without_encoding()
     for chunk, rows in track(source.batches(for_training=with_target), "evaluating", source.table.n_chunks()):
         sample.add(chunk.cells)
         n_rows += len(rows)
         if with_target and len(rows):
-            actual, predicted = source.targets(chunk), model.estimator.predict(rows)
+            actual, predicted = source.targets(chunk), estimator.predict(rows)
             if model.task == "classification":
                 totals[0] += float((actual != predicted).sum())
             else:
@@ -152,7 +150,7 @@ class PredictionColumns:
 
     def _predictions(self, model: FittedModel, cells: "pa.RecordBatch", rows: Array) -> dict[str, Any]:
         target: str = model.target
-        estimator: Any = model.estimator
+        estimator: Any = model.estimator.without_encoding()
         columns = {f"{name}_observed" if name == target else name: cells.column(name) for name in self.keep}
         if model.task == "regression" and (self.std or self.interval is not None):
             columns[target], deviations = estimator.predict(rows, return_std=True)
@@ -204,12 +202,9 @@ def write_predictions(
     columns.check(model)
     source = model.open(data, with_target=False, label=label, keep=columns.keep)
     n_rows, writer = 0, None
-    is_csv = output is None or output.suffix.lower() == ".csv"
-    escaped: set[str] = set()
     with _opened(output) as open_writer:
         for chunk, rows in track(source.batches(), "predicting", source.table.n_chunks()):
             batch = import_pyarrow().RecordBatch.from_pydict(columns.of(model, chunk.cells, rows))
-            batch = _without_formulas(batch, escaped) if is_csv else batch
             writer = open_writer(batch.schema) if writer is None else writer
             writer.write_batch(batch)
             n_rows += len(rows)
@@ -219,39 +214,7 @@ def write_predictions(
     if report is not None:
         for message in source.unseen.messages():
             report(message)
-        for name in sorted(escaped):
-            report(
-                f"Column {name!r} has formulas that a spreadsheet would run; an apostrophe was written before them. "
-                f"Write a .parquet file to keep them as they are."
-            )
     return n_rows
-
-
-def _without_formulas(batch: "pa.RecordBatch", escaped: set[str]) -> "pa.RecordBatch":
-    """Put an apostrophe before names and text cells that a spreadsheet would run; numbers and signs are left as is.
-
-    Parameters
-    ----------
-    batch : RecordBatch
-        Columns for a CSV file, in which text of a stranger may start with ``=`` or another sign of a formula.
-    escaped : set of str
-        Gets the names of the columns that were changed.
-    """
-    pa = import_pyarrow()
-    names = _escape(pa.array(batch.schema.names, pa.string())).to_pylist()
-    columns = [_escape(values) if pa.types.is_string(values.type) else values for values in batch.columns]
-    for old_name, new_name, old, new in zip(batch.schema.names, names, batch.columns, columns, strict=True):
-        if old_name != new_name or not old.equals(new):
-            escaped.add(old_name)
-    return pa.RecordBatch.from_arrays(columns, names)
-
-
-def _escape(texts: "pa.Array") -> "pa.Array":
-    """Return texts with an apostrophe before formulas."""
-    compute = import_pyarrow().compute
-    starts = compute.match_substring_regex(texts, FORMULA_START)
-    is_formula = compute.and_not(starts, compute.match_substring_regex(texts, SIGNED_NUMBER))
-    return compute.if_else(is_formula, compute.binary_join_element_wise("'", texts, ""), texts)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 """The choice of settings by cross-validation, within a time budget.
 
 A search changes one setting at a time, in order of promise, and keeps every change that lowers the error on validation
-rows. What it has tried can be stored after each trial, and an interrupted search continues there.
+rows.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,6 @@ from bochner.progress import progress_bar
 from bochner.table_models.settings import Settings
 from bochner.table_models.trials import FEWEST_ROWS, N_FOLDS, Trial, TrialRows
 from bochner.tables.file_table import FileTable
-from bochner.tables.parquet_folder import ParquetFolder
 
 __all__ = ["Budget", "search"]
 
@@ -66,22 +65,21 @@ class Budget:
 
 
 def search(
-    table: FileTable | ParquetFolder,
+    table: FileTable,
     training: TableTraining,
     settings: Settings,
     task: str,
     budget: Budget,
     report: Callable[[str], None],
-    checkpoint: Callable[[TableTraining], None] | None = None,
 ) -> Settings:
     """Choose the free settings by cross-validation, and keep the trials in the training.
 
     Parameters
     ----------
-    table : FileTable or ParquetFolder
+    table : FileTable
         The table.
     training : TableTraining
-        A training with a complete survey; its trials are not repeated.
+        A training with a complete survey.
     settings : Settings
         The first settings to try, and which of them are free.
     task : {"regression", "classification"}
@@ -90,8 +88,6 @@ def search(
         The time for the trials and for the fit on all rows.
     report : callable
         Called with a message if not all settings were tried.
-    checkpoint : callable, default=None
-        Called with the training after each trial.
 
     Returns
     -------
@@ -103,18 +99,13 @@ def search(
         report(f"Fewer than {FEWEST_ROWS} rows: no settings were compared.")
         return replace(settings, free=())
     run = _Search(settings, training.survey.n_rows, rows.n_training, training.survey_seconds, budget)
-    earlier = list(training.trials)
-    rows.restore(earlier)
     with progress_bar("comparing settings", N_FOLDS * run.n_steps) as advance:
         for candidate in run.candidates():
-            trial = earlier.pop(0) if earlier else rows.attempt(candidate, run.seconds_left, advance)
+            trial = rows.attempt(candidate, run.seconds_left, advance)
             if trial is None:
                 report(f"Stopped after {len(run.trials)} settings, to finish within {budget.minutes:g} minutes.")
                 break
             run.add(trial)
-            training.trials = tuple(run.trials)
-            if checkpoint is not None:
-                checkpoint(training)
     training.trials = tuple(replace(trial, chosen=trial is run.best) for trial in run.trials)
     return replace(settings, free=()) if run.best is None else run.best.settings
 

@@ -76,11 +76,6 @@ class Settings:
     standardize: Standardization = "robust"
     free: tuple[str, ...] = ()
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        if isinstance(state["learn"], bool):  # a checkpoint from before metrics could be learned
-            state = state | {"learn": "learn" if state["learn"] else None}
-        self.__dict__.update(state)
-
     def new_estimator(self, task: str) -> Estimator:
         """Return the unfitted estimator for a task."""
         if task == "regression" and self.head != "ridge":

@@ -152,7 +152,7 @@ class TableModel(Parametrized):
         Parameters
         ----------
         X : path, pandas or polars data frame, or Arrow table
-            The table: a .csv, .parquet, .jsonl or .xlsx file, a folder of Parquet files, or rows in memory. Rows
+            The table: a .csv or .parquet file, a folder of Parquet files, or rows in memory. Rows
             without a target are left out.
         target : str
             The column to predict.
@@ -286,10 +286,6 @@ class TableModel(Parametrized):
         from bochner.table_models.model_files import load
 
         loaded = load(Path(path))
-        if not isinstance(loaded, FittedModel):
-            raise ValueError(
-                f"{path} is a checkpoint and not a model; run the interrupted `bochner fit` with --resume."
-            )
         model = cls(clone(loaded.estimator), task=loaded.task)
         model.model_ = loaded
         return model

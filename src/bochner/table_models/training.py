@@ -17,22 +17,13 @@ from bochner.table_models.settings import Settings, TrainingOptions
 from bochner.table_models.trials import MOST_ROWS
 from bochner.tables.description import column_messages
 from bochner.tables.file_table import FileTable
-from bochner.tables.parquet_folder import ParquetFolder
 from bochner.tables.survey import MAX_CLASSES, Survey
 
-__all__ = ["FittedTable", "Settings", "StoredTraining", "TrainingOptions", "fit_table"]
+__all__ = ["FittedTable", "Settings", "TrainingOptions", "fit_table"]
 
 MOST_WHOLE_NUMBERS = 20  # a target with more distinct whole numbers is a quantity and not a class
 
 Report = Callable[[str], None]
-
-
-@dataclass
-class StoredTraining:
-    """An interrupted training, with the options that it was started with."""
-
-    settings: Settings
-    training: TableTraining
 
 
 @dataclass(frozen=True)
@@ -45,28 +36,22 @@ class FittedTable:
 
 
 def fit_table(
-    table: FileTable | ParquetFolder,
+    table: FileTable,
     settings: TrainingOptions,
     report: Report,
-    training: TableTraining | None = None,
-    checkpoint: Callable[[TableTraining], None] | None = None,
     budget: Budget | None = None,
 ) -> FittedTable:
     """Fit a model on a table.
 
     Parameters
     ----------
-    table : FileTable or ParquetFolder
+    table : FileTable
         The table.
     settings : TrainingOptions
         The options, such as `Settings`. Those of its settings that are free are chosen by cross-validation on a sample
         of the rows.
     report : callable
         Called with messages about what was decided.
-    training : TableTraining, default=None
-        An interrupted training to continue; None starts from the beginning.
-    checkpoint : callable, default=None
-        Called with the training whenever it can be stored.
     budget : Budget, default=None
         The time for trials and the fit; None means no limit.
 
@@ -75,18 +60,18 @@ def fit_table(
     FittedTable
         The model.
     """
-    training = training or TableTraining.begin(table, settings.seed, settings.standardize)
+    training = TableTraining.begin(table, settings.seed, settings.standardize)
     budget = budget or Budget()
 
     def choose_estimator(survey: Survey) -> Estimator:
         task = _choose_task(table, survey, settings, report)
         best: TrainingOptions = settings
         if isinstance(settings, Settings) and settings.free:
-            best = search(table, training, settings, task, budget, report, checkpoint)
+            best = search(table, training, settings, task, budget, report)
         estimator: Estimator = best.new_estimator(task)
         return estimator
 
-    estimator: Any = training.run(table, choose_estimator, checkpoint).finalize()
+    estimator: Any = training.run(table, choose_estimator).finalize()
     task = "classification" if is_classifier(estimator) else "regression"
     sample = estimator.encoding_.encode(training.survey.sample.cells)
     model = FittedModel(
@@ -96,7 +81,7 @@ def fit_table(
         training.survey.n_rows,
         _residuals(estimator, sample, training),
         center=sample.mean(axis=0, dtype=np.float64),
-        trials=tuple(replace(trial, residuals=None, learned=()) for trial in training.trials),
+        trials=tuple(replace(trial, residuals=None) for trial in training.trials),
     )
     return FittedTable(model, sample, training.survey)
 
@@ -117,7 +102,7 @@ def _residuals(estimator: Estimator, sample: Array, training: TableTraining) -> 
     return studentized_residuals(estimator, sample, targets)
 
 
-def _choose_task(table: FileTable | ParquetFolder, survey: Survey, settings: TrainingOptions, report: Report) -> str:
+def _choose_task(table: FileTable, survey: Survey, settings: TrainingOptions, report: Report) -> str:
     """Choose between regression and classification, check that the target allows it, and report the choice."""
     task, reason = _infer_task(table, survey)
     if settings.task != "auto":
@@ -129,7 +114,7 @@ def _choose_task(table: FileTable | ParquetFolder, survey: Survey, settings: Tra
     return task
 
 
-def _infer_task(table: FileTable | ParquetFolder, survey: Survey) -> tuple[str, str]:
+def _infer_task(table: FileTable, survey: Survey) -> tuple[str, str]:
     """Return the task that the values of the target suggest, and the reason."""
     values = survey.target_values
     column = f"column {table.target!r}"
@@ -144,7 +129,7 @@ def _infer_task(table: FileTable | ParquetFolder, survey: Survey) -> tuple[str, 
     return "regression", f"{column} contains numbers with {len(values)} distinct values"
 
 
-def _check_target(table: FileTable | ParquetFolder, survey: Survey, task: str) -> None:
+def _check_target(table: FileTable, survey: Survey, task: str) -> None:
     """Refuse a target that no model can be fitted to."""
     values = survey.target_values
     if values is not None and len(values) == 1:

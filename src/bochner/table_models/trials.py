@@ -54,10 +54,6 @@ class Trial:
         Whether these settings were chosen.
     residuals : ndarray of shape (n_residuals,) or None
         For a regression, the sorted residuals of the validation rows, relative to their standard deviations.
-    learned : tuple of (ndarray of shape (n_features,), float, float)
-        Per fold, the length scales that this trial was the first to learn, their gain and the seconds of learning;
-        empty if nothing was learned or if an earlier trial had learned them. A search that is resumed continues with
-        them, because another trial would learn other ones.
     """
 
     settings: Settings
@@ -68,7 +64,6 @@ class Trial:
     solve_seconds: float
     chosen: bool = False
     residuals: Floats | None = field(default=None, compare=False, repr=False)
-    learned: tuple[tuple[Floats, float, float], ...] = field(default=(), compare=False, repr=False)
 
     @property
     def error(self) -> float:
@@ -187,6 +182,7 @@ class Fold:
         solve_seconds = monotonic() - middle
         feature_seconds = middle - start + self.length_scales.saved_seconds - saved
         rows, actual = encoding.encode(self.validation), encoding.targets(self.validation)
+        model = model.without_encoding()
         if task == "classification":
             return _Outcome(_error(task, actual, model.predict(rows)), feature_seconds, solve_seconds, np.empty(0))
         predicted, deviations = model.predict(rows, return_std=True)
@@ -254,12 +250,6 @@ class TrialRows:
         ]
         return cls(table, task, folds, len(folds[0].survey.sample.keys))
 
-    def restore(self, trials: Sequence[Trial]) -> None:
-        """Take over the length scales that the trials of an interrupted search have learned."""
-        for trial in trials:
-            for fold, learned in zip(self.folds, trial.learned, strict=False):  # most trials have learned nothing
-                fold.length_scales.learned = learned
-
     def attempt(
         self, settings: Settings, seconds_left: Callable[[], float], advance: Callable[[float], None]
     ) -> Trial | None:
@@ -280,7 +270,7 @@ class TrialRows:
             The errors; None if the time is not sufficient for all folds.
         """
         outcomes: list[_Outcome] = []
-        start, is_known = monotonic(), self.folds[0].length_scales.learned is not None
+        start = monotonic()
         for fold in self.folds:
             last = outcomes[-1].feature_seconds + outcomes[-1].solve_seconds if outcomes else 0.0
             if seconds_left() <= last:
@@ -293,9 +283,7 @@ class TrialRows:
         residuals = order_statistics(np.concatenate(parts)) if self.task == "regression" else None
         measure = "error_rate" if self.task == "classification" else "rmse"
         means = float(np.mean(feature_seconds)), float(np.mean(solve_seconds))
-        found = [fold.length_scales.learned for fold in self.folds]
-        learned = () if is_known else tuple(result for result in found if result is not None)
-        return Trial(settings, measure, list(errors), monotonic() - start, *means, residuals=residuals, learned=learned)
+        return Trial(settings, measure, list(errors), monotonic() - start, *means, residuals=residuals)
 
 
 def _split(y: Array, task: str, seed: int) -> Any:

@@ -5,6 +5,5 @@
 cells of each column (`tallies`) and samples rows. `recognition` decides from both what each column is taken for, and
 `description` says it in words. `columns` has the kinds of columns and the conversion of their cells, and `encoding`
 turns rows into numbers: numbers are standardized, categories one-hot encoded, dates become a trend and cycles.
-`table_encoder` has it all as a scikit-learn transformer. `file_table` is a table that one process reads,
-`parquet_folder` one that a Dask cluster reads.
+`table_encoder` has it all as a scikit-learn transformer. `file_table` is a table that a model is trained on.
 """

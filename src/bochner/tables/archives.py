@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Zip archives of unknown origin, such as model files, Excel files and NPZ files: their sizes before they are read."""
+"""Zip archives of unknown origin, such as model files: their sizes before they are read."""
 
 from pathlib import Path
 from typing import BinaryIO

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
-    *("FIRST_LOOK", "ISO", "KINDS", "LARGEST_EXACT", "LEFT_OUT", "TIME_FORMATS", "DATE_FORMATS"),
+    *("FIRST_LOOK", "ISO", "KINDS", "LEFT_OUT", "TIME_FORMATS", "DATE_FORMATS"),
     *("CellError", "Column", "Kind", "NumberStyle", "Storage"),
     *(
         "are_marks",
@@ -48,7 +48,6 @@ DATE_FORMATS = (ISO, ISO_ZONE, *DAYS, *(f"{day} {time}" for day in DAYS for time
 TIME_FORMATS = ("%H:%M:%S", "%H:%M")
 FIRST_YEAR = np.datetime64("1000-01-01", "us")  # "%Y" accepts years of two digits, which do not mean antiquity
 FIRST_LOOK = 50  # cells that rule out most types and formats
-LARGEST_EXACT = 2**53  # larger integers are rounded when they become floats
 MICROSECONDS_PER_DAY = 86_400_000_000
 DAYS_PER_YEAR = 365.25
 
@@ -128,8 +127,6 @@ class Column:
         Whether the column has missing cells at all.
     cycles : tuple of str
         The cycles of a date or time that are encoded: "year", "week", "day".
-    offset : int
-        What is subtracted from large integers before they become floats.
     fill : float
         The number that replaces missing cells.
     reason : str
@@ -144,7 +141,6 @@ class Column:
     missing: bool = False
     gaps: bool = False
     cycles: tuple[str, ...] = ()
-    offset: int = 0
     fill: float = 0.0
     reason: str = ""
 
@@ -340,7 +336,7 @@ def cell_numbers(values: "pa.Array", column: Column, style: NumberStyle) -> Floa
         values = _parsed(values, column, partial(parse_numbers, style=style), "a number")
     elif storage_of(values.type) in ("date", "time"):
         raise CellError(0, column.name, "the cells are dates or times and not numbers")
-    numbers = _floats(values, column.offset)
+    numbers = _floats(values)
     infinite = np.isinf(numbers)
     if infinite.any():
         row = int(infinite.argmax())
@@ -361,33 +357,15 @@ def cell_targets(values: "pa.Array", column: Column, style: NumberStyle) -> Arra
     return np.asarray(values.to_numpy(False))
 
 
-def _floats(values: "pa.Array", offset: int) -> Floats:
-    """Return typed cells as float64 numbers minus an offset; durations in seconds."""
+def _floats(values: "pa.Array") -> Floats:
+    """Return typed cells as float64 numbers; durations in seconds."""
     pa = import_pyarrow()
     if pa.types.is_duration(values.type):
         units = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-        return _floats(values.cast(pa.int64()), 0) * units[values.type.unit]
+        return _floats(values.cast(pa.int64())) * units[values.type.unit]
     if pa.types.is_null(values.type):
         return np.full(len(values), np.nan)
-    if not offset or not pa.types.is_integer(values.type):
-        numbers = np.asarray(values.cast(pa.float64(), safe=False).to_numpy(False), dtype=np.float64)
-        return numbers - offset if offset else numbers
-    integers = values.fill_null(0).to_numpy(False)
-    exact = _difference(integers, offset)
-    exact[np.asarray(values.is_null())] = np.nan
-    return exact
-
-
-def _difference(integers: Array, offset: int) -> Floats:
-    """Return integers minus an offset, exact where the difference is; their types may not contain the offset."""
-    info = np.iinfo(integers.dtype)
-    if not info.min <= offset <= info.max:
-        return integers.astype(np.float64) - offset
-    origin = integers.dtype.type(offset)
-    above = integers >= origin
-    # Differences of 64-bit integers fit into unsigned ones, in which subtraction wraps around.
-    wide, start = integers.astype(np.uint64), np.array(offset).astype(integers.dtype).astype(np.uint64)
-    return np.where(above, (wide - start).astype(np.float64), -(start - wide).astype(np.float64))
+    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(False), dtype=np.float64)
 
 
 def _parsed(values: "pa.Array", column: Column, parse: Any, expected: str) -> "pa.Array":

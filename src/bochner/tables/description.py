@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bochner.tables.columns import KINDS, LARGEST_EXACT, Column, split_kind
+from bochner.tables.columns import KINDS, Column, split_kind
 from bochner.tables.reader import Table
 from bochner.tables.recognition import cell_problem
 from bochner.tables.survey import Survey
@@ -156,10 +156,6 @@ def _treatment(column: Column, tally: ColumnTally) -> str:
     parts += ["standardized"] if column.kind in ("number", "boolean") else []
     parts += ["seconds, standardized"] if column.kind == "duration" else []
     parts += [f"sine and cosine of the {cycle}" for cycle in column.cycles]
-    if column.offset:
-        is_exact = tally.high - tally.low <= LARGEST_EXACT
-        exact = "exact" if is_exact else "rounded to 53 bits, because the range is larger"
-        parts.append(f"{column.offset} is subtracted first, differences are {exact}")
     if tally.n_missing + tally.n_marks:
         parts.append("missing: the median" + (" and an indicator" if column.missing else ""))
     return ", ".join(parts)

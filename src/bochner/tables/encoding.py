@@ -40,7 +40,8 @@ class UnseenCells:
     categories : dict of str to Counter
         Unknown categories of each column; they are encoded as zeros.
     missing : Counter
-        Missing cells per column whose cells were all present; they are encoded as the median, or as zeros.
+        Missing cells per column whose cells were all present; they are encoded as the median, or as zeros. Empty text
+        is a missing category, unless the training rows had it.
     """
 
     categories: dict[str, Counter[str]] = field(default_factory=dict)
@@ -75,7 +76,8 @@ class Encoding:
     Attributes
     ----------
     columns : list of Column
-        The columns that are used. A category that is not among those of its column is encoded as zeros.
+        The columns that are used. A category that is not among those of its column is encoded as zeros. Empty text and
+        missing cells are the same category, unless the training rows had both.
     mean, scale : ndarray of shape (n_numbers,)
         The value that is subtracted from each number, and the value that it is then divided by.
     single : bool
@@ -185,7 +187,7 @@ class Encoding:
 def _write_categories(values: "pa.Array", column: Column, indicators: Array, unseen: UnseenCells | None) -> None:
     """Write the one-hot encoding of a column into zeros."""
     pa = import_pyarrow()
-    texts = cell_text(values)
+    texts = _with_known_gaps(cell_text(values), column)
     found = pa.compute.index_in(texts, pa.array(list(column.categories), pa.string())).fill_null(-1)
     codes = found.to_numpy(False).astype(np.intp)
     is_missing = np.asarray(texts.is_null())
@@ -202,6 +204,14 @@ def _write_categories(values: "pa.Array", column: Column, indicators: Array, uns
         unseen.missing[column.name] += int(is_missing.sum())
     rows = np.flatnonzero(codes >= 0)
     indicators[rows, codes[rows]] = 1.0
+
+
+def _with_known_gaps(texts: "pa.Array", column: Column) -> "pa.Array":
+    """Take empty text for missing cells, or these for empty text, unless the training rows had both."""
+    pa = import_pyarrow()
+    if "" not in column.categories:
+        return pa.compute.if_else(pa.compute.equal(texts, ""), pa.scalar(None, texts.type), texts)
+    return texts if column.missing else texts.fill_null("")
 
 
 def _write_cycles(values: "pa.Array", column: Column, others: Array) -> Array:
@@ -230,23 +240,21 @@ class EncodedTable:
     encoding: Encoding
     unseen: UnseenCells = field(default_factory=UnseenCells)
 
-    def batches(self, first_group: int = 0, *, for_training: bool = False) -> Iterator[tuple[Chunk, Array]]:
-        """Yield the chunks of the table from a row group on, each with its encoded rows.
+    def batches(self, *, for_training: bool = False) -> Iterator[tuple[Chunk, Array]]:
+        """Yield the chunks of the table, each with its encoded rows.
 
         Parameters
         ----------
-        first_group : int, default=0
-            The row group to start at.
         for_training : bool, default=False
             Whether rows without a target are left out.
         """
-        for chunk in self.table.chunks(first_group):
+        for chunk in self.table.chunks():
             cells = self.encoding.without_missing_targets(chunk.cells) if for_training else chunk.cells
             try:
                 encoded = self.encoding.encode(cells, None if for_training else self.unseen)
             except CellError as error:
                 raise self.table.cell_error(chunk, error) from None
-            yield Chunk(chunk.group, chunk.first_row, cells), encoded
+            yield Chunk(chunk.first_row, cells), encoded
 
     def targets(self, chunk: Chunk) -> Array:
         """Return the targets of a chunk without missing ones."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A table that one process reads: its survey, and its encoded rows as a row source; both can be resumed."""
+"""A table that one process reads: its survey, and its encoded rows as a row source."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,49 +19,17 @@ __all__ = ["FileRows", "FileTable"]
 class FileTable(Table):
     """A file, a folder of Parquet files or a data frame that a model is trained on."""
 
-    def survey(
-        self, survey: Survey, first_group: int = 0, checkpoint: Callable[[int, Survey], None] | None = None
-    ) -> Survey:
-        """Complete a survey by one pass over the rows from a row group on.
-
-        Parameters
-        ----------
-        survey : Survey
-            The survey of the rows before; it is changed in place.
-        first_group : int, default=0
-            The row group to start at.
-        checkpoint : callable, default=None
-            Called with the number of the next row group and the survey so far, before each row group.
-
-        Returns
-        -------
-        Survey
-            The complete survey.
-        """
-        group = first_group
-        chunks = self.chunks(first_group, skip_malformed=True)
-        for chunk in track(chunks, "reading", self.n_chunks(first_group)):
-            if chunk.group > group and checkpoint is not None:
-                group = chunk.group
-                checkpoint(group, survey)
+    def survey(self, survey: Survey) -> Survey:
+        """Complete a survey, which is changed in place, by one pass over the rows."""
+        for chunk in track(self.chunks(skip_malformed=True), "reading", self.n_chunks()):
             survey.add(chunk)
         survey.malformed = self.malformed_problems()
         return survey
 
-    def rows(self, encoding: Encoding, lengths: Sequence[int], **resume: Any) -> "FileRows":
-        """Return the encoded rows with a target as a source.
-
-        Parameters
-        ----------
-        encoding : Encoding
-            How rows become numbers.
-        lengths : sequence of int
-            Number of rows with a target in each chunk, as counted by a survey.
-        **resume : object
-            `first_group`, `initial` and `checkpoint` of `FileRows`.
-        """
+    def rows(self, encoding: Encoding, lengths: Sequence[int]) -> "FileRows":
+        """Return the encoded rows with a target as a source; `lengths` are their numbers per chunk, by a survey."""
         used = self.restricted([column.name for column in encoding.columns])
-        return FileRows(EncodedTable(used, encoding), list(lengths), **resume)
+        return FileRows(EncodedTable(used, encoding), list(lengths))
 
 
 @dataclass(frozen=True)
@@ -78,21 +46,12 @@ class FileRows(RowSource):
         Checks and encodes a block of targets.
     has_targets : bool, default=True
         Whether targets are read.
-    first_group : int, default=0
-        The row group that `accumulate` starts at.
-    initial : statistic, default=None
-        The accumulated statistic of the row groups before.
-    checkpoint : callable, default=None
-        Called by `accumulate` with the number of the next row group and the statistic so far, before each row group.
     """
 
     table: EncodedTable
     lengths: list[int]
     encode: Callable[[Any], Array] = np.asarray
     has_targets: bool = True
-    first_group: int = 0
-    initial: Any = None
-    checkpoint: Callable[[int, Any], None] | None = None
     has_weights = False
     location = "file"
 
@@ -123,7 +82,7 @@ class FileRows(RowSource):
         numbers = np.arange(*rows.indices(self.shape[0])) if isinstance(rows, slice) else np.asarray(rows, np.intp)
         unique, inverse = np.unique(numbers, return_inverse=True)
         parts: list[Batch] = []
-        for _, first_row, batch in self._batches(0):
+        for first_row, batch in self._batches():
             start, stop = np.searchsorted(unique, [first_row, first_row + batch.X.shape[0]])
             if stop > start or not parts:
                 parts.append(batch.select(unique[start:stop] - first_row))
@@ -142,28 +101,18 @@ class FileRows(RowSource):
         description: str = "",
         with_rows: bool = True,
     ) -> Statistic | None:
-        total: Any = self.initial
-        group = self.first_group
-        batches = self._batches(self.first_group)
-        steps = track(batches, description, self.table.table.n_chunks(self.first_group))
-        for number, (next_group, first_row, batch) in enumerate(steps):
-            if next_group > group and self.checkpoint is not None:
-                group = next_group
-                self.checkpoint(group, total)
+        total: Any = None
+        steps = track(self._batches(), description, self.table.table.n_chunks())
+        for number, (first_row, batch) in enumerate(steps):
             if batch.X.shape[0]:
                 start = first_row if arguments is None else arguments[number]
                 total = add_pair(total, part(start, batch))
         result: Statistic | None = total
         return result
 
-    def _batches(self, first_group: int) -> Iterator[tuple[int, int, Batch]]:
-        """Yield groups and batches of rows with targets, with the index of their first row among all such rows."""
-        first_row = sum(self.lengths[: self._first_chunk(first_group)])
-        for chunk, X in self.table.batches(first_group, for_training=True):
-            yield chunk.group, first_row, Batch(X, self.encode(self.table.targets(chunk)) if self.has_targets else None)
+    def _batches(self) -> Iterator[tuple[int, Batch]]:
+        """Yield batches of rows with targets, with the index of their first row among all such rows."""
+        first_row = 0
+        for chunk, X in self.table.batches(for_training=True):
+            yield first_row, Batch(X, self.encode(self.table.targets(chunk)) if self.has_targets else None)
             first_row += len(X)
-
-    def _first_chunk(self, group: int) -> int:
-        """Return the number of the first chunk of a group; a group of a CSV file is one chunk."""
-        n_chunks, n_following = self.table.table.n_chunks(), self.table.table.n_chunks(group)
-        return group if n_chunks is None or n_following is None else n_chunks - n_following

@@ -2,6 +2,7 @@
 """Tables as streams of row batches: which columns are read, from which source, and messages about their cells."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -34,16 +35,12 @@ class Chunk:
 
     Attributes
     ----------
-    group : int
-        Index of the group that the rows belong to: a row group of a Parquet file or a block of a CSV file. An
-        interrupted training is resumed at the beginning of a group.
     first_row : int
         Index of the first row in the table.
     cells : RecordBatch
         The cells.
     """
 
-    group: int
     first_row: int
     cells: "pa.RecordBatch"
 
@@ -113,30 +110,49 @@ class Table:
         # One-hot encoding makes several columns of a text column; 16 is a guess that bounds the memory of a batch.
         width = len(columns) + 15 * sum(self.is_text(name) for name in columns)
         self.batch_rows = max(1024, min(2**17, BATCH_BYTES // (8 * max(1, width))))
+        self._n_read = self.n_rows
 
-    def chunks(self, first_group: int = 0, *, skip_malformed: bool = False) -> Iterator[Chunk]:
-        """Yield the rows in chunks with plain column types, from the beginning of a group on.
+    def chunks(self, *, skip_malformed: bool = False) -> Iterator[Chunk]:
+        """Yield the rows in chunks with plain column types.
 
         Parameters
         ----------
-        first_group : int, default=0
-            The group to start at.
         skip_malformed : bool, default=False
             Whether the malformed rows of a CSV file are left to the caller, who reports all of them at once.
         """
-        counts = self.source.row_counts
-        first_row = 0 if counts is None else sum(counts[:first_group])
+        self.check_unchanged()
+        first_row = 0
         try:
-            for group, cells in self.source.batches(self.columns, self.batch_rows, first_group):
+            for cells in self.source.batches(self.columns, self.batch_rows):
                 if self.source.malformed and not skip_malformed:
                     raise_problems(self.path, self.malformed_problems())
-                if group >= first_group:
-                    yield Chunk(group, first_row, self.plain(cells))
+                yield Chunk(first_row, self.plain(cells))
                 first_row += cells.num_rows
         except (import_pyarrow().ArrowException, OSError, MemoryError) as error:
             raise self.source.read_error(error) from None
         if self.source.malformed and not skip_malformed:
             raise_problems(self.path, self.malformed_problems())
+        if self._n_read not in (None, first_row):  # the new files may have the sizes and times of the old ones
+            raise self._change(f" ({self._n_read:,} rows in the first pass, {first_row:,} in a later one)")
+        self._n_read = first_row
+
+    def check_unchanged(self) -> None:
+        """Refuse to go on if the files have changed since they were opened."""
+        if self.source.has_changed():
+            raise self._change()
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Check in the end that the files are those that were opened; after any error, a change is its cause."""
+        try:
+            yield
+        except Exception:
+            self.check_unchanged()
+            raise
+        self.check_unchanged()
+
+    def _change(self, details: str = "") -> ValueError:
+        return ValueError(f"{self.path} changed while it was read{details}; try again when nothing writes to it.")
 
     def restricted(self, columns: Sequence[str]) -> Self:
         """Return the same table with fewer columns to read besides the target, and the same chunks."""
@@ -157,23 +173,11 @@ class Table:
         """Number of rows; None for a CSV file, which does not record it."""
         return None if self.source.row_counts is None else sum(self.source.row_counts)
 
-    @property
-    def n_groups(self) -> int | None:
-        """Number of groups; None for a CSV file, which does not record it."""
-        return None if self.source.row_counts is None else len(self.source.row_counts)
-
-    def n_chunks(self, first_group: int = 0) -> int | None:
-        """Return the number of chunks from the beginning of a group on; None for a CSV file."""
+    def n_chunks(self) -> int | None:
+        """Return the number of chunks; None for a CSV file."""
         if self.source.row_counts is None:
             return None
-        return sum(-(-n_rows // self.batch_rows) for n_rows in self.source.row_counts[first_group:])
-
-    def fingerprint(self) -> list[str]:
-        """Return what identifies this version of the table: names, sizes and times of its files, columns and types."""
-        statuses = [(path.name, path.stat()) for path in self.source.paths()]
-        files = [f"{name}: {status.st_size} bytes, {status.st_mtime_ns} ns" for name, status in statuses]
-        columns = [*self.columns, str(self.target), str(self.schema.types)]
-        return [*files, *columns, str(sorted(self.kinds.items())), str(self.style)]
+        return sum(-(-n_rows // self.batch_rows) for n_rows in self.source.row_counts)
 
     def cell_error(self, chunk: Chunk, error: CellError) -> ValueError:
         """Return the error of a cell with the place of its row."""

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a column is taken for, given the counts of all its cells and a sample of them."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
@@ -13,7 +12,6 @@ from bochner.rows import Array, Mask
 from bochner.tables.columns import (
     DATE_FORMATS,
     ISO,
-    LARGEST_EXACT,
     TIME_FORMATS,
     Column,
     Kind,
@@ -36,10 +34,8 @@ __all__ = ["MAX_CATEGORIES", "cell_problem", "missing_cells", "recognize", "reco
 
 MAX_CATEGORIES = 100
 FEWEST_CATEGORY_ROWS = 10  # of a column with more categories, those in fewer rows are merged into "other"
-FEWEST_ID_ROWS = 20  # the values of fewer rows may all be different by chance
+FEWEST_TEXT_ROWS = 20  # the categories of fewer rows may all be different by chance
 FEWEST_MISSING_ROWS, SMALLEST_MISSING_SHARE = 5, 0.01  # fewer missing cells get no indicator
-ID_NAME = re.compile(r"(?:^|[^a-z])(?:ids?|uuid|guid|key|index|idx|rownames|number|nr)$|^unnamed: 0$|^$", re.IGNORECASE)
-ID_SUFFIX = re.compile(r"[a-z](?:Id|ID)$")
 # Kinds that cells of each storage can be given.
 POSSIBLE: dict[str, tuple[str, ...]] = {
     "integer": ("number", "boolean", "category", "duration", "date", "time", "id"),
@@ -76,7 +72,6 @@ def recognize(name: str, tally: ColumnTally, sampled: "pa.Array", style: NumberS
         return _with_categories(column, tally)
     if cell_problem(name, tally) is not None or column.kind not in ("number", "boolean", "duration", "date", "time"):
         return column
-    column = _with_offset(column, tally)
     n_missing = tally.n_missing + tally.n_marks
     is_informative = n_missing >= max(FEWEST_MISSING_ROWS, SMALLEST_MISSING_SHARE * tally.n_cells)
     column = replace(column, missing=is_informative, gaps=n_missing > 0)
@@ -104,15 +99,13 @@ def _recognized(name: str, tally: ColumnTally, sampled: "pa.Array") -> Column:
         return Column(name, "constant", reason=f"all cells are {shown:.40}")
     if tally.storage in ("boolean", "date", "time", "duration"):
         return Column(name, _typed_kind(tally))
-    if tally.storage in ("integer", "float"):
-        return _number_or_id(name, tally, sampled)
-    if _is_number_text(tally):
-        return _number_or_id(name, tally, sampled)
+    if tally.storage in ("integer", "float") or _is_number_text(tally):
+        return Column(name, "number")
     if tally.formats:
         return Column(name, "time" if tally.formats[0] in TIME_FORMATS else "date", _format(tally))
     if tally.is_boolean and tally.storage != "dictionary":
         return Column(name, "boolean")
-    return _category_or_text(name, tally, sampled)
+    return _category_or_text(name, tally)
 
 
 def _typed_kind(tally: ColumnTally) -> Kind:
@@ -139,26 +132,10 @@ def _is_number_text(tally: ColumnTally) -> bool:
     return tally.first_text is None and not is_code
 
 
-def _number_or_id(name: str, tally: ColumnTally, sampled: "pa.Array") -> Column:
-    if tally.is_integer and tally.first_text is None and _are_different(tally, sampled):
-        if ID_NAME.search(name) or ID_SUFFIX.search(name):
-            return Column(name, "id", reason="all values are different integers, and the name is that of an id")
-        # Integers of a quantity that come from such a narrow range would not all be different.
-        if tally.high - tally.low < 2 * tally.n_values:
-            return Column(name, "id", reason="all values are different and count from one integer to another")
-    return Column(name, "number")
-
-
-def _are_different(tally: ColumnTally, sampled: "pa.Array") -> bool:
-    """Return whether no value occurs twice, in the sample if there are many rows."""
-    values = sampled.drop_null()
-    return len(values) >= FEWEST_ID_ROWS and len(values.unique()) == len(values)
-
-
-def _category_or_text(name: str, tally: ColumnTally, sampled: "pa.Array") -> Column:
-    if tally.storage != "dictionary" and _are_different(tally, sampled):
-        return Column(name, "id", reason="all values are different")
+def _category_or_text(name: str, tally: ColumnTally) -> Column:
     counts = tally.counts or {}
+    if tally.storage != "dictionary" and len(counts) >= FEWEST_TEXT_ROWS and max(counts.values()) == 1:
+        return Column(name, "text", reason="no value occurs twice")
     if len(counts) > MAX_CATEGORIES and max(counts.values()) < FEWEST_CATEGORY_ROWS:
         return Column(name, "text", reason=f"no value occurs in {FEWEST_CATEGORY_ROWS} rows or more")
     return Column(name, "category")
@@ -172,12 +149,8 @@ def _with_categories(column: Column, tally: ColumnTally) -> Column:
         return replace(column, categories=tuple(sorted(counts)), missing=missing, gaps=missing)
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: MAX_CATEGORIES - 1]
     frequent = [value for value, count in ranked if count >= FEWEST_CATEGORY_ROWS]
+    missing = missing or ("" in counts and "" not in frequent)  # rare empty text is encoded as a missing cell
     return replace(column, categories=tuple(sorted(frequent)), other=True, missing=missing, gaps=missing)
-
-
-def _with_offset(column: Column, tally: ColumnTally) -> Column:
-    is_large = tally.is_integer and tally.low is not None and max(-tally.low, tally.high) > LARGEST_EXACT
-    return replace(column, offset=int(tally.low)) if is_large and column.kind == "number" else column
 
 
 def _format(tally: ColumnTally) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Where the cells of a table are: CSV and Parquet files, which are streamed, and data frames in memory.
 
-Excel files and JSON lines are read into memory. The cells of a CSV file are text; all other sources have typed columns.
+The cells of a CSV file are text; all other sources have typed columns.
 """
 
 import os
@@ -10,28 +10,25 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from bochner.rows import Array, row_spans
-from bochner.tables.archives import check_archive
+from bochner.rows import row_spans
 from bochner.tables.columns import import_pyarrow, storage_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["CsvFile", "Frame", "ParquetFiles", "Source", "is_frame", "join_names", "open_frame", "open_source"]
+__all__ = [
+    *("CsvFile", "Frame", "ParquetFiles", "Source"),
+    *("is_frame", "is_part_of_table", "join_names", "open_frame", "open_source"),
+]
 
 CSV_BLOCK_BYTES = 1 << 22
-LARGEST_SHEET = 1 << 30  # bytes of the contents of an Excel file, which need about 50 times as much memory
-DEEPEST_JSON = 100  # levels of nested values
-JSON_BLOCK = 1 << 20  # bytes whose brackets are counted at a time
 MAX_JOINED_NAMES = 20
 NOT_UTF8 = "bytes that are not UTF-8 text"
-SUFFIXES = ".parquet, .csv, .jsonl, .ndjson or .xlsx"
 FRAMES = {("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch")}
 WORDS = {"integer": "numbers", "float": "numbers", "boolean": "numbers", "dictionary": "text"}
 
@@ -46,11 +43,15 @@ class Source(ABC):
     schema : Schema
         The names and types of all columns. Those of a CSV file are those of its first block.
     row_counts : list of int or None
-        Number of rows per group; None for a CSV file, which does not record it. A training is resumed between groups.
+        Number of rows per row group; None for a CSV file, which does not record it.
     untyped : set of str
         The columns whose cells are text, whatever the schema says, and may be numbers or dates.
     malformed : dict of int to str
         The rows of a CSV file that the last pass has skipped, with what is wrong.
+    path : Path or None
+        The file, folder or pattern; None for a data frame.
+    versions : list of str
+        Names, sizes and times of the files when they were opened.
     """
 
     label: str
@@ -58,17 +59,16 @@ class Source(ABC):
     row_counts: list[int] | None
     untyped: Collection[str] = ()
     malformed: dict[int, str]
+    path: Path | None = None
+    versions: Sequence[str] = ()
 
     @abstractmethod
-    def batches(self, columns: list[str], batch_rows: int, first_group: int) -> Iterator[tuple[int, "pa.RecordBatch"]]:
-        """Yield batches of the given columns, each with the number of its group.
+    def batches(self, columns: list[str], batch_rows: int) -> Iterator["pa.RecordBatch"]:
+        """Yield batches of the given columns."""
 
-        Batches of groups before the first one may be left out; those of a CSV file are not.
-        """
-
-    @abstractmethod
-    def paths(self) -> list[Path]:
-        """Return the files."""
+    def has_changed(self) -> bool:
+        """Return whether files were changed, added or deleted since they were opened."""
+        return self.path is not None and _versions(self.path) != self.versions
 
     def place(self, row: int) -> str:
         """Return the file and the number of a row, counted from 1, for a message."""
@@ -94,21 +94,24 @@ def open_source(data: Any, label: str | None = None) -> Source:
     if not isinstance(data, str | os.PathLike):
         return open_frame(data, label or "the table")
     path = Path(data)
-    label = label or str(path)
-    is_pattern = not path.exists() and any(character in str(path) for character in "*?[")
+    versions = _versions(path)  # before any of their content is read
+    source = _open_files(path, label or str(path))
+    source.path, source.versions = path, versions
+    return source
+
+
+def _open_files(path: Path, label: str) -> Source:
+    """Open a file, a folder of Parquet files, or those that match a pattern."""
     suffix = path.suffix.lower()
-    if path.is_dir() or is_pattern:
+    if _pattern(path) is not None:
         return _opened(lambda: ParquetFiles(_parquet_files(path), label), label, "parquet")
     if not path.is_file():
         raise ValueError(f"{label} does not exist.")
-    if suffix not in (".parquet", ".csv", ".jsonl", ".ndjson", ".xlsx"):
-        raise ValueError(f"{label} has an unsupported file type; give a {SUFFIXES} file.")
-    openers: dict[str, Callable[[], Source]] = {
-        ".parquet": lambda: ParquetFiles([path], label),
-        ".csv": lambda: CsvFile(path, label),
-        ".xlsx": lambda: _read_excel(path, label),
-    }
-    return _opened(openers.get(suffix, lambda: _read_json_lines(path, label)), label, suffix[1:])
+    if suffix == ".parquet":
+        return _opened(lambda: ParquetFiles([path], label), label, "parquet")
+    if suffix == ".csv":
+        return _opened(lambda: CsvFile(path, label), label, "csv")
+    raise ValueError(f"{label} has an unsupported file type; give a .parquet or .csv file, or in Python a data frame.")
 
 
 def _opened(opener: Callable[[], Source], label: str, kind: str) -> Source:
@@ -160,20 +163,13 @@ class ParquetFiles(Source):
         self.row_counts: list[int] = [n_rows for count in self._counts for n_rows in count]
         self.schema = self._common_schema([schemas[i] for i in kept])
 
-    def batches(self, columns: list[str], batch_rows: int, first_group: int) -> Iterator[tuple[int, "pa.RecordBatch"]]:
+    def batches(self, columns: list[str], batch_rows: int) -> Iterator["pa.RecordBatch"]:
         from pyarrow.parquet import ParquetFile
 
-        first = 0
         for path, counts in zip(self.files, self._counts, strict=True):
-            if first + len(counts) > first_group:
-                with ParquetFile(path, pre_buffer=False) as file:
-                    for group in range(max(first, first_group), first + len(counts)):
-                        for cells in file.iter_batches(batch_rows, row_groups=[group - first], columns=columns):
-                            yield group, cells
-            first += len(counts)
-
-    def paths(self) -> list[Path]:
-        return self.files
+            with ParquetFile(path, pre_buffer=False) as file:
+                for group in range(len(counts)):
+                    yield from file.iter_batches(batch_rows, row_groups=[group], columns=columns)
 
     def place(self, row: int) -> str:
         for file, counts in zip(self.files, self._counts, strict=True):
@@ -218,13 +214,62 @@ def _named_errors(file: Path, is_one_of_several: bool) -> Iterator[None]:
         raise ValueError(f"{file} cannot be read as parquet: {_cause(error)}.") from None
 
 
+def _pattern(path: Path) -> str | None:
+    """Return the pattern that the files of a table match; None for a single file."""
+    if path.is_dir():
+        return str(path / "*.parquet")
+    return str(path) if not path.exists() and any(character in str(path) for character in "*?[") else None
+
+
+def _listed(path: Path) -> list[Path]:
+    """Return the files of a table, in no order."""
+    pattern = _pattern(path)
+    return [path] if pattern is None else [Path(name) for name in glob(pattern, recursive=True)]
+
+
+def _versions(path: Path) -> list[str]:
+    """Return the name, size and time of each file of a table, which change with its content."""
+    return sorted(map(_version, _listed(path)))
+
+
+def _version(file: Path) -> str:
+    try:
+        status = file.stat()
+    except OSError:
+        return f"{file.name}: missing"
+    return f"{file.name}: {status.st_size} bytes, {status.st_mtime_ns} ns"
+
+
+def is_part_of_table(file: Path, path: Path) -> bool:
+    """Return whether a table would be read from a file, among others; the file need not exist.
+
+    Parameters
+    ----------
+    file : Path
+        The file, under any of its names.
+    path : Path
+        The table: a file, a folder of Parquet files, or a pattern.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from bochner.tables.sources import is_part_of_table
+    >>> [is_part_of_table(Path(name), Path("*.parquet")) for name in ("new.parquet", "new.csv")]
+    [True, False]
+    """
+    if file.exists() and any(other.exists() and file.samefile(other) for other in _listed(path)):
+        return True
+    parent, name = os.path.split(_pattern(path) or "")
+    folders = [Path(folder) for folder in glob(parent, recursive=True) or [parent]]
+    return fnmatch(file.name, name) and any(folder.exists() and folder.samefile(file.parent) for folder in folders)
+
+
 def _parquet_files(path: Path) -> list[Path]:
     """Return the files of a folder or a pattern, in natural order: ``part-2`` before ``part-10``."""
-    pattern = str(path / "*.parquet") if path.is_dir() else str(path)
-    files = [Path(name) for name in glob(pattern, recursive=True)]
+    files = _listed(path)
     if not files:
         raise ValueError(
-            f"{pattern} matches no file; give a .parquet file, a folder of them, or a quoted pattern such as "
+            f"{_pattern(path)} matches no file; give a .parquet file, a folder of them, or a quoted pattern such as "
             f"'data/*.parquet'."
         )
     for file in files:
@@ -253,7 +298,7 @@ class CsvFile(Source):
     row_counts = None
 
     def __init__(self, path: Path, label: str) -> None:
-        self.path, self.label = path, label
+        self._file, self.label = path, label
         self._delimiter = ","
         self.malformed: dict[int, str] = {}
         self.schema = self._open().schema
@@ -263,21 +308,17 @@ class CsvFile(Source):
             self.schema = self._open().schema
         self.untyped = {*self.schema.names}
 
-    def batches(self, columns: list[str], batch_rows: int, first_group: int) -> Iterator[tuple[int, "pa.RecordBatch"]]:
-        del batch_rows, first_group
+    def batches(self, columns: list[str], batch_rows: int) -> Iterator["pa.RecordBatch"]:
+        del batch_rows
         self.malformed = {}
-        reader, group = self._open(columns), 0
+        reader = self._open(columns)
         while True:
             try:
                 with _silent_decoding():
                     cells = reader.read_next_batch()
             except StopIteration:
                 return
-            yield group, cells
-            group += 1
-
-    def paths(self) -> list[Path]:
-        return [self.path]
+            yield cells
 
     def place(self, row: int) -> str:
         for skipped in sorted(self.malformed):
@@ -307,7 +348,7 @@ class CsvFile(Source):
             quoted_strings_can_be_null=False,
         )
         with _silent_decoding():
-            return csv.open_csv(self.path, read, parse, convert)
+            return csv.open_csv(self._file, read, parse, convert)
 
     def _skip(self, row: Any) -> str:
         """Remember a malformed row, so that all of them are reported at once."""
@@ -341,27 +382,20 @@ class Frame(Source):
         The rows.
     label : str
         What messages call the table.
-    path : Path, default=None
-        The file that the rows were read from.
     untyped : collection of str, default=()
         The columns of mixed objects, which have become text.
     """
 
-    def __init__(self, table: "pa.Table", label: str, path: Path | None = None, untyped: Collection[str] = ()) -> None:
-        self.table, self.label, self._path, self.untyped = table, label, path, untyped
+    def __init__(self, table: "pa.Table", label: str, untyped: Collection[str] = ()) -> None:
+        self.table, self.label, self.untyped = table, label, untyped
         self.malformed = {}
         self.schema = table.schema
         self.row_counts: list[int] = [table.num_rows] if table.num_rows else []
 
-    def batches(self, columns: list[str], batch_rows: int, first_group: int) -> Iterator[tuple[int, "pa.RecordBatch"]]:
-        if first_group == 0:
-            selected = self.table.select(columns)
-            for rows in row_spans(self.table.num_rows, batch_rows):
-                part = selected.slice(rows.start, rows.stop - rows.start)
-                yield 0, part.combine_chunks().to_batches()[0]
-
-    def paths(self) -> list[Path]:
-        return [] if self._path is None else [self._path]
+    def batches(self, columns: list[str], batch_rows: int) -> Iterator["pa.RecordBatch"]:
+        selected = self.table.select(columns)
+        for rows in row_spans(self.table.num_rows, batch_rows):
+            yield selected.slice(rows.start, rows.stop - rows.start).combine_chunks().to_batches()[0]
 
 
 def is_frame(data: Any) -> bool:
@@ -383,7 +417,7 @@ def open_frame(data: Any, label: str = "the table") -> Frame:
     )
 
 
-def _from_pandas(frame: Any, label: str, path: Path | None = None) -> Frame:
+def _from_pandas(frame: Any, label: str) -> Frame:
     """Return the columns of a pandas data frame; those of mixed objects become text."""
     pa = import_pyarrow()
     names = [str(name) for name in frame.columns]
@@ -396,61 +430,7 @@ def _from_pandas(frame: Any, label: str, path: Path | None = None) -> Frame:
             texts = [None if missing else str(value) for value, missing in zip(series, series.isna(), strict=True)]
             columns.append(pa.array(texts, pa.string()))
             mixed.add(name)
-    return Frame(pa.table(columns, names), label, path, mixed)
-
-
-def _read_json_lines(path: Path, label: str) -> Source:
-    from pyarrow import json
-
-    if _json_depth(path.read_bytes()) > DEEPEST_JSON:
-        raise ValueError(f"{label} cannot be read as jsonl: values are nested more than {DEEPEST_JSON} levels deep.")
-    return Frame(json.read_json(path), label, path)
-
-
-def _json_depth(content: bytes) -> int:
-    """Return how deep brackets are nested; pyarrow's parser calls itself, and deep nesting would end the process.
-
-    Examples
-    --------
-    >>> from bochner.tables.sources import _json_depth
-    >>> _json_depth(b'{"a": [{}, "[[["]}')
-    3
-    """
-    text = content.replace(rb"\\", b"").replace(rb"\"", b"")  # leaves the quotes that delimit strings
-    deepest = depth = start = 0
-    while start < len(text):
-        stop = text.find(b"\n", start + JSON_BLOCK) + 1 or len(text)
-        steps = _json_steps(np.frombuffer(text[start:stop], np.uint8))
-        depths = depth + np.cumsum(steps, dtype=np.int64)
-        deepest, depth, start = max(deepest, int(depths.max())), int(depths[-1]), stop
-    return deepest
-
-
-def _json_steps(codes: Array) -> Array:
-    """Return 1 for opening and -1 for closing brackets outside strings, which end with their line, and 0 otherwise."""
-    quotes = np.cumsum(codes == ord('"'), dtype=np.uint8)  # only whether it is odd matters
-    ends = np.append(np.flatnonzero(codes == ord("\n")), len(codes) - 1)
-    lengths = np.diff(ends, prepend=-1)
-    before = np.repeat(np.append(np.uint8(0), quotes[ends[:-1]]), lengths)
-    is_outside = 1 - ((quotes ^ before) & 1).astype(np.int8)
-    opening, closing = ((codes == ord(pair[0])) | (codes == ord(pair[1])) for pair in ("[{", "]}"))
-    return np.asarray(is_outside * (opening.astype(np.int8) - closing))
-
-
-def _read_excel(path: Path, label: str) -> Source:
-    """Read the first sheet of an Excel file with pandas."""
-    try:
-        import openpyxl  # noqa: F401
-        import pandas as pd
-    except ImportError as error:
-        raise ValueError(
-            f"{label} is an Excel file, which needs pandas and openpyxl: pip install pandas openpyxl."
-        ) from error
-    try:
-        check_archive(path, LARGEST_SHEET)
-        return _from_pandas(pd.read_excel(path), label, path)
-    except Exception as error:  # a damaged file can cause any error in openpyxl
-        raise ValueError(f"{label} cannot be read as xlsx: {_cause(error)}.") from error
+    return Frame(pa.table(columns, names), label, mixed)
 
 
 def join_names(names: Sequence[str]) -> str:

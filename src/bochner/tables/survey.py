@@ -40,8 +40,6 @@ MAX_CLASSES = 1000
 class Sample:
     """A uniform sample of the rows of a table, which does not depend on how the rows are divided into chunks.
 
-    A sample may start within the table; `merge` appends the sample of the rows that follow.
-
     Attributes
     ----------
     seed : int
@@ -49,7 +47,7 @@ class Sample:
     size : int
         Maximum number of sampled rows.
     n_rows : int
-        Number of rows of the table up to the last one that was added; at first, the index of the first row.
+        Number of rows that were added.
     keys : ndarray of shape (n_sampled,)
         The random keys of the sampled rows, which are the smallest of all keys.
     cells : RecordBatch or None
@@ -63,31 +61,20 @@ class Sample:
     cells: "pa.RecordBatch | None" = None
 
     @classmethod
-    def of(cls, table: Table, seed: int, first_row: int = 0) -> "Sample":
-        """Create an empty sample of the rows from `first_row` on."""
+    def of(cls, table: Table, seed: int) -> "Sample":
+        """Create an empty sample of the rows of a table."""
         columns = [name for name in table.columns if name != table.target]
         width = len(columns) + 7 * sum(map(table.is_text, columns))
         size = max(1000, min(SAMPLE_ROWS, SAMPLE_BYTES // (8 * max(1, width))))
-        return cls(seed, size, first_row)
+        return cls(seed, size)
 
     def add(self, cells: "pa.RecordBatch", excluded: Mask | None = None) -> None:
-        """Add the rows that follow, without the excluded ones."""
+        """Add the rows that follow, without the excluded ones; keep those with the smallest keys."""
+        pa = import_pyarrow()
         keys = self._next_keys(cells.num_rows)
         self.n_rows += cells.num_rows
         if excluded is not None and excluded.any():
-            keys, cells = keys[~excluded], cells.filter(import_pyarrow().array(~excluded))
-        self._add(keys, cells)
-
-    def merge(self, following: "Sample") -> "Sample":
-        """Return the sample of the rows of both; `following` starts at the row after the last row of this sample."""
-        merged = replace(self, n_rows=following.n_rows)
-        if following.cells is not None:
-            merged._add(following.keys, following.cells)
-        return merged
-
-    def _add(self, keys: Floats, cells: "pa.RecordBatch") -> None:
-        """Keep the rows with the smallest keys, of those sampled before and of others."""
-        pa = import_pyarrow()
+            keys, cells = keys[~excluded], cells.filter(pa.array(~excluded))
         n_old = len(self.keys)
         keys = np.concatenate([self.keys, keys])
         kept = _smallest(keys, self.size)
@@ -105,23 +92,6 @@ class Sample:
         rng = np.random.Generator(np.random.Philox(key=self.seed).advance(self.n_rows // 4))
         n_skipped = self.n_rows % 4
         return rng.random(n_skipped + n_keys)[n_skipped:]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state with the cells as bytes of Arrow's format, which model files can contain."""
-        if self.cells is None:
-            return self.__dict__
-        pa = import_pyarrow()
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, self.cells.schema) as writer:
-            writer.write_batch(self.cells)
-        return self.__dict__ | {"cells": np.frombuffer(sink.getvalue(), dtype=np.uint8)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        if isinstance(self.cells, np.ndarray):
-            with import_pyarrow().ipc.open_stream(self.cells.tobytes()) as reader:
-                self.cells = reader.read_next_batch()
-            self.cells.validate(full=True)  # Arrow believes the lengths in a stream, and reads beyond its end
 
 
 @dataclass
@@ -152,8 +122,8 @@ class Survey:
     malformed: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, table: Table, seed: int, first_row: int = 0) -> "Survey":
-        """Create an empty survey of the rows from `first_row` on; `seed` determines the sample."""
+    def of(cls, table: Table, seed: int) -> "Survey":
+        """Create an empty survey of the rows of a table; `seed` determines the sample."""
         tallies = {
             name: ColumnTally(
                 table.storages[name],
@@ -163,7 +133,7 @@ class Survey:
             )
             for name in table.columns
         }
-        return cls(Sample.of(table, seed, first_row), tallies, table.target, table.style)
+        return cls(Sample.of(table, seed), tallies, table.target, table.style)
 
     @property
     def n_rows(self) -> int:
@@ -186,15 +156,6 @@ class Survey:
             excluded = missing_cells(cells.column(self.target), column, self.style)
         self.sample.add(cells, excluded)
         self.lengths.append(cells.num_rows - (0 if excluded is None else int(excluded.sum())))
-
-    def merge(self, following: "Survey") -> "Survey":
-        """Return the survey of the rows of both; `following` starts at the row after the last row of this survey."""
-        return replace(
-            self,
-            sample=self.sample.merge(following.sample),
-            tallies={name: tally.merge(following.tallies[name]) for name, tally in self.tallies.items()},
-            lengths=self.lengths + following.lengths,
-        )
 
     def check(self, table: Table) -> None:
         """Raise an error with all problems of a table that a model is to be fitted on."""
@@ -228,8 +189,6 @@ class Survey:
         """Return what the columns are taken for, without the target."""
         tallies = {name: tally for name, tally in self.tallies.items() if name != self.target}
         columns = [recognize(name, tally, self.sampled(name), self.style) for name, tally in tallies.items()]
-        if not any(column.kind in KINDS for column in columns):
-            columns = [self._kept_number(column) for column in columns]
         seen: set[bytes] = set()
         for index, column in enumerate(columns):
             if column.missing and column.kind != "category":
@@ -238,13 +197,6 @@ class Survey:
                 columns[index] = replace(column, missing=mask not in seen)
                 seen.add(mask)
         return columns
-
-    def _kept_number(self, column: Column) -> Column:
-        """Return an enumeration of the rows as a number, which is used if there is nothing else to predict from."""
-        tally = self.tallies[column.name]
-        if column.kind != "id" or tally.given or tally.low is None or tally.first_text is not None:
-            return column
-        return recognize(column.name, replace(tally, given="number"), self.sampled(column.name), self.style)
 
     def sampled(self, name: str) -> "pa.Array":
         """Return the sampled cells of a column."""

@@ -36,8 +36,7 @@ class TableEncoder(TransformerMixin, Parametrized):
     duration seconds, as a number
     ======== ================================================================================================
 
-    Columns are left out if all their values are different text or an enumeration of integers (id), if they are free
-    text, constant or empty.
+    Columns are left out if they are free text, constant or empty.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a pass over a table finds out about each of its columns, in bounded memory."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -125,26 +125,6 @@ class ColumnTally:
         elif split_kind(self.given)[0] == "category":
             self._count(cell_text(values))
 
-    def merge(self, following: "ColumnTally") -> "ColumnTally":
-        """Return the counts of the cells of both; those of `following` come after."""
-        merged = replace(
-            self,
-            is_integer=self.is_integer and following.is_integer,
-            is_boolean=self.is_boolean and following.is_boolean,
-            first_text=self.first_text or following.first_text,
-            infinite=self.infinite or following.infinite,
-            counts=None if self.counts is None else dict(self.counts),
-        )
-        for name in ("n_cells", "n_missing", "n_marks", "n_numbers"):
-            setattr(merged, name, getattr(self, name) + getattr(following, name))
-        merged._widen(following.low, following.high)
-        if self.formats is None or following.formats is None:
-            merged.formats = following.formats if self.formats is None else self.formats
-        else:
-            merged.formats = [form for form in self.formats if form in following.formats]
-        merged._add_counts(following.counts, following.is_complete)
-        return merged
-
     def _widen(self, low: Any, high: Any) -> None:
         if low is not None:
             self.low = low if self.low is None else min(self.low, low)
@@ -213,22 +193,18 @@ class ColumnTally:
         found = values.drop_null().value_counts()
         distinct, counts = found.field("values"), found.field("counts").to_numpy()
         if self.counts is not None:
-            self._add_counts(dict(zip(distinct.to_pylist(), counts.tolist(), strict=True)), is_complete=True)
+            self._add_counts(dict(zip(distinct.to_pylist(), counts.tolist(), strict=True)), self.counts)
         return distinct, counts
 
-    def _add_counts(self, counts: dict[Any, int] | None, is_complete: bool) -> None:
-        if counts is None or self.counts is None:
-            self.counts = None
-            return
+    def _add_counts(self, counts: dict[Any, int], total: dict[Any, int]) -> None:
         for value, count in counts.items():
-            self.counts[value] = self.counts.get(value, 0) + count
-        self.is_complete &= is_complete
-        if len(self.counts) > MAX_COUNTED:
+            total[value] = total.get(value, 0) + count
+        if len(total) > MAX_COUNTED:
             self.is_complete = False
             is_category = split_kind(self.given)[0] == "category" or self.storage == "dictionary"
             # The values of numbers are not needed.
             is_counted = is_category or self.first_text is not None
-            ranked = sorted(self.counts.items(), key=lambda item: (-item[1], item[0])) if is_counted else []
+            ranked = sorted(total.items(), key=lambda item: (-item[1], item[0])) if is_counted else []
             self.counts = dict(ranked[: MAX_COUNTED // 2]) if is_counted else None
 
 

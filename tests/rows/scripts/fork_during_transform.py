@@ -13,8 +13,8 @@ from bochner import FourierFeatures
 
 
 def status_of(child):
-    """Wait at most 15 seconds for a child."""
-    for _ in range(1500):
+    """Wait for a child, at most a minute."""
+    for _ in range(6000):
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)

@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The comparison: one fit per method, number of columns and seed, measured one at a time and stored as it is done."""
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from hashlib import sha256
+from math import nan
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn import config_context
+from sklearn.linear_model import RidgeClassifierCV, RidgeCV
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
+
+from bochner.atomic_files import replaced_file
+from bochner.compare.methods import METHODS
+from bochner.fourier_features import FourierFeatures
+from bochner.pages import versions
+from bochner.progress import show_progress, track
+from bochner.rows import Array, Floats
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["LIMIT", "MANY_ROWS", "Comparison", "Fit", "compare", "standard_error"]
+
+LIMIT = "SVD limit"  # not a method: the lowest error of any matrix of that rank
+MANY_ROWS = 100_000  # transformed rows in the reported times
+SIZES = (64, 256)
+TEST_ROWS = 1_000
+FEWEST_ROWS = 20
+TIMED_ROWS = 10_000  # rows in one timed call of `transform`
+MOST_WHOLE_NUMBERS = 20  # a target with more distinct whole numbers is a quantity and not a class
+ALPHAS = np.logspace(-9.0, 2.0, 23)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One fit of a method and what was measured: errors as fractions, seconds of fit and of many rows' transform."""
+
+    method: str
+    n_components: int
+    seed: int
+    kernel_error: float
+    test_error: float = nan
+    fit_seconds: float = nan
+    transform_seconds: float = nan
+    call: str = ""
+
+    @property
+    def trial(self) -> tuple[int, int, str]:
+        """The seed, the number of columns and the method."""
+        return self.seed, self.n_components, self.method
+
+
+NAMES = ["key", *(field.name for field in fields(Fit))]
+
+
+class Comparison:
+    """All methods on the same rows, at the same numbers of columns.
+
+    Parameters
+    ----------
+    X, y, n_components, length_scale, n_seeds, rows_file
+        As in `compare`.
+    n_train : int, default=2000
+        Largest number of training rows per fit.
+
+    Attributes
+    ----------
+    task : {"regression", "classification"} or None
+        The kind of targets.
+    sizes : tuple of int
+        The numbers of columns.
+    length_scale : float
+        The length scale of the Gaussian kernel.
+    trials : list of (int, int, str)
+        Seed, number of columns and method of each fit, in the order of the work.
+    fits : dict from trial to Fit
+        What is measured so far; at first, the fits that the file has.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        n_components: Sequence[int] | None = None,
+        length_scale: float | None = None,
+        n_seeds: int = 2,
+        n_train: int = 2_000,
+        rows_file: str | Path | None = None,
+    ) -> None:
+        self.X: Floats = check_array(X, dtype=np.float64, ensure_min_samples=FEWEST_ROWS)
+        self.task, self.y = _recognized(y)
+        if self.y is not None:
+            check_consistent_length(self.X, self.y)
+        self.n_test = min(TEST_ROWS, len(self.X) // 2)
+        self.n_train = min(n_train, len(self.X) - self.n_test)
+        self.sizes = _checked_sizes(n_components, self.n_train)
+        if n_seeds < 1:
+            raise ValueError(f"n_seeds is {n_seeds}; give at least 1.")
+        self.n_seeds = n_seeds
+        if length_scale is None:
+            median = FourierFeatures(n_frequencies=1, weighting="uniform", random_state=0).fit(self.X).length_scale_
+            length_scale = float(f"{median:.4g}")
+        elif not 0.0 < length_scale < np.inf:
+            raise ValueError(f"length_scale is {length_scale}; give a positive number, or None for the median.")
+        self.length_scale = length_scale
+        methods = (*METHODS, LIMIT)
+        # All methods with one seed before the next seed, so that a stopped run has compared all of them.
+        self.trials = [(seed, size, method) for seed in range(n_seeds) for size in self.sizes for method in methods]
+        self.path = None if rows_file is None else Path(rows_file)
+        self.fits = self._read() if self.path is not None and self.path.exists() else {}
+
+    @property
+    def missing(self) -> list[tuple[int, int, str]]:
+        """The trials that are not measured yet."""
+        return [trial for trial in self.trials if trial not in self.fits]
+
+    def run(self) -> Iterator[Fit]:
+        """Measure the fits that are missing; each is yielded when it is stored."""
+        split: _Split | None = None
+        for seed, size, method in self.missing:
+            if split is None:
+                self._warm_up()
+            if split is None or split.seed != seed:
+                split = _Split(self, seed)
+            fit = split.measure(method, size)
+            self.fits[fit.trial] = fit
+            self._write()
+            yield fit
+
+    def finished(self, method: str, size: int) -> list[Fit]:
+        """Return the fits of a method with a number of columns."""
+        trials = [(seed, size, method) for seed in range(self.n_seeds)]
+        return [self.fits[trial] for trial in trials if trial in self.fits]
+
+    def values(self, name: str, method: str, size: int) -> Floats:
+        """Return a field of these fits (n_seeds,)."""
+        return np.array([getattr(fit, name) for fit in self.finished(method, size)])
+
+    def seconds(self, method: str, size: int) -> float:
+        """Return the seconds to fit and to transform many rows, the median of the seeds."""
+        return float(np.median([fit.fit_seconds + fit.transform_seconds for fit in self.finished(method, size)]))
+
+    def summary(self) -> list[dict[str, Any]]:
+        """Return one line per number of columns and method: means over the seeds, and standard errors (`_se`)."""
+        lines = []
+        for size in self.sizes:
+            for method in (method for method in (*METHODS, LIMIT) if self.finished(method, size)):
+                line: dict[str, Any] = {"n_components": size, "method": method}
+                for name in ("kernel_error", "test_error") if self.task else ("kernel_error",):
+                    values = self.values(name, method, size)
+                    line |= {name: float(values.mean()), f"{name}_se": float(standard_error(values))}
+                for name in ("fit_seconds", "transform_seconds"):
+                    line[name] = float(np.median(self.values(name, method, size)))
+                lines.append(line | {"call": self.finished(method, size)[0].call})
+        return lines
+
+    @cached_property
+    def _key(self) -> str:
+        """A few characters that change with the data and with what a fit depends on."""
+        settings = repr((self.length_scale, self.n_train, self.n_test, self.X.shape, versions())).encode()
+        targets = b"" if self.y is None else self.y.tobytes()
+        return sha256(settings + self.X.tobytes() + targets).hexdigest()[:16]
+
+    def _read(self) -> dict[tuple[int, int, str], Fit]:
+        """Return the fits of the same data in the file; those of other data are replaced by the first new fit."""
+        assert self.path is not None
+        header, *lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
+        if header != ",".join(NAMES):
+            raise ValueError(f"{self.path} does not have the fits of a comparison; give another name.")
+        kinds: list[Any] = [field.type for field in fields(Fit)]
+        try:
+            cells = [line[1:] for line in csv.reader(lines) if line[:1] == [self._key]]
+            fits = [Fit(*(kind(cell) for kind, cell in zip(kinds, line, strict=True))) for line in cells]
+        except (ValueError, csv.Error):
+            raise ValueError(f"{self.path} is damaged; delete it to measure all fits again.") from None
+        return {fit.trial: fit for fit in fits}
+
+    def _write(self) -> None:
+        """Write all fits; a stopped process leaves the file before or after this fit."""
+        if self.path is None:
+            return
+        with replaced_file(self.path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, NAMES, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows({"key": self._key, **asdict(fit)} for fit in self.fits.values())
+
+    def _warm_up(self) -> None:
+        """Compile the loops of all methods, so that no measured time includes it."""
+        X = self.X[:200]
+        for make in METHODS.values():
+            make(4, self.length_scale, 0).fit(X).transform(X)
+
+
+class _Split:
+    """Training and held-out rows of a seed, and what a fit on them is measured by."""
+
+    def __init__(self, comparison: Comparison, seed: int) -> None:
+        self.seed, self.scale, self.task = seed, comparison.length_scale, comparison.task
+        order = np.random.default_rng(seed).permutation(len(comparison.X))
+        test, train = np.split(order[: comparison.n_test + comparison.n_train], [comparison.n_test])
+        self.X_train, self.X_test = comparison.X[train], comparison.X[test]
+        self.y = None if comparison.y is None else (comparison.y[train], comparison.y[test])
+        self.exact = np.asarray(rbf_kernel(self.X_test, gamma=0.5 / self.scale**2))
+
+    @cached_property
+    def eigenvalues(self) -> Floats:
+        """The eigenvalues of the kernel matrix of the held-out rows, the largest first."""
+        return np.asarray(np.linalg.eigvalsh(self.exact)[::-1], dtype=np.float64)
+
+    def measure(self, method: str, size: int) -> Fit:
+        """Fit a method and return its errors and times."""
+        if method == LIMIT:
+            error = np.linalg.norm(self.eigenvalues[size:]) / np.linalg.norm(self.eigenvalues)
+            return Fit(method, size, self.seed, float(error))
+        features = METHODS[method](size, self.scale, self.seed)
+        with config_context(print_changed_only=True):
+            call = " ".join(repr(METHODS[method](size, self.scale, None)).split())
+        fit_seconds = _seconds(features.fit, self.X_train)
+        columns = features.transform(self.X_test)
+        many = np.resize(self.X_test, (TIMED_ROWS, self.X_test.shape[1]))
+        seconds = min(_seconds(features.transform, many) for _ in range(3))  # the first call warms up the caches
+        error = np.linalg.norm(self.exact - columns @ columns.T) / np.linalg.norm(self.exact)
+        test_error = self._test_error(features.transform(self.X_train), columns)
+        return Fit(
+            method, size, self.seed, float(error), test_error, fit_seconds, seconds * MANY_ROWS / TIMED_ROWS, call
+        )
+
+    def _test_error(self, train: Floats, test: Floats) -> float:
+        """Return the error of ridge regression on the features: relative to that of the mean, or misclassified rows."""
+        if self.y is None:
+            return nan
+        y_train, y_test = self.y
+        if self.task == "classification":
+            return float(np.mean(RidgeClassifierCV(ALPHAS).fit(train, y_train).predict(test) != y_test))
+        residuals = y_test - RidgeCV(ALPHAS).fit(train, y_train).predict(test)
+        return float(np.linalg.norm(residuals) / np.linalg.norm(y_test - y_train.mean()))
+
+
+def compare(
+    X: Any,
+    y: Any = None,
+    *,
+    n_components: Sequence[int] | None = None,
+    length_scale: float | None = None,
+    n_seeds: int = 2,
+    rows_file: str | Path | None = None,
+    verbose: int = 0,
+) -> "pandas.DataFrame":
+    """Measure the errors and times of Fourier features, landmark features and Nystroem on your rows.
+
+    The features approximate the Gaussian kernel. Each seed draws up to 2,000 training rows and up to 1,000 held-out
+    rows, on which errors are measured.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Rows, standardized as for a kernel method.
+    y : array-like of shape (n_samples,), default=None
+        Targets: numbers, or classes. With them, ridge regression on the features is compared, too.
+    n_components : sequence of int, default=None
+        Numbers of columns to compare at; None means 64 and 256, or fewer than half of few training rows.
+    length_scale : float, default=None
+        Length scale of the kernel; None means the median distance between rows.
+    n_seeds : int, default=2
+        Repetitions with other rows and other random numbers.
+    rows_file : path, default=None
+        A CSV file that each fit is stored in when it is measured. A second call on the same rows continues with it.
+    verbose : int, default=0
+        Show a progress bar when `verbose` > 0 and the output is a terminal.
+
+    Returns
+    -------
+    DataFrame
+        One line per number of columns and method. `kernel_error` is the relative Frobenius error of the kernel matrix
+        of the held-out rows, and `test_error` the share of misclassified rows, or the error of ridge regression
+        relative to that of the mean; both are means over the seeds, with standard errors in the columns that end in
+        `_se`. `fit_seconds` and `transform_seconds` (of 100,000 rows) are medians, and `call` creates the features. The
+        method "SVD limit" is the lowest kernel error that is possible with that number of columns.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from bochner.compare import compare
+    >>> found = compare(load_iris().data, n_components=[8], n_seeds=1)
+    >>> found.sort_values("kernel_error")["method"].iloc[0]
+    'SVD limit'
+    """
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError("`compare` returns a data frame, which needs pandas: pip install pandas.") from None
+    comparison = Comparison(
+        X, y, n_components=n_components, length_scale=length_scale, n_seeds=n_seeds, rows_file=rows_file
+    )
+    with show_progress(verbose):
+        for _ in track(comparison.run(), "fitting", len(comparison.missing)):
+            pass
+    return pandas.DataFrame(comparison.summary())
+
+
+def _seconds(function: Callable[[Floats], Any], X: Floats) -> float:
+    """Return the seconds that a call takes."""
+    start = perf_counter()
+    function(X)
+    return perf_counter() - start
+
+
+def standard_error(values: Floats) -> Floats:
+    """Return the standard error of the mean over the last axis; 0 for a single value."""
+    n = values.shape[-1]
+    return np.asarray(values.std(axis=-1, ddof=1) / np.sqrt(n)) if n > 1 else np.zeros(values.shape[:-1])
+
+
+def _checked_sizes(n_components: Sequence[int] | None, n_train: int) -> tuple[int, ...]:
+    """Return the numbers of columns in ascending order; by default, those that the rows allow."""
+    if n_components is None:
+        return tuple(size for size in SIZES if 4 * size <= n_train) or (n_train // 4 * 2,)
+    sizes = tuple(sorted(set(n_components)))
+    if not sizes:
+        raise ValueError("n_components is empty; give at least one number of columns.")
+    for size in sizes:
+        if size < 2 or size % 2:
+            raise ValueError(f"n_components has {size}; give even numbers of at least 2: a frequency has two columns.")
+    if sizes[-1] > n_train:
+        raise ValueError(
+            f"n_components has {sizes[-1]}, which is more than the {n_train} training rows, and Nystroem needs one row "
+            f"per column; give at most {n_train - n_train % 2}."
+        )
+    return sizes
+
+
+def _recognized(y: Any) -> tuple[Literal["regression", "classification"] | None, Array | None]:
+    """Return the task, by the rule of `bochner fit`, and the targets as numbers or integer labels."""
+    if y is None:
+        return None, None
+    y = column_or_1d(y)
+    values, labels = np.unique(y, return_inverse=True)
+    if len(values) < 2:
+        raise ValueError(f"All targets are equal to {values[0]}; give targets that differ, or none.")
+    is_number = y.dtype.kind in "iuf"
+    if is_number and (len(values) > MOST_WHOLE_NUMBERS or (values != np.round(values)).any()):
+        return "regression", check_array(y, ensure_2d=False, dtype=np.float64)
+    return "classification", labels

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Comparisons: what is measured, what is stored, and what is refused."""
+
+import sys
+from itertools import islice
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.kernel_approximation import Nystroem
+from sklearn.metrics.pairwise import rbf_kernel
+
+from bochner import FourierFeatures, LandmarkFeatures
+from bochner.compare import Comparison, KMeansNystroem, compare
+
+CLASSES = {kind.__name__: kind for kind in (FourierFeatures, LandmarkFeatures, Nystroem, KMeansNystroem)}
+NAMES = ["plain Fourier", "stein", "refined stein", "matrix", "landmarks", "pooled landmarks", "Nystroem"]
+OPTIONS = {"n_components": (4, 8), "n_seeds": 2}
+
+
+@pytest.fixture(scope="module")
+def X():
+    return np.random.default_rng(0).normal(size=(600, 3))
+
+
+@pytest.fixture(scope="module")
+def found(X):
+    """The result of a comparison with two classes that a line separates."""
+    return compare(X, np.where(X[:, 0] > 0, "up", "down"), n_components=[16, 4], n_seeds=1)
+
+
+class TestCompare:
+    def test_one_line_per_number_of_columns_and_method(self, found):
+        assert isinstance(found, pd.DataFrame)
+        methods = [*NAMES, "k-means Nystroem", "SVD limit"]
+        assert found["method"].tolist() == methods * 2
+        assert found["n_components"].tolist() == [4] * len(methods) + [16] * len(methods)
+        measured = found[found["method"] != "SVD limit"]
+        assert (measured[["kernel_error", "fit_seconds", "transform_seconds"]] > 0).all().all()
+        assert measured["test_error"].between(0, 1).all()
+
+    def test_no_method_is_below_the_limit(self, found):
+        for _, lines in found.groupby("n_components"):
+            limit = lines.loc[lines["method"] == "SVD limit", "kernel_error"].item()
+            assert (lines["kernel_error"] >= limit).all()
+
+    def test_calls_create_features_with_that_error(self, found, X):
+        for line in found[(found["method"] != "SVD limit") & (found["n_components"] == 16)].itertuples():
+            features = eval(line.call, CLASSES).set_params(random_state=0).fit(X[:300])
+            columns = features.transform(X[300:])
+            gamma = getattr(features, "gamma", None) or 0.5 / features.length_scale**2
+            exact = rbf_kernel(X[300:], gamma=gamma)
+            error = np.linalg.norm(exact - columns @ columns.T) / np.linalg.norm(exact)
+            assert columns.shape == (300, line.n_components)
+            assert 0.5 < error / line.kernel_error < 2.0
+
+    def test_line_between_classes_is_found(self, found):
+        assert found.loc[found["n_components"] == 16, "test_error"].max() < 0.15
+
+    def test_length_scale_is_the_median_distance_unless_it_is_given(self, found, X):
+        median = FourierFeatures(random_state=0).fit(X).length_scale_
+        assert f"length_scale={median:.2f}"[:-1] in found["call"][1]
+        assert Comparison(X, length_scale=7.5).length_scale == 7.5
+
+    def test_pandas_is_needed(self, monkeypatch, X):
+        monkeypatch.setitem(sys.modules, "pandas", None)
+        with pytest.raises(ImportError, match="`compare` returns a data frame, which needs pandas: pip install pandas"):
+            compare(X)
+
+
+def test_limit_of_few_distinct_rows_is_zero():
+    X = np.repeat(np.random.default_rng(0).normal(size=(4, 2)), 20, axis=0)
+    comparison = Comparison(X, n_components=[8], n_seeds=1)
+    errors = {fit.method: fit.kernel_error for fit in comparison.run()}
+    assert errors["SVD limit"] < 1e-7
+    assert errors["landmarks"] < 1e-5
+    assert errors["plain Fourier"] > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("y", "task"),
+    [
+        (np.arange(40) % 20, "classification"),
+        (np.arange(40.0) % 20, "classification"),
+        (np.arange(42) % 21, "regression"),
+        (np.arange(40) % 2 + 0.5, "regression"),
+        (np.resize(["no", "yes"], 40), "classification"),
+        (np.resize([True, False], 40), "classification"),
+        (None, None),
+    ],
+)
+def test_task_is_recognized_by_the_target(y, task):
+    X = np.arange(42.0)[: 42 if y is None else len(y), None]
+    assert Comparison(X, y).task == task
+
+
+def test_errors_of_a_regression_do_not_depend_on_the_origin(X):
+    y = np.sin(X[:, 0])
+    first, moved = (next(Comparison(X, target, n_components=[32]).run()).test_error for target in (y, y - 100.0))
+    assert first == pytest.approx(moved, rel=1e-6)
+    assert first < 0.5
+
+
+class TestStoredFits:
+    def test_stopped_comparison_is_continued(self, tmp_path, X):
+        path = tmp_path / "rows.csv"
+        stopped = list(islice(Comparison(X, rows_file=path, **OPTIONS).run(), 3))
+        assert len(pd.read_csv(path)) == 3
+        assert list(tmp_path.iterdir()) == [path]
+        comparison = Comparison(X, rows_file=path, **OPTIONS)
+        assert list(map(str, comparison.fits.values())) == list(map(str, stopped))
+        rest = list(comparison.run())
+        assert len(rest) == len(comparison.trials) - 3
+        again = Comparison(X, rows_file=path, **OPTIONS)
+        assert not again.missing
+        assert again.summary()[0]["kernel_error"] == comparison.summary()[0]["kernel_error"]
+        assert len(Comparison(X, rows_file=path, n_components=(4, 8), n_seeds=3).missing) == len(again.trials) / 2
+
+    def test_all_methods_are_measured_before_the_next_seed(self, X):
+        seeds = [seed for seed, _, _ in Comparison(X, **OPTIONS).trials]
+        assert seeds == sorted(seeds)
+
+    @pytest.mark.parametrize("change", ["rows", "targets", "length scale"])
+    def test_fits_of_other_data_are_not_used(self, tmp_path, X, change):
+        path = tmp_path / "rows.csv"
+        y = X[:, 0] ** 2
+        next(Comparison(X, y, rows_file=path).run())
+        assert Comparison(X, y, rows_file=path).fits
+        rows = X + 1e-9 if change == "rows" else X
+        targets = y + 1e-9 if change == "targets" else y
+        scale = 0.5 if change == "length scale" else None
+        assert not Comparison(rows, targets, length_scale=scale, rows_file=path).fits
+
+    @pytest.mark.parametrize(
+        ("damage", "message"),
+        [
+            (lambda text: "a,b\n1,2\n", "does not have the fits of a comparison; give another name"),
+            (lambda text: "", "does not have the fits of a comparison; give another name"),
+            (lambda text: text.replace(",0,", ","), "is damaged; delete it to measure all fits again"),
+            (lambda text: text.replace(",0,", ",x,"), "is damaged; delete it to measure all fits again"),
+        ],
+        ids=["another table", "empty", "cells", "number"],
+    )
+    def test_other_and_damaged_files_are_refused_and_kept(self, tmp_path, X, damage, message):
+        path = tmp_path / "rows.csv"
+        next(Comparison(X, rows_file=path).run())
+        path.write_text(damage(path.read_text()))
+        before = path.read_text()
+        with pytest.raises(ValueError, match=f"rows.csv {message}"):
+            Comparison(X, rows_file=path)
+        assert path.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_components": [9]}, "n_components has 9; give even numbers of at least 2"),
+        ({"n_components": [0]}, "n_components has 0; give even numbers of at least 2"),
+        ({"n_components": []}, "n_components is empty; give at least one number of columns"),
+        ({"n_components": [302]}, "n_components has 302, which is more than the 300 training rows"),
+        ({"n_seeds": 0}, "n_seeds is 0; give at least 1"),
+        ({"length_scale": -1.0}, "length_scale is -1.0; give a positive number, or None for the median"),
+        ({"y": np.ones(600)}, "All targets are equal to 1.0; give targets that differ, or none"),
+        ({"y": np.arange(5)}, "inconsistent numbers of samples"),
+    ],
+)
+def test_invalid_arguments_are_refused(X, options, message):
+    with pytest.raises(ValueError, match=message):
+        Comparison(X, **options)
+
+
+@pytest.mark.parametrize(("n_rows", "sizes"), [(5000, (64, 256)), (2000, (64,)), (100, (24,)), (20, (4,))])
+def test_default_numbers_of_columns_fit_the_rows(n_rows, sizes):
+    assert Comparison(np.arange(float(n_rows))[:, None]).sizes == sizes
