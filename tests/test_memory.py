@@ -24,7 +24,7 @@ class Stopping(Uniform):
     [
         (FeatureRegressor(), 192000),
         (FeatureClassifier(loss="squared_error"), 192000),
-        (FeatureClassifier(), 256000),
+        (FeatureClassifier(), 144000),
         (FeatureClassifier(loss="log_loss"), 144000),
     ],
 )
@@ -92,7 +92,7 @@ def test_output_of_a_transformer_is_refused(rng):
 @pytest.mark.parametrize(
     ("loss", "message"),
     [
-        ("squared_error", r"A ridge regression on 100,512 columns and targets needs 48\d\.\d GB .* or classes"),
+        ("squared_error", r"A model with squared errors on 100,512 columns and targets needs 48\d\.\d GB .* or classes"),
         (
             "squared_hinge",
             r"FeatureClassifier on 500,000 rows of 100,000 classes needs 400\.0 GB for scores.* use fewer classes",

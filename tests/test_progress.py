@@ -16,7 +16,7 @@ SMALL = FourierFeatures(n_frequencies=8, random_state=0)
 MODELS = [
     (FeatureRegressor(), "accumulating moments"),
     (FeatureClassifier(), "choosing C"),
-    (FeatureClassifier(loss="log_loss"), "choosing C"),
+    (FeatureClassifier(loss="log_loss"), "choosing the penalty"),
 ]
 
 

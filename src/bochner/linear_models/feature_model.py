@@ -47,7 +47,7 @@ class FeatureModel(LinearModel):
         "loss": [HasMethods(["evaluate", "curvature"])],  # and the names in `_losses`
     }
     _losses: ClassVar[Mapping[str, type[Loss]]]
-    _fitted_names = (*LinearModel._fitted_names, "loss_", "_accumulator", "_choice")
+    _fitted_names = (*LinearModel._fitted_names, "loss_", "_accumulator", "_choice", "_is_continued", "_has_no_moments")
     loss: Any
     loss_: Loss
     _choice: RidgeChoice | PathChoice | None
@@ -205,6 +205,11 @@ class FeatureModel(LinearModel):
 
     def _add_rows(self, rows: RowSource) -> Self:
         """Add rows with checked targets; the model is solved when it is used next."""
+        if hasattr(self, "_has_no_moments"):
+            raise ValueError(
+                "`partial_fit` cannot continue a `fit` that was pickled or copied, without its moments; begin with "
+                "`partial_fit`, whose moments are kept."
+            )
         batch = rows.select(slice(None))
         if hasattr(self, "_accumulator"):
             accumulator = replace(self._accumulator, waiting=[*self._accumulator.waiting])
@@ -216,7 +221,7 @@ class FeatureModel(LinearModel):
             candidates = getattr(self, "_candidates", [])
             accumulator = MomentAccumulator(number_of_folds(self.cv), n_targets, candidates)
         accumulator.add(self._weigh(batch), self._fit_candidates, self._encode_targets)
-        self._accumulator, self._choice = accumulator, None
+        self._accumulator, self._choice, self._is_continued = accumulator, None, True
         return self
 
     @contextmanager
@@ -282,6 +287,14 @@ class FeatureModel(LinearModel):
         if rows.location != "memory":
             raise ValueError(f"`{method}` needs in-memory arrays; use `fit` for Dask collections.")
         return rows
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the moments that `fit` has accumulated; those of `partial_fit` are kept."""
+        state: dict[str, Any] = dict(super().__getstate__())
+        if "_accumulator" in state and not state.get("_is_continued", False):
+            del state["_accumulator"]
+            state["_has_no_moments"] = True
+        return state
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_choice")

@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from bochner.rows.arrays import Array
 from bochner.rows.dask_partitions import DaskPartitions, is_collection, map_blocks, template
-from bochner.rows.partitions import PartitionedRows, Partitions
+from bochner.rows.partitions import PartitionedRows, Partitions, concatenate
 from bochner.rows.sources import MemoryRows, RowSource
 from bochner.validation import validate_numbers
 
@@ -45,13 +45,13 @@ def validate_rows(
     refuse_lazy: Callable[[], str | None] = lambda: None,
     **options: Any,
 ) -> Any:
-    """Validate new rows for a fitted estimator; of a Dask collection what can be checked without computing.
+    """Validate new rows for a fitted estimator; of rows in partitions what can be checked without computing.
 
     Parameters
     ----------
     estimator : estimator
         Knows the number and the names of the columns.
-    X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
+    X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or Partitions
         Rows.
     check : callable
         Raises an error for rows in memory that are not accepted.
@@ -62,10 +62,11 @@ def validate_rows(
 
     Returns
     -------
-    {ndarray, CSR matrix, Dask collection}
-        Rows in memory are converted; a Dask collection is returned as it is.
+    {ndarray, CSR matrix, Dask collection, Partitions}
+        Rows in memory are converted; rows in partitions are returned as they are.
     """
-    if not is_collection(X):
+    is_partitioned = isinstance(X, Partitions)
+    if not is_partitioned and not is_collection(X):
         X = validate_numbers(estimator, X, reset=False, **options)
         check(X)
         return X
@@ -73,18 +74,18 @@ def validate_rows(
     if message is not None:
         raise ValueError(message)
     options["ensure_min_samples"] = 0
-    validate_data(estimator, template(X), reset=False, **options)
+    validate_data(estimator, X.templates["X"] if is_partitioned else template(X), reset=False, **options)
     return X
 
 
 def apply_to_rows(function: Callable[[Any], Array], X: Any, prepare: Callable[[Any], Any]) -> Any:
-    """Apply a function to rows in memory, or lazily to every chunk of a Dask collection.
+    """Apply a function to rows in memory, to every partition, or lazily to every chunk of a Dask collection.
 
     Parameters
     ----------
     function : callable
         Maps rows one by one; for no rows it returns an array without rows.
-    X : {ndarray, CSR matrix, Dask collection} of shape (n_samples, n_features)
+    X : {ndarray, CSR matrix, Dask collection} of shape (n_samples, n_features), or Partitions
         Rows that `validate_rows` returned.
     prepare : callable
         Validates a chunk before the function sees it.
@@ -92,12 +93,22 @@ def apply_to_rows(function: Callable[[Any], Array], X: Any, prepare: Callable[[A
     Returns
     -------
     ndarray or dask array
-        The function of the rows.
+        The function of the rows; that of rows in partitions is collected.
     """
+    if isinstance(X, Partitions):
+        part = partial(_part_of_rows, function, prepare)
+        return np.concatenate(X.reduce(part, concatenate, ["X"], dict.fromkeys(range(X.n_partitions))))
     if not is_collection(X):
         return function(X)
     empty = function(prepare(np.zeros((0, X.shape[1]))))
     return map_blocks(partial(_prepare_and_apply, function, prepare), X, empty)
+
+
+def _part_of_rows(
+    function: Callable[[Any], Array], prepare: Callable[[Any], Any], argument: None, block: Any
+) -> list[Array]:
+    del argument
+    return [function(prepare(block))]
 
 
 def _prepare_and_apply(function: Callable[[Any], Array], prepare: Callable[[Any], Any], block: Any) -> Array:

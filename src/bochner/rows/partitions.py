@@ -42,7 +42,8 @@ class Partitions(ABC):
     Notes
     -----
     **Subclassing.** Set `templates` and `n_partitions`, and write `reduce`. Set `lengths` too where they are known;
-    else they are counted when they are first needed. An instance can be passed as X to every `fit`.
+    else they are counted when they are first needed. An instance can be passed as X to `fit`, with its own targets and
+    weights, to `score`, and to `transform` and `predict`, whose results are collected.
     """
 
     templates: dict[str, Any]
