@@ -68,7 +68,7 @@ class RidgeMoments:
         Kish's effective sample size. Counts have no larger sum than their squares, so that a weight of two remains
         equal to two copies of a row.
         """
-        total, squares = self.weight_sums.tolist()
+        total, squares = (float(total) for total in self.weight_sums)
         return max(1.0, total / squares)
 
     def by_fold(self, candidate: int, n_folds: int) -> list[Floats]:
