@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`FourierFeatures`, the scikit-learn transformer: sample frequencies, weight them, map rows."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.feature_maps import FourierMap, ProductMap
+from bochner.feature_maps import FeatureMap, FourierMap, ProductMap
 from bochner.feature_maps.formulas import Formula, FourierFormula
 from bochner.kernel_features import KernelFeatures, Streams, TrainingRows, Units
 from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel
@@ -19,7 +19,7 @@ from bochner.learning.length_scales import LearnedLengthScales
 from bochner.learning.metrics import LearnedMetric
 from bochner.learning.refinement import refine
 from bochner.parameters import FOURIER_EXPLANATIONS, Explanation
-from bochner.rows import Floats, Indices, Metric, to_dense
+from bochner.rows import Floats, Indices, Metric
 from bochner.samplers import SAMPLERS, Sampler, make_sampler
 from bochner.sizes import OutOfReachError, SizeTrials, Suggestion
 from bochner.validation import HasMethods, Interval, StrOptions, make_part
@@ -329,13 +329,10 @@ class FourierFeatures(KernelFeatures):
         length_scale = self.length_scale_ if self._metric is None else None
         return [FourierFormula(self.frequencies_, self.weights_, length_scale, self.matrix_)]
 
-    def _similarity(self) -> Callable[[Floats, Floats], Floats]:
+    def _float64_map(self) -> FeatureMap:
         frequencies = self.frequencies_.astype(np.float64) * (self.length_scale_ if self._metric is None else 1.0)
-        weights = self.weights_.astype(np.float64)
-        if self.matrix_ is None:
-            return lambda x, y: np.asarray(np.cos((to_dense(x) - to_dense(y)) @ frequencies.T) @ weights)
-        feature_map = ProductMap(FourierMap(frequencies, weights), self.matrix_.astype(np.float64))
-        return lambda x, y: np.einsum("ij,ij->i", feature_map.features(x), feature_map.features(y))
+        plain = FourierMap(frequencies, self.weights_.astype(np.float64))
+        return plain if self.matrix_ is None else ProductMap(plain, self.matrix_.astype(np.float64))
 
     def _resolve_size(
         self, training: TrainingRows, length_scale: Units, rng: np.random.Generator
