@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`FourierFeatures`, the scikit-learn transformer: sample frequencies, weight them, map rows."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from bochner.feature_maps import FourierMap, ProductMap
+from bochner.feature_maps import FeatureMap, FourierMap, ProductMap
 from bochner.feature_maps.formulas import Formula, FourierFormula
 from bochner.kernel_features import KernelFeatures, Streams, TrainingRows, Units
 from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel, make_kernel
@@ -18,7 +18,7 @@ from bochner.learning.metrics import LearnedMetric
 from bochner.learning.refinement import refine
 from bochner.memory import check_memory
 from bochner.parameters import FEATURE_EXPLANATIONS, Explanation
-from bochner.rows import Floats, Metric, to_dense
+from bochner.rows import Floats, Metric
 from bochner.samplers import SAMPLERS, Sampler, draw_frequencies, make_sampler
 from bochner.sizes import OutOfReachError, SizeTrials, Suggestion
 from bochner.validation import HasMethods, Interval, StrOptions, check_returned, make_part
@@ -282,13 +282,10 @@ class FourierFeatures(KernelFeatures):
         length_scale = self.length_scale_ if self._metric is None else None
         return [FourierFormula(self.frequencies_, self.weights_, length_scale, self.matrix_)]
 
-    def _similarity(self) -> Callable[[Floats, Floats], Floats]:
+    def _float64_map(self) -> FeatureMap:
         frequencies = self.frequencies_.astype(np.float64) * (self.length_scale_ if self._metric is None else 1.0)
-        weights = self.weights_.astype(np.float64)
-        if self.matrix_ is None:
-            return lambda x, y: np.asarray(np.cos((to_dense(x) - to_dense(y)) @ frequencies.T) @ weights)
-        feature_map = ProductMap(FourierMap(frequencies, weights), self.matrix_.astype(np.float64))
-        return lambda x, y: np.einsum("ij,ij->i", feature_map.features(x), feature_map.features(y))
+        plain = FourierMap(frequencies, self.weights_.astype(np.float64))
+        return plain if self.matrix_ is None else ProductMap(plain, self.matrix_.astype(np.float64))
 
     def _resolve_size(
         self, training: TrainingRows, length_scale: Units, rng: np.random.Generator

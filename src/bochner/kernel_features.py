@@ -19,7 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.feature_maps import FeatureMap, map_rows
 from bochner.feature_maps.formulas import Formula
 from bochner.feature_maps.fourier import check_resolution
-from bochner.kernel_error import KernelError, estimate_kernel_error
+from bochner.feature_maps.kernel_columns import kernel_function
+from bochner.kernel_error import Approximation, KernelError, estimate_kernel_error
 from bochner.kernels import NAMED_KERNELS, Kernel, make_kernel
 from bochner.learning.length_scales import LabeledRows, LearnedLengthScales, regression_targets
 from bochner.learning.metrics import LearnedMetric
@@ -162,11 +163,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         """Set `feature_map_` and `_n_features_out` from the fitted arrays."""
 
     @abstractmethod
-    def _similarity(self) -> Callable[[Any, Any], Floats]:
-        """Return the approximate kernel of pairs of rows in float64: multiples of the length scale, or plain rows.
-
-        Rows are plain if there is a metric.
-        """
+    def _float64_map(self) -> FeatureMap:
+        """Return the map in float64, of rows that are multiples of the length scale; of plain rows with a metric."""
 
     @abstractmethod
     def _suggest_size(
@@ -416,7 +414,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         self,
         X: Any,
         *,
-        n_pairs: int = 50_000,
+        n_pairs: int = 5_000_000,
         confidence: float = 0.95,
         random_state: int | np.random.RandomState | None = None,
     ) -> KernelError:
@@ -426,36 +424,46 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         ----------
         X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
             Rows; use rows that were not used in `fit` for an unbiased estimate.
-        n_pairs : int, default=50000
-            Number of sampled pairs of rows. When X has no more pairs, the error is exact.
+        n_pairs : int, default=5000000
+            About how many pairs of rows to compare. When X has no more pairs, as up to 3,162 rows by default, the
+            error is exact. Of more rows, about ``n_pairs ** 0.5`` are sampled, and all pairs of these are compared.
         confidence : float, default=0.95
             Probability that the interval covers the error on all pairs of rows of X.
         random_state : int, RandomState instance or None, default=None
-            Seed of the sampled pairs.
+            Seed of the sampled rows.
 
         Returns
         -------
         KernelError
             ``(error, low, high)``: the relative Frobenius error and its confidence interval.
+
+        Warns
+        -----
+        UserWarning
+            If a few of the sampled rows dominate the error, so that the interval may be too narrow.
         """
         check_is_fitted(self)
         if not isinstance(n_pairs, Integral) or n_pairs < 2:
             raise ValueError(f"`n_pairs` must be an integer of at least 2. Got {n_pairs!r} instead.")
         _check_fraction("confidence", confidence)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
-        rows, exact, similarity = self._pair_functions(X)
-        width = self.feature_map_.factors()[0].width
-        return estimate_kernel_error(similarity, exact, rows, int(n_pairs), confidence, rng, width)
+        return estimate_kernel_error(self._approximation(X), int(n_pairs), confidence, rng)
 
-    def _pair_functions(self, X: Any) -> tuple[ScaledRows, Callable[[Any, Any], Floats], Callable[[Any, Any], Floats]]:
-        """Return validated rows, and the exact and the approximate kernel of pairs of them."""
+    def _approximation(self, X: Any) -> Approximation:
+        """Return validated rows, the exact kernel and the features of blocks of them, in float64."""
         source = open_rows(X).validate(self, reset=False, **self._new_row_options())
         if self.length_scale_ is not None:
             check_resolution(source, self.length_scale_, type(self).__name__)
-        if self._metric is None:
-            return ScaledRows(source.data, self.length_scale_), self.kernel_.pairs, self._similarity()
-        metric, exact = self._metric, self.kernel_.pairs
-        return ScaledRows(source.data, 1.0), lambda x, y: exact(metric.map(x), metric.map(y)), self._similarity()
+        rows = ScaledRows(source.data, self.length_scale_ if self._metric is None else 1.0)
+        points = _unchanged if self._metric is None else self._metric.map
+        kernel, feature_map = self.kernel_, self._float64_map()
+
+        def diagonal(x: Any) -> Floats:
+            if self.length_scale_ is None:
+                return np.asarray(kernel.pairs(x, x))
+            return np.repeat(kernel.at(np.zeros((1, x.shape[1]))), x.shape[0])
+
+        return Approximation(rows, points, kernel_function(kernel), diagonal, feature_map.features, feature_map.width)
 
     @property
     def relevance_(self) -> Floats:
@@ -635,6 +643,10 @@ class TrainingRows(NamedTuple):
         return ScaledRows(self.labeled.X, length_scale, self.labeled.weights, targets=self.labeled.targets)
 
 
+def _unchanged(rows: Any) -> Any:
+    return rows
+
+
 def _integer_seed(random_state: Any) -> int:
     """Return an integer seed as it is, and draw one from any other random state."""
     if isinstance(random_state, Integral):
@@ -716,5 +728,5 @@ def _check_fraction(name: str, value: Any) -> None:
 def _refuse_lazy_kernel() -> str:
     return (
         "A kernel matrix of a Dask collection has as many entries as the square of its rows; give rows in memory, "
-        "as by `X[:1000].compute()`, or use `kernel_error`, which samples pairs."
+        "as by `X[:1000].compute()`, or use `kernel_error`, which samples rows."
     )

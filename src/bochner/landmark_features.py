@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.feature_maps import ProductMap, kernel_columns, map_rows
+from bochner.feature_maps import FeatureMap, ProductMap, kernel_columns
 from bochner.feature_maps.compression import best_matrix
 from bochner.feature_maps.formulas import Formula, LandmarkFormula
 from bochner.feature_maps.kernel_columns import kernel_function
 from bochner.function_kernels import FunctionKernel, PrecomputedKernel
+from bochner.kernel_error import Approximation
 from bochner.kernel_features import FEW_ROWS, KernelFeatures, Streams, TrainingRows, Units
 from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel, make_kernel
 from bochner.landmarks import LANDMARKS, LandmarkSelection, inverse_root
@@ -249,14 +250,13 @@ class LandmarkFeatures(KernelFeatures):
     def _formulas(self) -> list[Formula]:
         return [LandmarkFormula(self.kernel_, self.landmarks_, self._units, self.whitening_)]
 
-    def _similarity(self) -> Callable[[Any, Any], Floats]:
+    def _float64_map(self) -> FeatureMap:
         landmarks, units = self.landmarks_, self._units
         if units is not None:
             landmarks = landmarks.astype(np.float64)
             if not isinstance(units, Metric):
                 landmarks, units = landmarks / units, 1.0
-        feature_map = ProductMap(kernel_columns(self.kernel_, landmarks, units), self.whitening_.astype(np.float64))
-        return lambda x, y: np.einsum("ij,ij->i", feature_map.features(x), feature_map.features(y))
+        return ProductMap(kernel_columns(self.kernel_, landmarks, units), self.whitening_.astype(np.float64))
 
     def _resolve_size(
         self, training: TrainingRows, length_scale: Units | None, rng: np.random.Generator
@@ -387,18 +387,24 @@ class LandmarkFeatures(KernelFeatures):
             )
         return super().exact_kernel(X, Y)
 
-    def _pair_functions(self, X: Any) -> Any:
+    def _approximation(self, X: Any) -> Approximation:
         if not self._is_precomputed:
-            return super()._pair_functions(X)
+            return super()._approximation(X)
         matrix = self._validate(X)
         if matrix.shape[0] != matrix.shape[1]:
             raise ValueError(
                 f"The error of a precomputed kernel needs the kernel matrix of the training rows, of shape "
                 f"{(self.n_features_in_,) * 2}. Got {matrix.shape} instead."
             )
-        features = map_rows(self.feature_map_, matrix)
-        rows = ScaledRows(np.arange(matrix.shape[0]), None)
-        return rows, PrecomputedKernel(matrix).pairs, lambda i, j: np.einsum("ij,ij->i", features[i], features[j])
+        feature_map = self.feature_map_
+        return Approximation(
+            rows=ScaledRows(np.arange(matrix.shape[0]), None),
+            points=lambda rows: rows,
+            matrix=PrecomputedKernel(matrix),
+            diagonal=lambda rows: matrix[rows, rows],
+            features=lambda rows: feature_map.features(matrix[rows]),
+            width=feature_map.width,
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
