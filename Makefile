@@ -11,7 +11,8 @@ TABLES := $(BIN)/uv pip compile --group tables --no-deps --universal --generate-
 SPHINX := $(BIN)/sphinx-build --quiet --nitpicky --fail-on-warning --keep-going docs
 
 .PHONY: docs linkcheck figures
-.PHONY: demo reproduce test test-slow test-all coverage lint dist floor bench bench-dask bench-mnist bench-tabular bench-tables
+.PHONY: demo reproduce test test-slow test-all coverage lint dist floor
+.PHONY: bench bench-coverage bench-dask bench-mnist bench-tabular bench-tables
 .PHONY: lock clean
 
 demo: .venv/.ready
@@ -78,6 +79,10 @@ floor: .venv-floor/.ready
 
 bench: .venv/.ready
 	$(BIN)/python benchmarks/bench.py
+
+# About an hour.
+bench-coverage: .venv/.ready
+	$(BIN)/python benchmarks/bench_coverage.py $(OPTIONS)
 
 bench-dask: .venv/.ready
 	$(BIN)/python benchmarks/bench_dask.py

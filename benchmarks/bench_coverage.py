@@ -43,8 +43,8 @@ CASES = [  # data, columns, length scale as a multiple of the median distance
 
 def main(
     n_rows: Annotated[int, typer.Option(help="Rows per data set.")] = 20_000,
-    n_sets: Annotated[int, typer.Option(help="Data sets per case.")] = 8,
-    n_seeds: Annotated[int, typer.Option(help="Calls of `kernel_error` per data set.")] = 25,
+    n_sets: Annotated[int, typer.Option(help="Data sets per case.")] = 5,
+    n_seeds: Annotated[int, typer.Option(help="Calls of `kernel_error` per data set.")] = 40,
     output: Annotated[Path, typer.Option(help="Where to write the results.")] = Path("bench-coverage.json"),
 ) -> None:
     """Measure the coverage of the interval of `kernel_error`."""

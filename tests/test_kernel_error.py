@@ -24,15 +24,18 @@ def test_error_over_all_pairs_is_exact(rng, kernel, weighting):
     X = rng.normal(size=(60, 3))
     features = FourierFeatures(kernel, sampler="mc", weighting=weighting, n_frequencies=20, random_state=0).fit(X)
     error, low, high = features.kernel_error(X)
-    assert error == pytest.approx(full_matrix_error(features, X), rel=1e-10)
-    assert low == high == error
+    dense = full_matrix_error(features, X)
+    assert error == pytest.approx(dense, rel=1e-10)
+    assert low <= dense <= high <= low + 2e-7 * error
 
 
 @pytest.mark.parametrize("features", [FourierFeatures(n_frequencies=16), LandmarkFeatures(n_landmarks=16)])
 def test_error_of_a_few_thousand_rows_is_exact_by_default(rng, features):
     X = rng.standard_t(2, size=(1500, 2))
     error, low, high = features.fit(X[::2]).kernel_error(X)
-    assert low == high == error == pytest.approx(full_matrix_error(features, X), rel=1e-8)
+    dense = full_matrix_error(features, X)
+    assert error == pytest.approx(dense, rel=1e-8)
+    assert low <= dense <= high <= low + 2e-7 * error
     assert str(features.kernel_error(X)).endswith(" % (exact)")
 
 

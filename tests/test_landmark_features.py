@@ -233,7 +233,7 @@ class TestKernelError:
         features = LandmarkFeatures(n_landmarks=12, random_state=0).set_params(**options).fit(X)
         error, low, high = features.kernel_error(X)
         assert error == pytest.approx(relative_error(features, X), rel=1e-8 if dtype == np.float64 else 1e-3)
-        assert low == high == error
+        assert low <= error <= high <= low + 2e-7 * error + 1e-11
 
     def test_sparse_rows(self, rng):
         X = sparse.random_array((60, 10), density=0.3, rng=rng, format="csr")
@@ -459,7 +459,8 @@ class TestPrecomputedKernels:
         features = LandmarkFeatures("precomputed", n_landmarks=30, random_state=0).fit(kernel)
         error, low, high = features.kernel_error(kernel)
         dense = np.linalg.norm(kernel - features.approximate_kernel(kernel)) / np.linalg.norm(kernel)
-        assert error == low == high == pytest.approx(dense, rel=1e-10)
+        assert error == pytest.approx(dense, rel=1e-10)
+        assert low <= dense <= high
         sampled = features.kernel_error(kernel, n_pairs=5000, random_state=0)
         assert sampled.low < dense < sampled.high
 

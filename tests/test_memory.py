@@ -92,7 +92,10 @@ def test_output_of_a_transformer_is_refused(rng):
 @pytest.mark.parametrize(
     ("loss", "message"),
     [
-        ("squared_error", r"A model with squared errors on 100,512 columns and targets needs 48\d\.\d GB .* or classes"),
+        (
+            "squared_error",
+            r"A model with squared errors on 100,512 columns and targets needs 48\d\.\d GB .* or classes",
+        ),
         (
             "squared_hinge",
             r"FeatureClassifier on 500,000 rows of 100,000 classes needs 400\.0 GB for scores.* use fewer classes",

@@ -22,6 +22,7 @@ FEWEST_PILOTS, FEWEST_ROWS = 16, 128  # of fewer rows the variance is unknown
 FEWEST_EFFECTIVE = 4.0  # rows in the variance; the interval of fewer rows may be too narrow
 NARROW = 1e-3  # relative half width of an interval that needs no warning
 SMALLEST, LARGEST_LOG = 1e-300, 100.0  # avoid a division by zero and an overflow
+RELATIVE_ROUNDING, ABSOLUTE_ROUNDING = 1e-7, 1e-12
 
 
 class KernelError(NamedTuple):
@@ -32,7 +33,7 @@ class KernelError(NamedTuple):
     error : float
         The estimate; exact if all pairs of rows were used.
     low, high : float
-        Ends of the confidence interval; both equal `error` if it is exact.
+        Ends of the confidence interval; they differ from `error` only by rounding errors if it is exact.
 
     Examples
     --------
@@ -47,15 +48,29 @@ class KernelError(NamedTuple):
     low: float
     high: float
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether all pairs of rows were used."""
+        return self.high - self.low <= 2.0 * _rounding(self.error)
+
     def __str__(self) -> str:
         error, low, high = (f"{100 * value:.3g} %" for value in self)
-        return f"{error} (exact)" if self.low == self.high else f"{error} ({low} to {high})"
+        return f"{error} (exact)" if self.is_exact else f"{error} ({low} to {high})"
+
+
+def _rounding(error: float) -> float:
+    """Return a bound of the rounding errors of an exact error, with a margin for sums in another order."""
+    return RELATIVE_ROUNDING * error + ABSOLUTE_ROUNDING
+
+
+def _exact(error: float) -> KernelError:
+    return KernelError(error, max(0.0, error - 0.5 * _rounding(error)), error + 0.5 * _rounding(error))
 
 
 class Approximation(NamedTuple):
     """Rows, a kernel, and features that approximate it.
 
-    Attributes
+    Parameters
     ----------
     rows : Rows of shape (n_samples, n_features)
         The rows.
@@ -144,7 +159,7 @@ def estimate_kernel_error(
     errors, values = (on_diagonal + sums @ (1.0 / (first * second))).tolist()
     error, ratio = float(np.sqrt(errors / values)), errors / values
     if error == 0.0 or len(chosen) == n_rows:
-        return KernelError(error, error, error)
+        return _exact(error)
     influence = 2.0 * (sums[0] - ratio * sums[1])
     variances = _variances(influence / first, second)  # of the second phase, in which the diagonal is known
     influence += np.square(diagonal[0]) - ratio * np.square(diagonal[1])
@@ -284,7 +299,7 @@ def _interval(error: float, variances: Floats, confidence: float) -> KernelError
     """Return the interval of an error from the terms of the relative variance of its square."""
     variance = float(variances.sum())
     if variance == 0.0:
-        return KernelError(error, error, error)
+        return _exact(error)
     shares = variances / variance
     n_effective = 1.0 / float(shares @ shares)
     quantile = float(stdtrit(n_effective, 0.5 + confidence / 2))

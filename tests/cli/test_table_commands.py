@@ -73,7 +73,7 @@ def test_reports_of_a_regression(table_file, tmp_path):
     assert list(pd.read_csv(output).columns) == ["y", "y_std"]
     result = run("error", model, table_file)
     assert [line.partition(":")[0] for line in result.stdout.splitlines()] == ["rows", "rmse", "r2", "kernel error"]
-    assert " (95 % interval " in result.stdout
+    assert " % of the exact kernel matrix" in result.stdout
 
 
 def test_reports_of_a_classification(table_file, tmp_path):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bochner.display import ImportanceDisplay
+from bochner.kernel_error import KernelError
 from bochner.kernel_features import KernelFeatures
 from bochner.pages import (
     Table,
@@ -104,8 +105,8 @@ def format_values(report: Mapping[str, Any]) -> dict[str, str]:
         text = f"{value:.4g}" if isinstance(value, float) else str(value)
         if name == "kernel_error":
             text = f"{100 * value:.3g} % of the exact kernel matrix"
-            if "kernel_error_low" in report:
-                low, high = report["kernel_error_low"], report["kernel_error_high"]
+            low, high = report.get("kernel_error_low", value), report.get("kernel_error_high", value)
+            if not KernelError(value, low, high).is_exact:
                 text += f" (95 % interval {100 * low:.3g} % to {100 * high:.3g} %)"
         if name not in ("kernel_error_low", "kernel_error_high"):
             lines[name.replace("_", " ")] = text
