@@ -94,7 +94,7 @@ def test_output_of_a_transformer_is_refused(rng):
     [
         (
             "squared_error",
-            r"A model with squared errors on 100,512 columns and targets needs 48\d\.\d GB .* or classes",
+            r"A ridge regression on 100,512 columns and targets needs 48\d\.\d GB .* or classes",
         ),
         (
             "squared_hinge",

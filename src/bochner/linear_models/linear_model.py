@@ -4,7 +4,6 @@
 import reprlib
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -202,8 +201,8 @@ class LinearModel(Parametrized):
         >>> model.without_encoding().predict([[0.0]]).round().tolist() == [frame["y"].median().round()]
         True
         """
-        bare = copy(self)
-        bare.__dict__.pop("encoding_", None)
+        bare = type(self).__new__(type(self))
+        bare.__dict__ = {name: value for name, value in vars(self).items() if name != "encoding_"}
         return bare
 
     def to_torch(self, trainable: Sequence[str] = ()) -> Any:
