@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 LARGEST_LOG_LOSS = float(-np.log(np.finfo(np.float64).eps))  # of a held-out row, as in scikit-learn's log_loss
+LARGEST_EXPONENT = 60.0  # of curvatures, whose sums float32 holds
 NORMAL = 1.4826  # standard deviations of a normal distribution per median absolute deviation
 
 
@@ -295,14 +296,13 @@ class Poisson(Loss):
     def evaluate(self, y: Array, scores: Floats) -> tuple[Floats, Floats]:
         y = y[:, None]
         logarithms = np.log(np.where(y > 0.0, y, 1.0))
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             changes = scores - logarithms  # small ones keep their digits
             slopes = np.where(y > 0.0, y * np.expm1(changes), np.exp(scores))
             return (slopes - y * changes).sum(axis=2), slopes
 
     def curvature(self, y: Array, scores: Array) -> Array:
-        with np.errstate(over="ignore"):
-            return np.exp(scores)
+        return np.exp(np.minimum(scores, LARGEST_EXPONENT))
 
     def start(self, y: Array, weights: Floats, n_outputs: int) -> Floats:
         return _log_means(y, weights)
@@ -335,8 +335,7 @@ class Gamma(Loss):
             return (changes - slopes).sum(axis=2), slopes
 
     def curvature(self, y: Array, scores: Array) -> Array:
-        with np.errstate(over="ignore"):
-            return np.asarray(y[:, None] * np.exp(-scores), dtype=scores.dtype)
+        return np.asarray(np.exp(np.minimum(np.log(y[:, None]) - scores, LARGEST_EXPONENT)), dtype=scores.dtype)
 
     def start(self, y: Array, weights: Floats, n_outputs: int) -> Floats:
         return _log_means(y, weights)

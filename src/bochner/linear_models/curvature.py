@@ -28,6 +28,7 @@ Singles = NDArray[np.float32]
 
 CURVATURE_BYTES = 1 << 29  # of the sampled rows that Hessians are computed from, with their curvatures
 MAX_PRODUCTS = 200  # conjugate gradient iterations per Newton step
+LONGEST = 1e30  # factor of a direction in conjugate gradients, which is float32
 LARGEST_GROWTH = 1e15  # of squared residuals in conjugate gradients, beyond which they soon overflow float32
 FEW_PRODUCTS = 15  # in conjugate gradients: with more, another preconditioner is worth as many as it costs
 PRECONDITIONER_ROWS = 4  # per column
@@ -290,7 +291,7 @@ def _conjugate_gradients(
         products = product(steps)
         n_products += 1
         curvatures = inner(steps, products)
-        open_problems = (sizes > goal) & (sizes < bound) & (curvatures > 0.0)
+        open_problems = (sizes > goal) & (sizes < bound) & (curvatures > sizes / LONGEST)
         if not open_problems.any():
             break
         lengths = np.divide(sizes, curvatures, out=np.zeros_like(sizes), where=open_problems)[:, None]

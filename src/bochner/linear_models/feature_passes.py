@@ -72,6 +72,8 @@ class FeaturePasses:
         Returns what a loss compares with scores: positions of classes, or columns of targets.
     class_weights : ndarray of shape (n_classes,) or None
         Weights of the classes, which multiply the sample weights.
+    unit : float
+        What sample weights are divided by, so that float32 holds them.
     held : FeatureBatch or None
         The features of all rows.
     """
@@ -80,26 +82,32 @@ class FeaturePasses:
     feature_map: FeatureMap
     encode: Callable[[Array], Array]
     class_weights: Floats | None
+    unit: float
     held: FeatureBatch | None = None
 
     @classmethod
     def of(
-        cls, training: TrainingSet, encode: Callable[[Array], Array], class_weights: Floats | None, features: Any
+        cls,
+        training: TrainingSet,
+        encode: Callable[[Array], Array],
+        class_weights: Floats | None,
+        unit: float,
+        features: Any,
     ) -> "FeaturePasses":
         feature_map = feature_map_of(features, row=training.rows.select(slice(0, 1)).X)
-        passes = cls(training, feature_map, encode, class_weights)
+        passes = cls(training, feature_map, encode, class_weights, unit)
         if not are_held(training.rows, feature_map.width, feature_map.dtype.itemsize):
             return passes
         rows = training.rows.select(slice(None))
         rows = rows._replace(folds=training.assignment.folds(0, rows.y)).drop_zero_weights()
-        return replace(passes, held=_feature_batch(feature_map, encode, class_weights, rows))
+        return replace(passes, held=_feature_batch(feature_map, encode, class_weights, unit, rows))
 
     def accumulate(self, part: Callable[[FeatureBatch], Statistic]) -> Statistic:
         """Add up the statistics that `part` computes of batches of features."""
         if self.held is not None:
             return part(self.held)
         # The part is sent to the workers of a cluster, so it holds the map, but not the rows.
-        prepare = partial(_feature_batch, self.feature_map, self.encode, self.class_weights)
+        prepare = partial(_feature_batch, self.feature_map, self.encode, self.class_weights, self.unit)
         return self.training.accumulate(partial(_part_of_features, prepare, part))
 
     def sample(self, n_rows: int) -> FeatureBatch:
@@ -107,7 +115,7 @@ class FeaturePasses:
         rows = self.training.rows
         batch = rows.select(rows.draw_rows(n_rows, np.random.default_rng(0))).drop_zero_weights()
         batch = batch._replace(folds=np.full(len(batch.y), -1))
-        return _feature_batch(self.feature_map, self.encode, self.class_weights, batch)
+        return _feature_batch(self.feature_map, self.encode, self.class_weights, self.unit, batch)
 
 
 def _part_of_features(
@@ -118,9 +126,9 @@ def _part_of_features(
 
 
 def _feature_batch(
-    feature_map: FeatureMap, encode: Callable[[Array], Array], class_weights: Floats | None, rows: Batch
+    feature_map: FeatureMap, encode: Callable[[Array], Array], class_weights: Floats | None, unit: float, rows: Batch
 ) -> FeatureBatch:
-    targets, weights = encode(rows.y), rows.counts
+    targets, weights = encode(rows.y), rows.counts / unit
     feature_map.check(rows.X)
     assert rows.folds is not None
     in_loss = weights if class_weights is None else weights * class_weights[targets]

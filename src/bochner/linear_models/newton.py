@@ -291,15 +291,15 @@ def _evaluate_span(loss: Loss, held_out: Indices, weights: Floats, batch: Featur
     losses, slopes = loss.evaluate(targets, scores)
     seen = batch.folds[span, None] != held_out
     row_weights = batch.weights[span, None] * seen
-    slopes *= row_weights[:, :, None]
-    pulls = slopes.reshape(n_rows, -1)
-    gradients = np.vstack([features.T @ pulls, pulls.sum(axis=0)]).reshape(weights.shape)
     own = batch.counts[span, None] * ~seen
     errors = loss.errors(targets, scores) if own.any() else np.zeros_like(own)
-    return Evaluation(
-        (row_weights * losses).sum(axis=0),
-        gradients,
-        row_weights.sum(axis=0),
-        (own * errors).sum(axis=0),
-        own.sum(axis=0),
-    )
+    with np.errstate(over="ignore", invalid="ignore"):  # of steps that are too long, which are shortened
+        slopes *= row_weights[:, :, None]
+        pulls = slopes.reshape(n_rows, -1)
+        return Evaluation(
+            (row_weights * losses).sum(axis=0),
+            np.vstack([features.T @ pulls, pulls.sum(axis=0)]).reshape(weights.shape),
+            row_weights.sum(axis=0),
+            (own * errors).sum(axis=0),
+            own.sum(axis=0),
+        )

@@ -85,8 +85,9 @@ class PathChoice:
             What the user asked for, for the error message.
         """
         n_folds = training.n_folds
+        weights: Floats = training.accumulate(partial(fold_weights, n_folds), with_rows=False)
+        unit = float(weights.sum()) / training.rows.shape[0]
         if n_folds:
-            weights: Floats = training.accumulate(partial(fold_weights, n_folds), with_rows=False)
             check_fold_weights(cv, weights[:-1], float(weights.sum()))
         elif len(candidates) * len(Cs) > 1:
             raise ValueError(
@@ -94,17 +95,17 @@ class PathChoice:
                 "and kernel."
             )
         problems = [
-            _problems(FeaturePasses.of(training, encode, class_weights, features), loss, n_outputs)
+            _problems(FeaturePasses.of(training, encode, class_weights, unit, features), loss, n_outputs)
             for features in candidates
         ]
-        paths = [walk(n_folds, Cs) for walk, _ in problems] if n_folds else []
+        paths = [walk(n_folds, unit * Cs) for walk, _ in problems] if n_folds else []
         best = position = 0
         errors, scores = np.empty((len(Cs), 0)), np.zeros(len(candidates))
         if paths:
             by_penalty = np.array([loss.perfect_score - path.errors.mean(axis=1) for path in paths])
             best, position = (int(index) for index in np.unravel_index(np.nanargmax(by_penalty), by_penalty.shape))
             errors, scores = paths[best].errors, np.nanmax(by_penalty, axis=1)
-        weights = problems[best][1](float(Cs[position]), paths[best] if paths else None, position)
+        weights = problems[best][1](unit * float(Cs[position]), paths[best] if paths else None, position)
         return cls(candidates[best], position, float(Cs[position]), weights[:-1], weights[-1], errors, scores)
 
 
