@@ -528,3 +528,8 @@ class TestDirectionScales:
     def test_constant_model_keeps_the_scales(self, rng):
         scales = self.make(rng, 6)
         assert scales.step(np.zeros((4, 6)), 0.25, rng.normal(size=(9, 6))) is scales
+
+
+def test_columns_whose_inverse_length_scales_overflow():
+    with pytest.raises(ValueError, match=r"The length scale \S+ is too short; rescale the columns of X"):
+        FourierFeatures(length_scale="learn-matrix", n_frequencies=8).fit(np.array([[0.0], [5e-324]]), np.zeros(2))

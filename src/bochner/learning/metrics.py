@@ -150,7 +150,12 @@ class LearnedMetric(Parametrized):
         sample = rows.sample(start.n_rows, rng)
         n_rows, n_features = sample.X.shape
         length_scales, gain = start.learn_from(sample, rows, frequencies[:, :n_features], rng)
-        column_scales = 1.0 / np.asarray(length_scales)
+        with np.errstate(over="ignore"):
+            column_scales = 1.0 / np.asarray(length_scales)
+        if not np.isfinite(column_scales).all():
+            raise ValueError(
+                f"The length scale {np.asarray(length_scales).min():.3g} is too short; rescale the columns of X."
+            )
         initial = _DirectionScales.of_columns(column_scales, self._n_directions(n_features, len(frequencies)))
         if not self.n_rounds or not start.is_possible(sample):
             return LearningResult(_column_metric(initial), gain)
