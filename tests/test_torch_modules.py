@@ -82,7 +82,12 @@ class TestModels:
         assert result.shape == expected.shape
         np.testing.assert_allclose(result.numpy(), expected, rtol=0, atol=1e-12)
 
-    @pytest.mark.parametrize("loss", ["gamma", Quantile([0.9, 0.1, 0.5])], ids=repr)
+    def test_several_quantiles_are_refused(self):
+        model = FeatureRegressor(FourierFeatures(n_frequencies=16), loss=Quantile([0.1, 0.9]), cv=3).fit(X, TARGETS)
+        with pytest.raises(ValueError, match="no model of 2 quantiles at once; fit one model per level"):
+            model.to_torch()
+
+    @pytest.mark.parametrize("loss", ["gamma", Quantile(0.9)], ids=repr)
     def test_losses_of_regressions(self, loss):
         model = FeatureRegressor(FourierFeatures(n_frequencies=16), loss=loss, cv=3, random_state=0)
         expected = model.fit(X, TARGETS - TARGETS.min() + 0.1).predict(Y)
