@@ -79,7 +79,7 @@ def test_interval_covers_the_full_matrix_error(name, features, digits):
 
 @pytest.mark.parametrize("features", [FourierFeatures(n_frequencies=16), LandmarkFeatures(n_landmarks=32)])
 def test_interval_covers_the_error_where_the_survey_is_a_sample(features):
-    """The few remote rows of many that dominate the error of landmarks are found."""
+    """The outlying rows that dominate the error of landmarks are found among many."""
     X = np.random.default_rng(0).normal(size=(4000, 2))
     truth = features.set_params(random_state=0).fit(X[:500]).kernel_error(X, n_pairs=10**7).error
     intervals = [features.kernel_error(X, n_pairs=10_000, random_state=seed) for seed in range(100)]
@@ -98,7 +98,7 @@ def test_interval_of_few_dominating_rows_is_flagged():
 
 
 def test_result_depends_on_the_seed_alone(rng):
-    X = rng.normal(size=(3000, 4))
+    X = rng.normal(size=(6000, 4))
     features = LandmarkFeatures(n_landmarks=32, random_state=0).fit(X[:500])
     with threadpool_limits(1):
         single = features.kernel_error(X, n_pairs=50_000, random_state=3)

@@ -156,15 +156,16 @@ def estimate_kernel_error(
     sums, diagonal = _pair_sums(approximation, numbers[chosen], 1.0 / (first * second)[chosen])
     on_diagonal = np.square(diagonal if surveyed is None else surveyed) @ (1.0 / first)
     first, second = first[chosen], second[chosen]
-    errors, values = (on_diagonal + sums @ (1.0 / (first * second))).tolist()
-    error, ratio = float(np.sqrt(errors / values)), errors / values
+    errors, values = on_diagonal + sums @ (1.0 / (first * second))
+    ratio = errors / values
+    error = float(np.sqrt(ratio))
     if error == 0.0 or len(chosen) == n_rows:
         return _exact(error)
-    influence = 2.0 * (sums[0] - ratio * sums[1])
+    influence = 2.0 * (sums[0] - ratio * sums[1]) / errors
     variances = _variances(influence / first, second)  # of the second phase, in which the diagonal is known
-    influence += np.square(diagonal[0]) - ratio * np.square(diagonal[1])
+    influence += (np.square(diagonal[0]) - ratio * np.square(diagonal[1])) / errors
     variances += _variances(influence, first, 1.0 / second)
-    return _interval(error, variances / errors**2, confidence)
+    return _interval(error, variances, confidence)
 
 
 def _surveyed_rows(
