@@ -63,12 +63,15 @@ class Command:
         Returns what determines the result, from the folder.
     remains : tuple of str
         Files that an interrupted run may leave for the next one.
+    prepare : callable
+        Puts files into a new folder before the command starts.
     """
 
     arguments: tuple[str, ...]
     output: str
     result: Callable[[Path], object]
     remains: tuple[str, ...] = ()
+    prepare: Callable[[Path], None] = lambda folder: None
 
 
 @dataclass(frozen=True)
@@ -273,6 +276,7 @@ def moment_of(fault: str, whole: Ending, size: int, dice: random.Random) -> floa
 
 def inject(command: Command, fault: str, moment: float, expected: object, folder: Path) -> str:
     """Run a command with a fault, check the files, run it again and compare; return how the first run has ended."""
+    command.prepare(folder)
     output = folder / command.output
     if not command.remains:
         output.write_bytes(OLD)
@@ -397,6 +401,7 @@ def reference(command: Command, folder: Path) -> tuple[object, Ending, int]:
     """Return the result of a run without faults, its ending and the size of its output."""
     if command not in _references:
         with tempfile.TemporaryDirectory(dir=folder) as place:
+            command.prepare(Path(place))
             whole = run(command.arguments, Path(place))
             assert whole.code == 0, whole.errors
             found = command.result(Path(place)), whole, (Path(place) / command.output).stat().st_size

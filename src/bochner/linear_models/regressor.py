@@ -34,6 +34,7 @@ __all__ = ["FeatureRegressor"]
 
 LARGEST = 1e120  # squares of larger targets, times sample weights, overflow float64; those of 1 / LARGEST underflow
 LARGEST_SINGLE = 1e36  # predictions for float32 rows are float32
+SMALLEST_ALPHA = 1e-30  # Hessians in float32 overflow soon after
 COARSE = 2  # of so many default penalties, one is tried with a loss that needs several passes
 
 
@@ -301,7 +302,13 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
         return positive_values("alphas", self.alphas, default=default)
 
     def _Cs(self, total_weight: float) -> Floats:
-        return 0.5 / (self._alphas() * total_weight)
+        alphas = self._alphas()
+        if alphas.min() < SMALLEST_ALPHA:
+            raise ValueError(
+                f"`alphas` contains {alphas.min():.3g}, which is too small to solve for with `loss`={self.loss!r}; give "
+                f"penalties of at least {SMALLEST_ALPHA:g}."
+            )
+        return 0.5 / (alphas * total_weight)
 
     def _checked_for_edge(self, choice: Any) -> Any:
         if self.alphas is not None:
