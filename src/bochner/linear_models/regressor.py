@@ -305,8 +305,8 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
         alphas = self._alphas()
         if alphas.min() < SMALLEST_ALPHA:
             raise ValueError(
-                f"`alphas` contains {alphas.min():.3g}, which is too small to solve for with `loss`={self.loss!r}; give "
-                f"penalties of at least {SMALLEST_ALPHA:g}."
+                f"`alphas` contains {alphas.min():.3g}, which is too small to solve for with `loss`={self.loss!r}; "
+                f"give penalties of at least {SMALLEST_ALPHA:g}."
             )
         return 0.5 / (alphas * total_weight)
 
