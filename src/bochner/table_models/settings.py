@@ -4,9 +4,9 @@
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from bochner.fourier_features import FourierFeatures
-from bochner.landmark_features import LandmarkFeatures
-from bochner.linear_models import FeatureClassifier, FeatureRegressor
+from bochner.feature_models import FeatureClassifier, FeatureRegressor
+from bochner.features.fourier_features import FourierFeatures
+from bochner.features.landmark_features import LandmarkFeatures
 from bochner.table_models.fitted_model import Estimator
 from bochner.tables.survey import Standardization
 
