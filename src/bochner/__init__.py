@@ -15,7 +15,8 @@ if TYPE_CHECKING:
         KernelErrorDisplay,
         WeightsDisplay,
     )
-    from bochner.feature_models import FeatureClassifier, FeatureRegressor
+    from bochner.feature_models.classifier import FeatureClassifier
+    from bochner.feature_models.regressor import FeatureRegressor
     from bochner.features.fourier_features import FourierFeatures
     from bochner.features.landmark_features import LandmarkFeatures
     from bochner.inspection.importance import (
@@ -52,8 +53,8 @@ __all__ = [
 _MODULES = {
     "ColumnContributions": "inspection.importance",
     "ColumnImportance": "inspection.importance",
-    "FeatureClassifier": "feature_models",
-    "FeatureRegressor": "feature_models",
+    "FeatureClassifier": "feature_models.classifier",
+    "FeatureRegressor": "feature_models.regressor",
     "FourierFeatures": "features.fourier_features",
     "ImportanceDisplay": "display",
     "KernelError": "inspection.kernel_error",

@@ -6,9 +6,9 @@ import pytest
 from scipy import sparse
 
 from bochner.feature_maps import fourier_map
+from bochner.features import refinement
 from bochner.features.refinement import KernelObjective, refine
 from bochner.kernels import KERNELS, Gaussian
-from bochner.scaling import refinement
 
 
 def clustered(rng, n=400, d=6):

@@ -13,7 +13,8 @@ from bochner.export.linear_models import (
 )
 from bochner.export.standardization import convert_standardizer, set_standardizer_types
 from bochner.export.tables import convert_encoder, set_encoder_types
-from bochner.feature_models import FeatureClassifier, FeatureRegressor
+from bochner.feature_models.classifier import FeatureClassifier
+from bochner.feature_models.regressor import FeatureRegressor
 from bochner.features.fourier_features import FourierFeatures
 from bochner.features.landmark_features import LandmarkFeatures
 from bochner.scaling.robust_standardizer import RobustStandardizer

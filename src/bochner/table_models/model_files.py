@@ -7,8 +7,9 @@ from typing import Any
 from zipfile import ZipFile
 
 from bochner.atomic_files import replaced_file
-from bochner.feature_models import FeatureClassifier, FeatureRegressor
+from bochner.feature_models.classifier import FeatureClassifier
 from bochner.feature_models.path_choice import PathChoice
+from bochner.feature_models.regressor import FeatureRegressor
 from bochner.feature_models.ridge import RidgeSolution
 from bochner.feature_models.ridge_moments import RidgeChoice
 from bochner.features.fourier_features import FourierFeatures
