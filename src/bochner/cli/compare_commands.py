@@ -25,7 +25,6 @@ from bochner.cli.console import (
     comma_separated,
     echo,
     error_messages,
-    number_style,
     report_console,
 )
 from bochner.compare import Comparison
@@ -33,8 +32,7 @@ from bochner.compare.page import comparison_page, comparison_table, recommend, r
 from bochner.pages import write_atomically
 from bochner.rows import Array, Floats
 from bochner.tables.description import column_messages
-from bochner.tables.file_table import FileTable
-from bochner.tables.survey import Survey
+from bochner.tables.table_encoder import TableEncoder
 
 
 @app.command()
@@ -66,8 +64,8 @@ def compare(
     ] = None,
     kinds: Kinds = None,
     drop: Drop = None,
-    decimal: Decimal = ".",
-    thousands: Thousands = "",
+    decimal: Decimal = None,
+    thousands: Thousands = None,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Repetitions of each fit; 2 by default, 1 with --quick.")
     ] = None,
@@ -89,9 +87,10 @@ def compare(
         check_output(output, data)
         rows_file = output.with_suffix(".csv")
         check_output(rows_file, data)
-        style = number_style(decimal, thousands)
-        table = FileTable(data, target, drop=comma_separated(drop), kinds=column_kinds(kinds), style=style)
-        X, y, messages = _read(table)
+        encoder = TableEncoder(
+            kinds=column_kinds(kinds), drop=comma_separated(drop), decimal=decimal, thousands=thousands
+        )
+        X, y, messages = _read(encoder, data, target)
         if messages and not as_json:
             echo("\n".join(messages))
         comparison = Comparison(
@@ -106,14 +105,14 @@ def compare(
         _run(comparison, data.name, output, as_json)
 
 
-def _read(table: FileTable) -> tuple[Floats, Array | None, list[str]]:
+def _read(encoder: TableEncoder, data: Path, target: str | None) -> tuple[Floats, Array | None, list[str]]:
     """Return up to 20,000 sampled rows of a table as `bochner fit` encodes them, their targets, and messages."""
-    survey = table.survey(Survey.of(table, seed=0))
-    survey.check(table)
+    survey = encoder.survey(data, target)
+    survey.check()
     encoding, cells = survey.encoding(), survey.sample.cells
     assert cells is not None
-    y = None if table.target is None else encoding.targets(cells)
-    return encoding.encode(cells), y, column_messages(table, survey)
+    y = None if target is None else encoding.targets(cells)
+    return encoding.encode(cells), y, column_messages(survey)
 
 
 def _sizes(values: list[str] | None) -> list[int] | None:

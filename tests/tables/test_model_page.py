@@ -9,7 +9,7 @@ from bochner.table_models.diagnostics import diagnose_table, diagnose_training
 from bochner.table_models.model_page import column_lines, format_values, write_model_page
 from bochner.table_models.predictions import evaluate
 from bochner.table_models.training import Settings, fit_table
-from bochner.tables.file_table import FileTable
+from bochner.tables.reader import Table
 from tests.browser import assert_stands_alone, needs_chromium, open_page
 
 pytest.importorskip("matplotlib")
@@ -38,7 +38,7 @@ def make_frame(n_rows=400):
 def fit(target, n_rows=400, **options):
     frame = make_frame(n_rows).drop(columns={"price": "kind", "kind": "price"}[target])
     settings = Settings("ridge", "auto", ["gaussian"], 32, [1.0], 0)
-    return fit_table(FileTable(frame, target), Settings(**vars(settings) | options), lambda _: None)
+    return fit_table(Table(frame, target), Settings(**vars(settings) | options), lambda _: None)
 
 
 def write_page(fitted, path, **report):
@@ -117,7 +117,7 @@ class TestContent:
         noise = np.random.default_rng(2).normal(size=400)
         frame = make_frame().drop(columns="kind").assign(price=noise)
         settings = Settings("ridge", "regression", ["gaussian"], 16, [1.0], 0, "learn")
-        fitted = fit_table(FileTable(frame, "price"), settings, lambda _: None)
+        fitted = fit_table(Table(frame, "price"), settings, lambda _: None)
         page = write_page(fitted, tmp_path / "noise.html", learning_gain=0.0)
         assert "It has learned nothing that predicts new rows." in page
         assert "A ranking of the columns would show noise, so there is none." in page

@@ -23,7 +23,7 @@ from bochner.table_models.model_files import TRUSTED, load, save
 from bochner.table_models.training import fit_table
 from bochner.tables.columns import Column
 from bochner.tables.encoding import Encoding
-from bochner.tables.file_table import FileTable
+from bochner.tables.reader import Table
 from tests.table_models.cases import SETTINGS, fitted_arrays, ignore
 
 
@@ -84,7 +84,7 @@ def test_model_file_contains_only_arrays_and_trusted_types(models, tmp_path, nam
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_models_with_every_kernel_can_be_loaded(files, tmp_path, kernel):
     settings = replace(SETTINGS["regression"], kernels=[kernel], n_frequencies=4, length_scales=[1.0])
-    model = fit_table(FileTable(files["regression"], "y"), settings, ignore).model
+    model = fit_table(Table(files["regression"], "y"), settings, ignore).model
     save(model, tmp_path / "m.skops")
     np.testing.assert_array_equal(load(tmp_path / "m.skops").estimator.coef_, model.estimator.coef_)
 
@@ -92,7 +92,7 @@ def test_models_with_every_kernel_can_be_loaded(files, tmp_path, kernel):
 @pytest.mark.parametrize(("learn", "length_scales"), [("learn", [1.0]), ("learn-matrix", [1.0, 1.5])])
 def test_model_with_learned_length_scales_can_be_loaded(files, tmp_path, learn, length_scales):
     settings = replace(SETTINGS["regression"], learn=learn, length_scales=length_scales)
-    model = fit_table(FileTable(files["regression"], "y"), settings, ignore).model
+    model = fit_table(Table(files["regression"], "y"), settings, ignore).model
     save(model, tmp_path / "m.skops")
     loaded = check_contents(tmp_path / "m.skops")
     np.testing.assert_array_equal(loaded.estimator.features_.relevance_, model.estimator.features_.relevance_)
