@@ -64,23 +64,21 @@ def fold_error(K: Array, Y: Floats, w: Floats, penalty: float, n_folds: int) -> 
     gradient of :math:`\sum \omega |r|^2` is the symmetric matrix with the blocks :math:`-\omega r a^T` at (v, t)
     and :math:`a b^T + b a^T` at (t, t). Its rank is low, so that it costs less than the leave-one-out gradient.
     """
-    shares = (w / w.sum())[:, None]
-    gradient = np.zeros_like(K)
+    shares, n_outputs = (w / w.sum())[:, None], Y.shape[1]
+    left, right = np.zeros((2, len(K), n_folds * n_outputs), K.dtype)
     residuals, penalty_gradient = np.empty_like(Y), 0.0
-    for held_out in _folds(len(K), n_folds):
-        rest = np.r_[0 : held_out.start, held_out.stop : len(K)]
-        cross = K[held_out][:, rest]
-        factor = factorize(K[np.ix_(rest, rest)], penalty / w[rest])
-        a = factor.solve(Y[rest])
+    for number, held_out in enumerate(_folds(len(K), n_folds)):
+        columns = slice(number * n_outputs, (number + 1) * n_outputs)
+        cross = np.delete(K[held_out], held_out, axis=1)
+        factor = factorize(_without(K, held_out), penalty / np.delete(w, held_out))
+        a = factor.solve(np.delete(Y, held_out, axis=0))
         residuals[held_out] = Y[held_out] - cross @ a
-        weighted = shares[held_out] * residuals[held_out]
-        b = factor.solve(cross.T @ weighted.astype(a.dtype))
-        outer = (a @ b.T).astype(K.dtype, copy=False)
-        gradient[np.ix_(rest, rest)] += outer + outer.T
-        outside = (weighted.astype(a.dtype) @ a.T).astype(K.dtype, copy=False)
-        gradient[held_out, rest] -= outside
-        gradient[rest, held_out] -= outside.T
+        weighted = (shares[held_out] * residuals[held_out]).astype(a.dtype)
+        b = factor.solve(cross.T @ weighted)
+        rest = np.delete(np.arange(len(K)), held_out)
+        left[rest, columns], right[rest, columns], right[held_out, columns] = a, b, -weighted
         penalty_gradient += 2.0 * penalty * float((np.einsum("ij,ij->i", a, b) / w[rest]).sum())
+    gradient = np.hstack([left, right]) @ np.hstack([right, left]).T
     return HeldOutError(float((shares * np.square(residuals)).sum()), gradient, penalty_gradient, residuals)
 
 
@@ -88,10 +86,19 @@ def fold_error_value(K: Array, Y: Floats, w: Floats, penalty: float, n_folds: in
     """Return the error of `fold_error` alone."""
     shares, error = (w / w.sum())[:, None], 0.0
     for held_out in _folds(len(K), n_folds):
-        rest = np.r_[0 : held_out.start, held_out.stop : len(K)]
-        a = factorize(K[np.ix_(rest, rest)], penalty / w[rest]).solve(Y[rest])
-        error += float((shares[held_out] * np.square(Y[held_out] - K[held_out][:, rest] @ a)).sum())
+        a = factorize(_without(K, held_out), penalty / np.delete(w, held_out)).solve(np.delete(Y, held_out, axis=0))
+        residuals = Y[held_out] - np.delete(K[held_out], held_out, axis=1) @ a
+        error += float((shares[held_out] * np.square(residuals)).sum())
     return error
+
+
+def _without(K: Array, held_out: slice) -> Array:
+    """Return a kernel matrix without some of its rows and columns; for one half of them, a view."""
+    if held_out.start == 0:
+        return K[held_out.stop :, held_out.stop :]
+    if held_out.stop == len(K):
+        return K[: held_out.start, : held_out.start]
+    return np.delete(np.delete(K, held_out, axis=0), held_out, axis=1)
 
 
 def _folds(n_rows: int, n_folds: int) -> list[slice]:
