@@ -32,7 +32,7 @@ DASK = (
     "FourierFeatures(random_state=0).fit(da.random.random((100, 3), chunks=(50, 3)))"
 )
 ONNX = (
-    "import numpy as np; from bochner import FourierFeatures; from bochner.onnx import to_onnx; X = np.eye(9); "
+    "import numpy as np; from bochner import FourierFeatures; from bochner.export import to_onnx; X = np.eye(9); "
     "to_onnx(FourierFeatures(random_state=0).fit(X), X[:1])"
 )
 TORCH = (

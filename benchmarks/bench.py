@@ -43,7 +43,7 @@ from bochner.feature_maps import FourierMap, add_moments, fourier_map
 from bochner.feature_maps.exponential import exponential_rows
 from bochner.feature_maps.trigonometry import sincos_rows
 from bochner.kernels import Gaussian
-from bochner.learning.nonnegative_ridge import nonnegative_ridge
+from bochner.linalg import nonnegative_ridge
 from bochner.rows import in_threads
 from bochner.weightings import Matrix, Stein
 

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import PredefinedSplit
 from sklearn.preprocessing import FunctionTransformer
 
-from bochner.linear_models import FeatureClassifier, FeatureRegressor
+from bochner import FeatureClassifier, FeatureRegressor
 from bochner.rows import Array, Floats, Indices
 
 __all__ = ["ALPHAS", "CS", "Prediction", "classification_error", "regression_error"]

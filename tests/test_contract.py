@@ -30,9 +30,9 @@ from bochner import (
 from bochner.feature_maps.hadamard import HadamardFrequencies
 from bochner.kernels import KERNELS, Gaussian, IsotropicKernel, Matern
 from bochner.landmarks import LANDMARKS, KMeans, Pivoted
-from bochner.learning import LearnedLengthScales, LearnedMetric
 from bochner.losses import LOSSES, Huber, LogLoss, Quantile, SquaredError
 from bochner.samplers import Halton, Sobol
+from bochner.scaling import LearnedLengthScales, LearnedMetric
 from bochner.weightings import WEIGHTINGS, Matrix, Stein
 from tests.conftest import COVERING_COMBINATIONS, VALID_COMBINATIONS, TargetPower, covering_set, value_pairs
 
@@ -375,7 +375,7 @@ def test_round_trips_are_bit_equal(rng, dtype, weighting):
     features = FourierFeatures(Matern(nu=2.5), sampler=Sobol(), weighting=weighting, random_state=0).fit(X)
     for copy in (
         pickle.loads(pickle.dumps(features)),
-        skops.io.loads(skops.io.dumps(features), trusted=["bochner.fourier_features.FourierFeatures", *PARTS]),
+        skops.io.loads(skops.io.dumps(features), trusted=["bochner.features.fourier_features.FourierFeatures", *PARTS]),
     ):
         assert copy.transform(X).tobytes() == features.transform(X).tobytes()
         assert copy.exact_kernel(X).tobytes() == features.exact_kernel(X).tobytes()

@@ -15,14 +15,14 @@ MODULES = [
     "bochner.weightings",
     "bochner.landmarks",
     "bochner.function_kernels",
-    "bochner.length_scales",
-    "bochner.learning",
-    "bochner.kernel_error",
-    "bochner.sizes",
+    "bochner.scaling.median",
+    "bochner.scaling",
+    "bochner.inspection.kernel_error",
+    "bochner.inspection.sizes",
     "bochner.display",
-    "bochner.robust_standardizer",
-    "bochner.onnx",
-    "bochner.torch_modules",
+    "bochner.scaling.robust_standardizer",
+    "bochner.export",
+    "bochner.export.torch_modules",
 ]
 
 # Not required: a summary on the line after the quotes, an extended summary, "See Also", and examples of methods.

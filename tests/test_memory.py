@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-import bochner.linear_models.feature_passes
+import bochner.feature_models.feature_passes
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures
 from bochner.feature_maps import map_rows
 from bochner.memory import check_memory, expected_width
@@ -30,7 +30,7 @@ class Stopping(Uniform):
 )
 def test_memory_is_refused_with_its_size_before_any_work(model, n_bytes, rng, monkeypatch):
     X, y = rng.normal(size=(60, 2)), np.arange(60) % 3
-    monkeypatch.setattr(bochner.linear_models.feature_passes, "HELD_BYTES", 0)
+    monkeypatch.setattr(bochner.feature_models.feature_passes, "HELD_BYTES", 0)
     features = FourierFeatures(n_frequencies=1_000_000, weighting=Stopping())
     message = rf"2,000,00\d columns.* needs {n_bytes}\.\d GB for .* and this machine has .* GB; use fewer"
     with pytest.raises(ValueError, match=message):

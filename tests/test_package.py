@@ -57,7 +57,7 @@ def test_display_reports_that_matplotlib_is_missing(monkeypatch):
 
 
 def test_to_torch_reports_that_torch_is_missing(monkeypatch):
-    monkeypatch.setattr("bochner.torch_modules.torch", None)
+    monkeypatch.setattr("bochner.export.torch_modules.torch", None)
     features = bochner.FourierFeatures(n_frequencies=4, random_state=0).fit(np.eye(3))
     with pytest.raises(ImportError, match=r"`to_torch` needs torch: pip install 'bochner\[torch\]'"):
         features.to_torch()

@@ -24,10 +24,10 @@ from bochner import (
 )
 from bochner.kernels import Laplacian, Matern
 from bochner.landmarks import KMeans
-from bochner.learning import LearnedLengthScales, LearnedMetric
 from bochner.losses import Huber, Quantile
 from bochner.parameters import FOREIGN_KERNELS, Parametrized
 from bochner.samplers import Halton
+from bochner.scaling import LearnedLengthScales, LearnedMetric
 from bochner.weightings import Stein
 
 ESTIMATORS = (*(FourierFeatures, LandmarkFeatures, FeatureRegressor, FeatureClassifier),)

@@ -9,9 +9,9 @@ from mpmath import mp, mpf
 from scipy.linalg import LinAlgWarning
 
 from bochner import FeatureRegressor, FourierFeatures
+from bochner.feature_models.ridge import ridge_solution
 from bochner.kernels import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
-from bochner.learning.nonnegative_ridge import nonnegative_ridge
-from bochner.learning.ridge import ridge_solution
+from bochner.linalg import nonnegative_ridge
 from bochner.weightings import Shrinkage
 
 NUS = [0.05, 0.3, 0.5, 1.01, 1.5, 2.5, 3.7, 9.9, 10.5, 11.2, 40.3, 99.9]  # mpmath is slow at whole numbers

@@ -14,9 +14,9 @@ from sklearn.base import clone
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures, RobustStandardizer
 from bochner.kernels import KERNELS
 from bochner.landmarks import LANDMARKS, KMeans, Pivoted
-from bochner.learning import LearnedLengthScales, LearnedMetric
-from bochner.learning.objectives import OBJECTIVES
 from bochner.samplers import SAMPLERS
+from bochner.scaling import LearnedLengthScales, LearnedMetric
+from bochner.scaling.objectives import OBJECTIVES
 from bochner.validation import Interval, StrOptions, check_weight_range, check_weights, positive_values
 from bochner.weightings import WEIGHTINGS, Matrix, Quadrature, Shrinkage, Stein
 

@@ -6,14 +6,14 @@ from scipy.optimize import nnls
 
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures
 from bochner.feature_maps import fourier_map
+from bochner.feature_maps.pair_statistics import point_statistics
 from bochner.kernels import KERNELS, Gaussian
-from bochner.learning import LearnedLengthScales
-from bochner.learning.pair_statistics import point_statistics
 from bochner.rows import ScaledRows
 from bochner.samplers import SAMPLERS
+from bochner.scaling import LearnedLengthScales
 from bochner.weightings import PAPER_GRID, WEIGHTINGS, Quadrature, Shrinkage, Stein, Uniform
 from tests.conftest import COMBINATIONS, TargetPower
-from tests.learning.test_pair_statistics import all_pair_statistics, all_pairs, clustered
+from tests.feature_maps.test_pair_statistics import all_pair_statistics, all_pairs, clustered
 
 
 @pytest.mark.parametrize(("kernel", "sampler", "weighting"), COMBINATIONS)

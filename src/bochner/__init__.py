@@ -3,7 +3,7 @@
 
 Estimators, displays and `KernelError` are imported from here; the parts that estimators are made of have modules of
 their own: `bochner.kernels`, `bochner.samplers`, `bochner.weightings`, `bochner.landmarks`, `bochner.losses`,
-`bochner.learning`.
+`bochner.scaling`.
 """
 
 from importlib import import_module
@@ -15,12 +15,18 @@ if TYPE_CHECKING:
         KernelErrorDisplay,
         WeightsDisplay,
     )
-    from bochner.fourier_features import FourierFeatures
-    from bochner.importance import ColumnContributions, ColumnImportance, column_contributions, column_importance
-    from bochner.kernel_error import KernelError
-    from bochner.landmark_features import LandmarkFeatures
-    from bochner.linear_models import FeatureClassifier, FeatureRegressor
-    from bochner.robust_standardizer import RobustStandardizer
+    from bochner.feature_models.classifier import FeatureClassifier
+    from bochner.feature_models.regressor import FeatureRegressor
+    from bochner.features.fourier_features import FourierFeatures
+    from bochner.features.landmark_features import LandmarkFeatures
+    from bochner.inspection.importance import (
+        ColumnContributions,
+        ColumnImportance,
+        column_contributions,
+        column_importance,
+    )
+    from bochner.inspection.kernel_error import KernelError
+    from bochner.scaling.robust_standardizer import RobustStandardizer
     from bochner.table_models.table_model import TableModel
     from bochner.tables.table_encoder import TableEncoder
 
@@ -45,21 +51,21 @@ __all__ = [
 ]
 
 _MODULES = {
-    "ColumnContributions": "importance",
-    "ColumnImportance": "importance",
-    "FeatureClassifier": "linear_models",
-    "FeatureRegressor": "linear_models",
-    "FourierFeatures": "fourier_features",
+    "ColumnContributions": "inspection.importance",
+    "ColumnImportance": "inspection.importance",
+    "FeatureClassifier": "feature_models.classifier",
+    "FeatureRegressor": "feature_models.regressor",
+    "FourierFeatures": "features.fourier_features",
     "ImportanceDisplay": "display",
-    "KernelError": "kernel_error",
+    "KernelError": "inspection.kernel_error",
     "KernelErrorDisplay": "display",
-    "LandmarkFeatures": "landmark_features",
-    "RobustStandardizer": "robust_standardizer",
+    "LandmarkFeatures": "features.landmark_features",
+    "RobustStandardizer": "scaling.robust_standardizer",
     "TableEncoder": "tables.table_encoder",
     "TableModel": "table_models.table_model",
     "WeightsDisplay": "display",
-    "column_contributions": "importance",
-    "column_importance": "importance",
+    "column_contributions": "inspection.importance",
+    "column_importance": "inspection.importance",
 }
 
 

@@ -11,9 +11,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.fourier_features import FourierFeatures
-from bochner.importance import column_importance, names_out
-from bochner.kernel_features import KernelFeatures
+from bochner.features.fourier_features import FourierFeatures
+from bochner.features.kernel_features import KernelFeatures
+from bochner.inspection.importance import column_importance, names_out
 from bochner.rows import Floats
 
 if TYPE_CHECKING:

@@ -20,14 +20,14 @@ from sklearn.base import BaseEstimator
 
 from bochner.feature_maps import fourier_map
 from bochner.feature_maps.compression import best_matrix, principal_components
-from bochner.kernels import Kernel, kernel_matrix
-from bochner.learning.nonnegative_ridge import nonnegative_ridge
-from bochner.learning.pair_statistics import (
+from bochner.feature_maps.pair_statistics import (
     PairStatistics,
     point_statistics,
     row_norm_pair_statistics,
     uniform_pair_statistics,
 )
+from bochner.kernels import Kernel, kernel_matrix
+from bochner.linalg import nonnegative_ridge
 from bochner.rows import (
     Floats,
     Mask,

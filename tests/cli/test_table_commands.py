@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import bochner.tables.sources
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures
 from bochner.cli import app
-from bochner.kernel_features import LEARNERS
-from bochner.learning import LearnedMetric
+from bochner.features.kernel_features import LEARNERS
+from bochner.scaling import LearnedMetric
 from bochner.table_models.model_files import load
 from tests.cli.commands import error_message, run, run_json
 from tests.cli.odd_files import PARQUET_FILES, TEXT_FILES, write_odd_file

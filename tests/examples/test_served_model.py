@@ -41,7 +41,7 @@ def fitted(frame):
 
 @pytest.fixture(scope="module")
 def served(module, fitted, tmp_path_factory):
-    from bochner.onnx import to_onnx
+    from bochner.export import to_onnx
 
     path = tmp_path_factory.mktemp("serve") / "model.onnx"
     path.write_bytes(to_onnx(fitted).SerializeToString())

@@ -91,7 +91,7 @@ def test_stored_features_are_bit_equal(rng):
     X = rng.normal(size=(40, 300))
     features = FourierFeatures(sampler=Sorf(), n_frequencies=400, length_scale=rng.uniform(1, 2, 300)).fit(X)
     types = [
-        "bochner.fourier_features.FourierFeatures",
+        "bochner.features.fourier_features.FourierFeatures",
         "bochner.samplers.Sorf",
         "bochner.feature_maps.hadamard.HadamardFrequencies",
     ]

@@ -3,12 +3,12 @@
 
 import pytest
 
-import bochner.fourier_features
+import bochner.features.fourier_features
 
 
 @pytest.fixture(autouse=True, scope="package")
 def few_frequencies():
     """Let automatic sizes try few frequencies, which keeps fits short."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bochner.fourier_features, "LARGEST_SIZE", 64)
+        patch.setattr(bochner.features.fourier_features, "LARGEST_SIZE", 64)
         yield

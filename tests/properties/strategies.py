@@ -18,9 +18,9 @@ from bochner import (
 )
 from bochner.kernels import KERNELS
 from bochner.landmarks import LANDMARKS
-from bochner.learning.length_scales import FEWEST_ROWS, LearnedLengthScales
-from bochner.learning.metrics import LearnedMetric
 from bochner.samplers import SAMPLERS
+from bochner.scaling.learned_metric import LearnedMetric
+from bochner.scaling.learned_scales import FEWEST_ROWS, LearnedLengthScales
 from bochner.validation import Interval, StrOptions
 from bochner.weightings import WEIGHTINGS
 

@@ -14,12 +14,12 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 
-import bochner.kernel_features
+import bochner.features.kernel_features
 import bochner.rows.dask_partitions
 import bochner.rows.sampling
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures
 from bochner.rows import ClusterError, DaskPartitions, open_rows
-from tests.linear_models.examples import CHUNKINGS, N_ROWS, SMALL, make_data, to_dask
+from tests.feature_models.examples import CHUNKINGS, N_ROWS, SMALL, make_data, to_dask
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -77,7 +77,7 @@ class TestPasses:
         assert type(graphs[0]) is dict
 
     def test_few_blocks_are_computed_for_a_sample_and_one_pass_for_a_fit(self, monkeypatch):
-        monkeypatch.setattr(bochner.kernel_features, "MANY_ROWS", 1000)
+        monkeypatch.setattr(bochner.features.kernel_features, "MANY_ROWS", 1000)
         monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_ROWS", 30)
         monkeypatch.setattr(bochner.rows.partitions, "SAMPLED_PARTITIONS", 3)
         rows, targets = to_dask(*make_data(), chunks=(100,) * 26)

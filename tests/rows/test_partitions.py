@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, clone
 
 from bochner import FourierFeatures
 from bochner.rows import PartitionedRows, open_rows
-from tests.linear_models.examples import CHUNKINGS, MODELS, assert_same_model, fit_in_memory, make_data
+from tests.feature_models.examples import CHUNKINGS, MODELS, assert_same_model, fit_in_memory, make_data
 from tests.rows.array_partitions import ArrayPartitions
 
 

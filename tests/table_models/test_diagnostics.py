@@ -2,7 +2,7 @@
 import numpy as np
 import pytest
 
-from bochner.importance import column_importance
+from bochner.inspection.importance import column_importance
 from bochner.table_models.diagnostics import diagnose_table, diagnose_training
 from bochner.table_models.predictions import evaluate
 from tests.table_models.test_held_out import fit_frame, make_frame

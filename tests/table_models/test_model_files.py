@@ -16,8 +16,8 @@ from sklearn.linear_model import Ridge
 
 from bochner import FeatureRegressor, FourierFeatures, LandmarkFeatures
 from bochner.kernels import KERNELS
-from bochner.learning import LearnedLengthScales, LearnedMetric
 from bochner.rows import to_dense
+from bochner.scaling import LearnedLengthScales, LearnedMetric
 from bochner.table_models.fitted_model import FittedModel
 from bochner.table_models.model_files import TRUSTED, load, save
 from bochner.table_models.training import fit_table

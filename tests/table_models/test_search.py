@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bochner import TableModel
-from bochner.linear_models.table_training import TableTraining
+from bochner.feature_models.table_training import TableTraining
 from bochner.table_models import search as search_module
 from bochner.table_models.model_files import load, save
 from bochner.table_models.search import Budget, search

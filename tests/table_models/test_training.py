@@ -17,8 +17,8 @@ from bochner import (
     FourierFeatures,
     RobustStandardizer,
 )
-from bochner.linear_models.candidates import features_of_kernels
-from bochner.linear_models.table_training import TableTraining
+from bochner.feature_models.candidates import features_of_kernels
+from bochner.feature_models.table_training import TableTraining
 from bochner.table_models.model_files import load, save
 from bochner.table_models.training import Settings, fit_table
 from bochner.tables.file_table import FileTable

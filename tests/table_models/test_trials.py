@@ -9,7 +9,7 @@ import pytest
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures, TableModel
-from bochner.learning import LearnedLengthScales, LearnedMetric
+from bochner.scaling import LearnedLengthScales, LearnedMetric
 from bochner.table_models import trials
 from bochner.table_models.settings import Settings
 from bochner.table_models.trials import Trial, TrialRows, margin

@@ -29,9 +29,9 @@ from bochner.cli.console import (
     report_console,
     table_path,
 )
+from bochner.export.table_models import describe_inputs, save_onnx, table_model_to_onnx
+from bochner.features.landmark_features import LandmarkFeatures
 from bochner.kernels import KERNEL_ALIASES, KERNELS
-from bochner.landmark_features import LandmarkFeatures
-from bochner.onnx.table_models import describe_inputs, save_onnx, table_model_to_onnx
 from bochner.table_models.diagnostics import diagnose_table, diagnose_training
 from bochner.table_models.fitted_model import Estimator
 from bochner.table_models.held_out import hold_out

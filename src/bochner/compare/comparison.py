@@ -19,7 +19,7 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from bochner.atomic_files import replaced_file
 from bochner.compare.methods import METHODS
-from bochner.fourier_features import FourierFeatures
+from bochner.features.fourier_features import FourierFeatures
 from bochner.pages import versions
 from bochner.progress import show_progress, track
 from bochner.rows import Array, Floats

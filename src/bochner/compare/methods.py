@@ -10,8 +10,8 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 
-from bochner.fourier_features import FourierFeatures
-from bochner.landmark_features import LandmarkFeatures
+from bochner.features.fourier_features import FourierFeatures
+from bochner.features.landmark_features import LandmarkFeatures
 
 __all__ = ["METHODS", "KMeansNystroem"]
 

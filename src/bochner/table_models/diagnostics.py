@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bochner.importance import ColumnImportance, column_importance
+from bochner.inspection.importance import ColumnImportance, column_importance
 from bochner.table_models.fitted_model import FittedModel
 from bochner.table_models.held_out import HeldOut, hold_out, observed_targets
 from bochner.table_models.learning_curves import LearningCurve, learning_curves

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from bochner.importance import column_contributions
+from bochner.inspection.importance import column_contributions
 from bochner.rows import Array, Floats
 from bochner.table_models.fitted_model import FittedModel
 

@@ -9,8 +9,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from sklearn.base import clone, is_classifier
 
-from bochner.fourier_features import FourierFeatures
-from bochner.landmark_features import LandmarkFeatures
+from bochner.features.fourier_features import FourierFeatures
+from bochner.features.landmark_features import LandmarkFeatures
 from bochner.table_models.fitted_model import FittedModel
 from bochner.table_models.trials import Trial
 from bochner.tables.columns import KINDS, import_pyarrow

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bochner.linear_models import FeatureClassifier, FeatureRegressor
+from bochner.feature_models.classifier import FeatureClassifier
+from bochner.feature_models.regressor import FeatureRegressor
 from bochner.rows import Floats
 from bochner.tables.columns import import_pyarrow, parse_numbers
 from bochner.tables.encoding import EncodedTable, Encoding

@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn.metrics import mean_absolute_error, r2_score
 from sklearn.model_selection import train_test_split
 
-from bochner.fourier_features import FourierFeatures
-from bochner.kernel_features import KernelFeatures
+from bochner.features.fourier_features import FourierFeatures
+from bochner.features.kernel_features import KernelFeatures
 from bochner.rows import Array, Floats, Mask
 from bochner.table_models.fitted_model import Estimator, FittedModel
 from bochner.tables.columns import import_pyarrow

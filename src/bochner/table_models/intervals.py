@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from bochner.linear_models import FeatureRegressor
+from bochner.feature_models.regressor import FeatureRegressor
 from bochner.rows import Array, Floats
 
 __all__ = ["order_statistics", "prediction_intervals", "studentized_residuals"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from bochner.kernel_features import KernelFeatures
+from bochner.features.kernel_features import KernelFeatures
 from bochner.rows import Floats
 from bochner.table_models.held_out import Evidence, Split, refit
 

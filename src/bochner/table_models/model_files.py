@@ -7,20 +7,21 @@ from typing import Any
 from zipfile import ZipFile
 
 from bochner.atomic_files import replaced_file
-from bochner.fourier_features import FourierFeatures
-from bochner.kernel_features import LEARNERS
+from bochner.feature_models.classifier import FeatureClassifier
+from bochner.feature_models.path_choice import PathChoice
+from bochner.feature_models.regressor import FeatureRegressor
+from bochner.feature_models.ridge import RidgeSolution
+from bochner.feature_models.ridge_moments import RidgeChoice
+from bochner.features.fourier_features import FourierFeatures
+from bochner.features.kernel_features import LEARNERS
+from bochner.features.landmark_features import LandmarkFeatures
 from bochner.kernels import KERNELS
-from bochner.landmark_features import LandmarkFeatures
 from bochner.landmarks import LANDMARKS
-from bochner.learning.objectives import OBJECTIVES
-from bochner.learning.ridge import RidgeSolution
-from bochner.linear_models import FeatureClassifier, FeatureRegressor
-from bochner.linear_models.path_choice import PathChoice
-from bochner.linear_models.ridge_moments import RidgeChoice
 from bochner.losses import CLASSIFICATION_LOSSES, LOSSES
-from bochner.robust_standardizer import SoftClipping
 from bochner.rows import Metric
 from bochner.samplers import SAMPLERS
+from bochner.scaling.objectives import OBJECTIVES
+from bochner.scaling.robust_standardizer import SoftClipping
 from bochner.table_models.file_checks import check_model
 from bochner.table_models.fitted_model import FittedModel
 from bochner.table_models.settings import Settings

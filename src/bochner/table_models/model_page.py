@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from bochner.display import ImportanceDisplay
-from bochner.kernel_error import KernelError
-from bochner.kernel_features import KernelFeatures
+from bochner.features.kernel_features import KernelFeatures
+from bochner.inspection.kernel_error import KernelError
 from bochner.pages import (
     Table,
     code,

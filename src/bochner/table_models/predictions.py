@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bochner.atomic_files import replaced_file
-from bochner.kernel_error import KernelError
+from bochner.inspection.kernel_error import KernelError
 from bochner.progress import track
 from bochner.rows import Array, Floats
 from bochner.table_models.explanations import explanation_columns

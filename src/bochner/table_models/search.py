@@ -10,7 +10,7 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any
 
-from bochner.linear_models.table_training import TableTraining
+from bochner.feature_models.table_training import TableTraining
 from bochner.progress import progress_bar
 from bochner.table_models.settings import Settings
 from bochner.table_models.trials import FEWEST_ROWS, N_FOLDS, Trial, TrialRows

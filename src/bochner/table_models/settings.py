@@ -4,9 +4,10 @@
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from bochner.fourier_features import FourierFeatures
-from bochner.landmark_features import LandmarkFeatures
-from bochner.linear_models import FeatureClassifier, FeatureRegressor
+from bochner.feature_models.classifier import FeatureClassifier
+from bochner.feature_models.regressor import FeatureRegressor
+from bochner.features.fourier_features import FourierFeatures
+from bochner.features.landmark_features import LandmarkFeatures
 from bochner.table_models.fitted_model import Estimator
 from bochner.tables.survey import Standardization
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from bochner.linear_models.table_training import TableTraining
+from bochner.feature_models.table_training import TableTraining
 from bochner.rows import Array, Floats
 from bochner.table_models.fitted_model import Estimator, FittedModel
 from bochner.table_models.intervals import studentized_residuals

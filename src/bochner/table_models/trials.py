@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from bochner.learning import LearnedLengthScales, LearnedMetric
-from bochner.learning.length_scales import LabeledRows, LearningResult
 from bochner.progress import hide_progress
 from bochner.rows import Array, Floats, Indices, MemoryRows
+from bochner.scaling import LearnedLengthScales, LearnedMetric
+from bochner.scaling.learned_scales import LabeledRows, LearningResult
 from bochner.table_models.intervals import order_statistics
 from bochner.table_models.settings import Settings
 from bochner.tables.columns import import_pyarrow

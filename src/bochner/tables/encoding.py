@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bochner.robust_standardizer import SoftClipping, standardize
 from bochner.rows import Array
+from bochner.scaling.robust_standardizer import SoftClipping, standardize
 from bochner.tables.columns import (
     CellError,
     Column,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bochner.robust_standardizer import RobustStandardizer, SoftClipping, robust_moments, standardize
 from bochner.rows import Array, Floats, Mask
+from bochner.scaling.robust_standardizer import RobustStandardizer, SoftClipping, robust_moments, standardize
 from bochner.tables.columns import (
     KINDS,
     Column,

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Export of fitted estimators and of models of tables to ONNX.
+
+After `register`, ``skl2onnx.to_onnx`` converts scikit-learn pipelines with estimators of bochner; `to_onnx` does both.
+`features`, `standardization`, `tables` and `linear_models` are the converters, one module per kind of estimator, which
+add nodes through `graph`. `table_models` exports a model of a table, from the cells of its columns on. The packages of
+the extra `onnx` are imported when one of these functions is called.
+"""
+
+from bochner.export.conversion import to_onnx as to_onnx
+from bochner.export.registration import register as register
+
+__all__ = ["register", "to_onnx"]

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: BSD-3-Clause
+r"""Converter of `TableEncoder`: one input per column of the table.
+
+Numbers, booleans and durations (in seconds) are numbers, NaN where they are missing. Categories are text, empty where
+they are missing. Dates are days since the beginning of 1970 in local time, times are parts of a day.
+
+The day of the year of a date needs the first day of its year. Year y begins
+:math:`365 (y - 1970) + \lfloor (y - 1969) / 4 \rfloor - \lfloor (y - 1901) / 100 \rfloor + \lfloor (y - 1601) / 400
+\rfloor` days after the beginning of 1970.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from bochner.export.graph import ML_DOMAIN, Graph
+from bochner.export.standardization import add_clipping, add_standardization
+from bochner.tables.columns import DAYS_PER_YEAR, Column
+from bochner.tables.encoding import Encoding
+
+__all__ = ["convert_encoder", "set_encoder_types"]
+
+DAYS_PER_GREGORIAN_YEAR = 365.2425  # the mean over 400 years
+
+
+def convert_encoder(scope: Any, operator: Any, container: Any) -> None:
+    """Write the encoded rows."""
+    graph, encoding = Graph(scope, operator, container), operator.raw_operator.encoding_
+    inputs = _inputs(operator)
+    cells = {column.name: _cells(graph, column, inputs[column.name]) for column in encoding.columns}
+    parts = [*_numbers(graph, encoding, cells), *_others(graph, encoding, cells)]
+    encoded = parts[0] if len(parts) == 1 else graph.node("Concat", *parts, axis=1)
+    graph.write(graph.cast(encoded, encoding.dtype))
+
+
+def set_encoder_types(operator: Any) -> None:
+    """Declare one output with the encoded columns, in the dtype of the encoding."""
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+
+    encoding = operator.raw_operator.encoding_
+    kind = FloatTensorType if encoding.single else DoubleTensorType
+    n_rows = operator.inputs[0].get_first_dimension()
+    operator.outputs[0].set_type(kind([n_rows, len(encoding.names)]))
+
+
+def _inputs(operator: Any) -> dict[str, Any]:
+    """Return the input of each column of the table."""
+    encoder = operator.raw_operator
+    n_columns = encoder.n_features_in_
+    if len(operator.inputs) != n_columns:
+        raise ValueError(
+            f"TableEncoder has {len(operator.inputs)} ONNX inputs, but was fitted on {n_columns} columns; give one "
+            f"input of one column for each of them, as for a data frame."
+        )
+    names = getattr(encoder, "feature_names_in_", [f"x{i}" for i in range(n_columns)])
+    return dict(zip(names, operator.inputs, strict=True))
+
+
+def _cells(graph: Graph, column: Column, variable: Any) -> str:
+    """Add the cells of a column: codes of categories as int64, or numbers as float64, NaN where they are missing."""
+    from skl2onnx.common.data_types import StringTensorType
+
+    is_text = isinstance(variable.type, StringTensorType)
+    if is_text != (column.kind == "category"):
+        expected = "text" if column.kind == "category" else "numbers"
+        raise ValueError(f"Column {column.name!r} is a {column.kind}; its ONNX input must contain {expected}.")
+    if column.kind == "category":
+        return _codes(graph, column, variable.full_name)
+    return graph.cast(variable.full_name, np.float64)
+
+
+def _codes(graph: Graph, column: Column, name: str) -> str:
+    """Add the position of each cell among the one-hot columns, -1 for a category that has none."""
+    if column.missing and "" in column.categories:
+        raise ValueError(
+            f"Column {column.name!r} has missing cells and cells of empty text, which ONNX cannot distinguish; replace "
+            f"one by the other, and fit the model again."
+        )
+    texts = list(column.categories)
+    codes = list(range(len(texts)))
+    if "" not in texts:  # the text of a missing cell
+        texts.append("")
+        codes.append(len(column.other_names) - 1 if column.missing else -1)
+    return graph.node(
+        "LabelEncoder",
+        name,
+        domain=ML_DOMAIN,
+        op_version=2,
+        keys_strings=texts,
+        values_int64s=codes,
+        default_int64=len(column.categories) if column.other else -1,
+    )
+
+
+def _numbers(graph: Graph, encoding: Encoding, cells: dict[str, str]) -> list[str]:
+    """Add the standardized numbers; nothing if there are none."""
+    columns = [column for column in encoding.columns if column.has_number]
+    if not columns:
+        return []
+    numbers = graph.node("Concat", *(cells[column.name] for column in columns), axis=1)
+    fills = np.array([[column.fill for column in columns]])
+    filled = graph.node("Where", graph.node("IsNaN", numbers), fills, numbers)
+    standardized = add_standardization(graph, filled, encoding.mean, encoding.scale)
+    if encoding.clipping is None:
+        return [standardized]
+    return [add_clipping(graph, standardized, encoding.clipping, len(columns))]
+
+
+def _others(graph: Graph, encoding: Encoding, cells: dict[str, str]) -> list[str]:
+    """Add one-hot columns, cycles and indicators of missing cells, in the order of the encoding."""
+    parts = []
+    for column in encoding.columns:
+        name = cells[column.name]
+        if column.kind == "category":
+            positions = np.arange(len(column.other_names))[None, :]
+            parts.append(graph.cast(graph.node("Equal", name, positions), np.float64))
+            continue
+        is_missing = graph.node("IsNaN", name) if column.cycles or column.missing else ""
+        for cycle in column.cycles:
+            parts.append(_cycle(graph, cycle, name, is_missing))
+        if column.missing:
+            parts.append(graph.cast(is_missing, np.float64))
+    return parts
+
+
+def _cycle(graph: Graph, cycle: str, days: str, is_missing: str) -> str:
+    """Add the sine and the cosine of a phase, zeros where the date is missing; see `date_cycles`."""
+    if cycle == "year":
+        phase = graph.node("Div", graph.node("Sub", days, _year_start(graph, days)), np.float64(DAYS_PER_YEAR))
+    elif cycle == "week":
+        # The first day of 1970 was a Thursday.
+        weekday = _remainder(graph, graph.node("Add", graph.node("Floor", days), np.float64(3.0)), 7.0)
+        phase = graph.node("Div", weekday, np.float64(7.0))
+    else:
+        phase = _remainder(graph, days, 1.0)
+    angles = graph.node("Mul", phase, np.float64(2.0 * np.pi))
+    # The cosine is the sine of a quarter turn more, because runtimes may have no cosine in float64.
+    both = graph.node("Concat", angles, graph.node("Add", angles, np.float64(0.5 * np.pi)), axis=1)
+    return graph.node("Where", is_missing, np.float64(0.0), graph.node("Sin", both))
+
+
+def _remainder(graph: Graph, values: str, divisor: float) -> str:
+    whole = graph.node("Floor", graph.node("Div", values, np.float64(divisor)))
+    return graph.node("Sub", values, graph.node("Mul", whole, np.float64(divisor)))
+
+
+def _year_start(graph: Graph, days: str) -> str:
+    """Add the first day of the year of each date, in days since the beginning of 1970."""
+    estimate = graph.node("Floor", graph.node("Div", days, np.float64(DAYS_PER_GREGORIAN_YEAR)))
+    # The mean year is off by at most one: the latest of three beginnings that is not after the date.
+    previous, same, following = (
+        _first_day(graph, graph.node("Add", estimate, np.float64(1970.0 + shift))) for shift in (-1.0, 0.0, 1.0)
+    )
+    start = graph.node("Where", graph.node("Less", days, same), previous, same)
+    return graph.node("Where", graph.node("Less", days, following), start, following)
+
+
+def _first_day(graph: Graph, years: str) -> str:
+    total = graph.node("Mul", graph.node("Sub", years, np.float64(1970.0)), np.float64(365.0))
+    for origin, period, sign in ((1969.0, 4.0, "Add"), (1901.0, 100.0, "Sub"), (1601.0, 400.0, "Add")):
+        cycles = graph.node("Div", graph.node("Sub", years, np.float64(origin)), np.float64(period))
+        total = graph.node(sign, total, graph.node("Floor", cycles))
+    return total

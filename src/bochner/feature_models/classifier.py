@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`FeatureClassifier`: classification on features, with any loss."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from bochner.feature_maps.formulas import LinearFormula, LogisticFormula
+from bochner.feature_models.feature_model import ALPHAS, FeatureModel, has_closed_form
+from bochner.feature_models.folds import warn_at_edge
+from bochner.feature_models.labels import ClassWeights, check_labels, label_indicators, label_positions
+from bochner.feature_models.linear_model import OneVsRestMixin
+from bochner.feature_models.path_choice import PathChoice
+from bochner.feature_models.training_sets import TrainingSet
+from bochner.kernels import Kernel
+from bochner.losses import CLASSIFICATION_LOSSES, Loss
+from bochner.memory import check_memory
+from bochner.parameters import CLASSIFIER_EXPLANATIONS, Explanation
+from bochner.rows import Array, Batch, Floats, RowSource
+from bochner.validation import StrOptions, available_if, fit_context, positive_values
+
+__all__ = ["FeatureClassifier"]
+
+# Of C times the sum of the weights: Hessians in float32 overflow soon after, and float64 loses the penalty.
+LARGEST_C = 1e30
+LARGEST_DEFAULT_C = 1e15
+CS = tuple(float(C) for C in np.logspace(-3, 5, 9))
+
+
+def _has_probabilities(model: "FeatureClassifier") -> bool:
+    """Return whether the loss has probabilities; else say which one has."""
+    if not hasattr(model._made_loss(), "predict_proba"):
+        raise AttributeError(
+            f"The loss {model.loss!r} has no probabilities; use `loss`='log_loss', or CalibratedClassifierCV."
+        )
+    return True
+
+
+class FeatureClassifier(OneVsRestMixin, FeatureModel):
+    r"""Classification on features; the penalty is chosen by cross-validation.
+
+    Minimizes :math:`\tfrac12 |c|^2 + C \sum_i w_i \, \ell(y_i, c \cdot z(x_i) + b)`. The squared hinge loss, each class
+    against the rest, is the paper's support vector machine: liblinear's objective, which penalizes the intercept too.
+    The log loss is scikit-learn's multinomial `LogisticRegression`, for probabilities. Squared errors of class
+    indicators (1 and -1) are ridge regression, in one pass over the rows.
+
+    Parameters
+    ----------
+    features : transformer, default=None
+        The features: `FourierFeatures` (None means the default ones), or any scikit-learn transformer, such as
+        ``Nystroem(256)`` or a pipeline, which is applied block by block.
+    loss : {"squared_error", "squared_hinge", "log_loss"} or Loss, default="squared_hinge"
+        The loss, by name or as a component of `bochner.losses`.
+    Cs : sequence of float, default=None
+        Candidates for C. None means ``numpy.logspace(-3, 5, 9)``; for squared errors ``1 / (2 * n * alpha)`` with the
+        sum n of the weights and ``alpha`` from ``numpy.logspace(-8, 4, 25)``, as `FeatureRegressor` has. They are tried
+        until the mean error over the folds is above its minimum by more than two standard errors: upwards, or, for the
+        squared hinge loss of features in memory, from the middle upwards and then downwards.
+    cv : int, splitter, iterable or None, default=5
+        Cross-validation folds, as in scikit-learn. Each row must be in at most one test set, and in the training set of
+        every other fold. None means generalized cross-validation for squared errors; other losses need a single
+        candidate then.
+    length_scale_factors : sequence of float, default=(1.0,)
+        Candidate length scales, as multiples of the length scale of the features.
+    kernels : sequence of str or Kernel, default=None
+        Candidate kernels, as for `FourierFeatures`, each combined with every length scale; None means the kernel of the
+        features.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, which multiply the sample weights; with squared errors those of held-out rows too.
+        `partial_fit`, which has not seen all rows, needs a dict or None.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the features; None keeps the `random_state` of `features`.
+    verbose : int, default=0
+        Show progress on standard error when `verbose` > 0: a bar in a terminal (with rich), else a few lines per task.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The sorted classes.
+    coef_ : ndarray of shape (1, n_columns) or (n_classes, n_columns)
+        Coefficients of the features.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Intercepts.
+    C_ : float
+        The chosen C.
+    loss_ : Loss
+        The loss.
+    features_ : transformer
+        The fitted features; ``features_.kernel_`` and ``features_.length_scale_`` are the chosen ones.
+    encoding_ : Encoding
+        How the columns of a table become numbers; only after a fit on a file.
+    cv_errors_ : ndarray of shape (n_Cs, n_folds)
+        Errors on the folds with the chosen features: shares of misclassified rows for the squared hinge loss, mean log
+        losses, or mean squared errors of the class indicators. NaN for values of C that were not tried.
+    best_score_ : float
+        The mean over the folds with the chosen C: accuracy for the squared hinge loss, minus the log loss, or R2.
+    length_scale_scores_ : ndarray of shape (n_length_scale_factors,)
+        The best score of each length scale with the chosen kernel.
+    kernel_scores_ : ndarray of shape (n_kernels,)
+        The best score of each kernel; a single one if `kernels` is None.
+    n_features_in_ : int
+        Number of columns seen during `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns seen during `fit`, if they were all strings.
+
+    Notes
+    -----
+    The solution on all rows has liblinear's, or scikit-learn's, objective up to rounding. Solutions without a fold only
+    serve the choice of C: with the squared hinge loss and features of up to 4 GiB in memory, they end when a step
+    changes the objective by less than 1e-4 of it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from bochner import FeatureClassifier, FourierFeatures
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = FeatureClassifier(FourierFeatures(n_frequencies=64), random_state=0).fit(X[:1000], y[:1000])
+    >>> round(model.score(X[1000:], y[1000:]), 2)
+    0.94
+    >>> logistic = FeatureClassifier(FourierFeatures(n_frequencies=64), loss="log_loss", random_state=0)
+    >>> logistic.fit(X[:1000], y[:1000]).predict_proba(X[1000:1002]).max(axis=1).round(2)
+    array([0.99, 1.  ])
+    """
+
+    _losses: ClassVar[Mapping[str, type[Loss]]] = CLASSIFICATION_LOSSES
+    _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {
+        **FeatureModel._default_parts,
+        "loss": CLASSIFICATION_LOSSES,
+    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **FeatureModel._parameter_constraints,
+        "loss": [StrOptions(CLASSIFICATION_LOSSES), *FeatureModel._parameter_constraints["loss"]],
+        "Cs": ["array-like", None],
+        "class_weight": [dict, StrOptions(["balanced"]), None],
+    }
+    _explanations: ClassVar[Mapping[str, Explanation]] = CLASSIFIER_EXPLANATIONS
+    _fitted_names = (*FeatureModel._fitted_names, "_class_totals")
+
+    def __init__(
+        self,
+        features: Any = None,
+        *,
+        loss: Any = "squared_hinge",
+        Cs: Sequence[float] | None = None,
+        cv: Any = 5,
+        length_scale_factors: Sequence[float] = (1.0,),
+        kernels: Sequence[str | Kernel] | None = None,
+        class_weight: Any = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.features = features
+        self.loss = loss
+        self.Cs = Cs
+        self.cv = cv
+        self.length_scale_factors = length_scale_factors
+        self.kernels = kernels
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @available_if(has_closed_form)
+    @fit_context
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from more rows; how the rows are divided into calls makes no difference.
+
+        Row i (of all calls) is in fold i modulo `cv`. The features are those of `fit_features`, or are fitted on the
+        first 8,192 rows: shuffle rows that are ordered. A call that fails or is interrupted adds no rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Classes.
+        classes : array-like of shape (n_classes,), default=None
+            All classes that will occur; required in the first call.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sample weights.
+
+        Returns
+        -------
+        FeatureClassifier
+            The model, which is solved when it is used next.
+        """
+        if classes is None and not hasattr(self, "classes_"):
+            raise ValueError("`classes` must be given in the first call of `partial_fit`: all classes that will occur.")
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"`class_weight`={self.class_weight!r} needs all rows; use `fit`, or give `partial_fit` a dict."
+            )
+        with self._unchanged_on_error():
+            first = not hasattr(self, "_dtype")
+            rows = self._validate_training(self._in_memory("partial_fit", X, y, sample_weight), reset=first)
+            if not hasattr(self, "classes_"):
+                self._set_classes(np.unique(classes))
+            elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+                raise ValueError(
+                    f"`classes` must be the same in every call. Got {np.unique(classes).tolist()}, and "
+                    f"{self.classes_.tolist()} before."
+                )
+            rows = self._check_targets(rows)
+            self._encode_targets(rows.collect_columns()[0])  # refuses unknown classes before any row is added
+            return self._add_rows(rows)
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Any:
+        """Predict the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, Dask collection, torch tensor} of shape (n_samples, n_features), or path
+            Rows, or a file when the model was fitted on one.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities, in the order of `classes_`; for a Dask collection a Dask array, for a torch tensor a tensor.
+        """
+        return self._map_scores(X, self._made_loss().predict_proba)
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> Any:
+        """Predict the logarithms of the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, Dask collection, torch tensor} of shape (n_samples, n_features), or path
+            Rows, or a file when the model was fitted on one.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Logarithms of probabilities, in the order of `classes_`; for a Dask collection a Dask array, for a torch
+            tensor a tensor.
+        """
+        return self._map_scores(X, self._made_loss().predict_log_proba)
+
+    @property
+    def C_(self) -> float:
+        """The chosen C."""
+        chosen = self._chosen()
+        if isinstance(chosen, PathChoice):
+            return chosen.C
+        return float(0.5 / (chosen.alpha * chosen.weight))
+
+    def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
+        if self._made_loss().has_closed_form and self.class_weight is not None:
+            training = replace(training, weigh=ClassWeights(self.classes_, self._class_weights(training.rows)))
+        super()._solve(training, candidates)
+
+    def _check_scores(self, rows: RowSource) -> None:
+        subject = f"{type(self).__name__} on {rows.shape[0]:,} rows of {len(self.classes_):,} classes"
+        check_memory(8 * rows.shape[0] * self._n_targets, subject, "scores", "use fewer classes or rows")
+
+    def _checked_for_edge(self, choice: Any) -> Any:
+        if self.Cs is not None:
+            Cs = np.asarray(self.Cs, dtype=np.float64)
+            chosen = choice.C if isinstance(choice, PathChoice) else 0.5 / (choice.alpha * choice.weight)
+            warn_at_edge("Cs", Cs, float(Cs[np.abs(np.log(Cs / chosen)).argmin()]), choice.errors)
+        return choice
+
+    def _alphas(self, total_weight: float) -> Floats:
+        if self.Cs is None:
+            return np.array(ALPHAS)
+        return 0.5 / (positive_values("Cs", self.Cs) * total_weight)
+
+    def _Cs(self, total_weight: float) -> Floats:
+        """Return the given values of C, or the default ones for which rounding leaves something of the penalty."""
+        Cs = positive_values("Cs", self.Cs, default=CS)
+        largest = (LARGEST_DEFAULT_C if self.Cs is None else LARGEST_C) / total_weight
+        if Cs.min() > largest or (self.Cs is not None and Cs.max() > largest):
+            raise ValueError(
+                f"C={Cs.max():g} times the sample weights, which sum to {total_weight:.3g}, is too large to solve for; "
+                f"give `Cs` of at most {largest:.3g}, or divide the weights by their mean."
+            )
+        return Cs[Cs <= largest]
+
+    def _weigh(self, batch: Batch) -> Batch:
+        if self.class_weight is None:
+            return batch
+        return ClassWeights(self.classes_, self._class_weights())(batch)
+
+    def _loss_weights(self, rows: RowSource) -> Floats:
+        return self._class_weights(rows)
+
+    def _encode_sample(self, y: Any) -> Floats:
+        labels = check_labels(y)
+        return label_indicators(np.unique(labels), labels)
+
+    def _loss_encoder(self) -> Callable[[Array], Array]:
+        return partial(label_positions, self.classes_)
+
+    def _n_loss_targets(self, targets: Array) -> int:
+        return len(self.classes_)
+
+    def _formula(self) -> Callable[..., LinearFormula]:
+        return LogisticFormula if hasattr(self.loss_, "predict_proba") else LinearFormula

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: BSD-3-Clause
+r"""Newton directions by preconditioned conjugate gradients in float32.
+
+The Hessian of the losses by coefficients is :math:`\sum_i s_i D_i \otimes z_i z_i^T`, where D are the second
+derivatives of a row's loss by its scores. Rows with hardly any curvature are left out. The preconditioner replaces the
+sum of products by a product of means, and is the same for all outputs: the moments of some of the rows, sampled by the
+trace of D.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from bochner.feature_models.feature_passes import FeatureBatch
+from bochner.feature_models.folds import NO_FOLD
+from bochner.losses import Loss
+from bochner.rows import Array, Floats, Indices, cholesky, in_threads, row_spans, serial_blas
+
+__all__ = ["CURVATURE_BYTES", "SPAN_ROWS", "Curvature", "cached_rows", "inner"]
+
+Singles = NDArray[np.float32]
+
+CURVATURE_BYTES = 1 << 29  # of the sampled rows that Hessians are computed from, with their curvatures
+MAX_PRODUCTS = 200  # conjugate gradient iterations per Newton step
+LONGEST = 1e30  # factor of a direction in conjugate gradients, which is float32
+LARGEST_GROWTH = 1e15  # of squared residuals in conjugate gradients, beyond which they soon overflow float32
+FEW_PRODUCTS = 15  # in conjugate gradients: with more, another preconditioner is worth as many as it costs
+PRECONDITIONER_ROWS = 4  # per column
+JITTERS = (1e-7, 1e-6, 1e-5, 1e-4)  # of the moments of rows, which are float32
+TILE = 512  # columns of these moments per thread and matrix product
+MOST_COPIED = 0.8  # share of rows: copies of more cost more than products with all
+NEGLIGIBLE = 1e-3  # curvature of a row, relative to the mean, below which it is left out of Hessians
+SPAN_ROWS = 2048  # rows per thread
+CACHED_NUMBERS = 1 << 20  # features per matrix product, so that the second product with them reads the cache
+LEAST_ROWS = 64  # per matrix product
+
+
+@dataclass
+class Curvature:
+    """The rows that Hessians are computed from.
+
+    Parameters
+    ----------
+    batch : FeatureBatch
+        The rows.
+    loss : Loss
+        The loss.
+    is_sample : bool
+        Whether these are a sample of all rows, which stands for the training rows of every problem.
+    preconditioner : Preconditioner or None
+        That of the last problem on all rows. Problems without a fold use it too.
+    is_slow : bool
+        Whether the last conjugate gradients needed so many products that another preconditioner costs less.
+    """
+
+    batch: FeatureBatch
+    loss: Loss
+    is_sample: bool
+    preconditioner: "Preconditioner | None" = None
+    is_slow: bool = False
+
+    def directions(
+        self, C: float, held_out: Indices, weights: Floats, gradients: Floats, *, row_weights: Floats, residual: float
+    ) -> Floats:
+        """Return Newton directions (width + 1, n_problems, n_outputs) up to a residual, by conjugate gradients.
+
+        Parameters
+        ----------
+        C : float
+            The value of C.
+        held_out : ndarray of shape (n_problems,)
+            The fold that each problem leaves out.
+        weights, gradients : ndarray of shape (width + 1, n_problems, n_outputs)
+            The coefficients and intercepts, and the gradients of the objectives.
+        row_weights : ndarray of shape (n_problems,)
+            Total weights of the training rows.
+        residual : float
+            Residual of the Newton system at which to stop, relative to the gradient.
+        """
+        hessian = self._hessian(held_out, weights, row_weights)
+        known = self.preconditioner
+        if known is None or (NO_FOLD in held_out and (self.is_slow or known.C != C)):
+            self.preconditioner = known = Preconditioner.of(hessian, C)
+        scale = np.abs(gradients).max(axis=(0, 2), keepdims=True)  # float32 has few exponents
+        scale[scale == 0.0] = 1.0
+        residuals = (-gradients / scale).astype(np.float32)
+        solution, n_products = _conjugate_gradients(partial(hessian.product, C), known.solve, residuals, residual)
+        self.is_slow = n_products > FEW_PRODUCTS + len(weights) ** 2 / (len(self.batch.targets) * weights.shape[2])
+        solution *= scale
+        if self.loss.ignores_shift and solution.shape[2] > 1:
+            solution[-1] -= solution[-1].mean(axis=1, keepdims=True)
+        return solution
+
+    def _hessian(self, held_out: Indices, weights: Floats, row_weights: Floats) -> "Hessian":
+        """Return the Hessians of the problems at `weights`, without the rows that have hardly any curvature."""
+        batch = self.batch
+        flat = weights.reshape(len(weights), -1).astype(np.float32)
+
+        def of_span(span: slice) -> tuple[Singles, Floats, Floats]:
+            features = batch.features[span].astype(np.float32, copy=False)
+            scores = (features @ flat[:-1] + flat[-1]).reshape(-1, *weights.shape[1:])
+            curvature = self.loss.curvature(batch.targets[span], scores)
+            if self.is_sample:
+                own = np.outer(batch.weights[span], row_weights / batch.weights.sum())
+            else:
+                own = batch.weights[span, None] * (batch.folds[span, None] != held_out)
+            return curvature, own, np.asarray(self.loss.trace(curvature) * (own > 0.0), dtype=np.float64)
+
+        spans = row_spans(len(batch.targets), SPAN_ROWS)
+        parts = list(in_threads(of_span, spans))
+        totals = np.sum([trace.sum(axis=0) for _, _, trace in parts], axis=0)
+        least = NEGLIGIBLE * totals / len(batch.targets)  # of each problem
+        kept = []
+        for span, (curvature, own, trace) in zip(spans, parts, strict=True):
+            rows: Any = np.flatnonzero((trace >= least).any(axis=1))
+            if len(rows) > MOST_COPIED * len(own):
+                rows = slice(None)  # a copy of most rows would cost more than their share of the products
+            features = batch.features[span][rows].astype(np.float32, copy=False)
+            kept.append(_HessianBlock(features, curvature[rows], own[rows].astype(np.float32)))
+        return Hessian(kept, self.loss, weights.shape[1:])
+
+
+class _HessianBlock(NamedTuple):
+    """Features of rows, curvatures (n_rows, n_problems, n_outputs) and weights (n_rows, n_problems)."""
+
+    features: Singles
+    curvature: Singles
+    weights: Singles
+
+    def traces(self, loss: Loss) -> Singles:
+        """Return the traces of the Hessians by the scores, summed over problems."""
+        return np.asarray((self.weights * loss.trace(self.curvature)).sum(axis=1))
+
+
+@dataclass
+class Hessian:
+    """Hessians of the losses of several problems, as blocks of rows."""
+
+    blocks: list[_HessianBlock]
+    loss: Loss
+    shape: tuple[int, ...]
+
+    def product(self, C: float, vectors: Singles) -> Singles:
+        """Return the Hessians of the objectives times vectors, each of shape (width + 1, n_problems, n_outputs)."""
+        flat = vectors.reshape(len(vectors), -1)
+
+        def part(block: _HessianBlock) -> Singles:
+            total = np.zeros_like(flat)
+            for rows in row_spans(len(block.features), cached_rows(len(flat))):
+                total += of_rows(*(array[rows] for array in block))
+            return total
+
+        def of_rows(features: Singles, curvature: Singles, weights: Singles) -> Singles:
+            changes = (features @ flat[:-1] + flat[-1]).reshape(len(features), *self.shape)
+            changes = self.loss.multiply(curvature, changes)
+            changes *= weights[:, :, None]
+            changes = changes.reshape(len(features), -1)
+            return np.vstack([features.T @ changes, changes.sum(axis=0)])
+
+        parts = in_threads(part, self.blocks)
+        total = next(parts)
+        for addend in parts:
+            total += addend
+        result = np.float32(C) * total.reshape(vectors.shape)
+        n_penalized = len(vectors) - (not self.loss.penalizes_intercept)
+        result[:n_penalized] += vectors[:n_penalized]
+        return result
+
+    def mean_curvature(self) -> float:
+        """Return the sum of the rows' traces per problem and direction of the scores."""
+        n_problems, n_outputs = self.shape
+        total = sum(float(block.traces(self.loss).sum(dtype=np.float64)) for block in self.blocks)
+        return total / (n_problems * max(1, n_outputs - self.loss.ignores_shift))
+
+    def row_moments(self) -> Floats:
+        """Return the lower half of the mean of [z, 1] [z, 1]' over sampled rows, which count by their traces."""
+        counts = np.concatenate([block.traces(self.loss) for block in self.blocks]).astype(np.float64)
+        size = self.blocks[0].features.shape[1] + 1
+        counts /= max(float(counts.max(initial=0.0)), np.finfo(np.float64).tiny)  # float32 has few exponents
+        sampled = _sampled_weights(counts, PRECONDITIONER_ROWS * size)
+        edges = np.cumsum([0, *(len(block.features) for block in self.blocks)])
+        sample = np.concatenate(
+            [
+                _weighted_rows(block.features, sampled[first:last])
+                for block, (first, last) in zip(self.blocks, pairwise(edges), strict=True)
+            ]
+        )
+        moments = np.zeros((size, size))
+
+        def fill(rows: slice) -> None:
+            moments[rows, : rows.stop] = sample[:, rows].T @ sample[:, : rows.stop]
+
+        list(in_threads(fill, row_spans(size, TILE)[::-1]))  # the longest first
+        return np.asarray(moments / max(float(moments[-1, -1]), np.finfo(np.float64).tiny))
+
+
+def _sampled_weights(counts: Floats, n_rows: int) -> Floats:
+    """Return the weights of about `n_rows` sampled rows, 0 for the others, for sums close to those of the counts.
+
+    Rows above a threshold keep their counts. The others are sampled in proportion to theirs, and have the threshold as
+    their weight.
+    """
+    if np.count_nonzero(counts) <= n_rows:
+        return counts
+    ordered = np.sort(counts)[::-1]
+    left = np.cumsum(ordered[::-1])[::-1][:n_rows]  # what is left when the largest ones are taken
+    thresholds = left / np.arange(n_rows, 0, -1)
+    threshold = thresholds[np.argmax(ordered[:n_rows] <= thresholds)]
+    probabilities = np.minimum(counts / threshold, 1.0)
+    taken = np.diff(np.floor(np.cumsum(probabilities) + 0.5), prepend=0.0) > 0.0
+    return np.where(taken, np.maximum(counts, threshold), 0.0)
+
+
+def _weighted_rows(features: Singles, sampled: Floats) -> Singles:
+    """Return rows [z, 1] times the roots of their weights, without those of weight 0."""
+    rows = np.flatnonzero(sampled)
+    roots = np.sqrt(sampled[rows, None]).astype(np.float32)
+    return np.hstack([features[rows] * roots, roots])
+
+
+@dataclass(frozen=True)
+class Preconditioner:
+    r"""The inverse of :math:`I + C s G`, the same for all outputs.
+
+    G are the moments of rows and s is the mean curvature by the scores. Where adding a number to all scores of a row
+    changes nothing, vectors are left as they are in this direction.
+
+    Attributes
+    ----------
+    C : float
+        The value of C.
+    factor : ndarray of shape (width + 1, width + 1)
+        The lower Cholesky factor.
+    ignores_shift : bool
+        As for the loss.
+    """
+
+    C: float
+    factor: Singles
+    ignores_shift: bool
+
+    @classmethod
+    def of(cls, hessian: Hessian, C: float) -> "Preconditioner":
+        """Return the preconditioner whose moments are means over the rows of all problems."""
+        moments = hessian.row_moments()
+        moments *= C * hessian.mean_curvature()
+        diagonal = np.diag(moments).copy()
+        for jitter in JITTERS:
+            np.fill_diagonal(moments, diagonal + 1.0 + jitter * diagonal.max())
+            try:
+                return cls(C, cholesky(moments).astype(np.float32), hessian.loss.ignores_shift)
+            except np.linalg.LinAlgError:
+                continue
+        return cls(C, np.diag(np.sqrt(diagonal + 1.0)).astype(np.float32), hessian.loss.ignores_shift)
+
+    @serial_blas
+    def solve(self, vectors: Singles) -> Singles:
+        """Return the inverse times vectors of shape (width + 1, n_problems, n_outputs)."""
+        has_shift = self.ignores_shift and vectors.shape[2] > 1
+        common = vectors.mean(axis=2, keepdims=True) if has_shift else np.float32(0.0)
+        flat = (vectors - common).reshape(len(vectors), -1)
+        solution = linalg.cho_solve((self.factor.T, False), flat, check_finite=False)
+        return np.asarray(solution.reshape(vectors.shape) + common)
+
+
+def _conjugate_gradients(
+    product: Callable[[Singles], Singles],
+    precondition: Callable[[Singles], Singles],
+    residuals: Singles,
+    tolerance: float,
+) -> tuple[Floats, int]:
+    """Solve one system per problem; arrays have the shape (width + 1, n_problems, n_outputs).
+
+    Return the solutions, and the number of products.
+
+    Iterations end when the residuals, in the norm of the preconditioner, are below `tolerance` of those at the start,
+    or far above them: where rows of very different weights make a Hessian singular in float32, they grow.
+    """
+    solution = np.zeros(residuals.shape)
+    steps = preconditioned = precondition(residuals)
+    sizes = inner(residuals, preconditioned)
+    goal, bound = tolerance**2 * sizes, LARGEST_GROWTH * sizes
+    n_products = 0
+    while n_products < MAX_PRODUCTS:
+        products = product(steps)
+        n_products += 1
+        curvatures = inner(steps, products)
+        open_problems = (sizes > goal) & (sizes < bound) & (curvatures > sizes / LONGEST)
+        if not open_problems.any():
+            break
+        lengths = np.divide(sizes, curvatures, out=np.zeros_like(sizes), where=open_problems)[:, None]
+        solution += lengths * steps
+        residuals = residuals - lengths.astype(np.float32) * products
+        preconditioned = precondition(residuals)
+        before, sizes = sizes, np.where(open_problems, inner(residuals, preconditioned), sizes)
+        is_bounded = open_problems & (sizes < bound)
+        ratios = np.divide(sizes, before, out=np.zeros_like(sizes), where=is_bounded)[:, None]
+        steps = preconditioned + ratios.astype(np.float32) * steps
+    return solution, n_products
+
+
+def inner(left: Array, right: Array) -> Floats:
+    """Return the inner product of each problem, in float64."""
+    return np.asarray(np.einsum("ijk,ijk->j", left, right, dtype=np.float64))
+
+
+def cached_rows(width: int) -> int:
+    """Return the number of rows per matrix product for the number of columns."""
+    return max(LEAST_ROWS, CACHED_NUMBERS // width)

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Cross-validation folds: which fold tests each row, for rows in memory, in files and in partitions alike."""
+
+import reprlib
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from bochner.feature_models.labels import ClassCounts
+from bochner.rows import Array, Floats, Indices, RowSource
+
+__all__ = [
+    *("FoldAssignment", "GivenFolds", "KFolds", "RoundRobin", "StratifiedFolds"),
+    *("NO_FOLD", "assign_folds", "check_fold_weights", "number_of_folds", "passed_minimum", "search_path"),
+    "warn_at_edge",
+]
+
+NO_FOLD = -2  # the fold of no row: a problem that leaves it out uses all rows
+CLEAR = 2.0  # standard errors by which a mean error is clearly above another one
+LEAST_FALL = 0.01  # of the error at the edge of a grid that is worth a warning
+
+
+class FoldAssignment(ABC):
+    """How folds are assigned to batches of consecutive rows.
+
+    What the assignment needs to know about the rows before a batch is the batch's `start`: for most, the number of its
+    first row.
+    """
+
+    n_folds: int
+
+    @abstractmethod
+    def folds(self, start: Any, y: Array) -> Indices:
+        """Return the fold of each row of a batch with targets y; -1 for rows that are always trained on."""
+
+
+@dataclass(frozen=True)
+class GivenFolds(FoldAssignment):
+    """Folds that a splitter has chosen for rows in memory."""
+
+    fold_of: Indices
+    n_folds: int
+
+    @classmethod
+    def split(cls, cv: Any, X: Any, y: Array, *, classifier: bool) -> "GivenFolds":
+        """Split rows by a number of folds, a scikit-learn splitter or an iterable of splits; None makes no folds."""
+        fold_of, n_folds = np.full(X.shape[0], -1), 0
+        if cv is None:
+            return cls(fold_of, n_folds)
+        from sklearn.model_selection import check_cv  # a slow import, which `import bochner` does without
+
+        splitter = check_cv(cv, y, classifier=classifier)
+        routing = getattr(splitter, "get_metadata_routing", None)  # a user's own splitter has none
+        if routing is not None and routing().consumes("split", ["groups"]):
+            raise ValueError(
+                f"`cv`={cv!r} needs groups, which `fit` does not take; give its splits, "
+                f"`list(splitter.split(X, y, groups))`."
+            )
+        for fold, (train, test) in enumerate(splitter.split(X, y)):
+            trained = np.zeros(len(fold_of), dtype=bool)
+            trained[train] = True
+            missing = np.count_nonzero(trained) + len(test) < len(fold_of)
+            if trained[test].any() or missing or (fold_of[test] != -1).any():
+                raise ValueError(
+                    f"`cv` must test every row at most once and train on all others, as KFold does. Got "
+                    f"{reprlib.repr(cv)} instead; for other splits, such as those of TimeSeriesSplit, use GridSearchCV "
+                    f"with `cv`=None and a single penalty per candidate."
+                )
+            fold_of[test] = fold
+            n_folds = fold + 1
+        if not n_folds:
+            raise ValueError(f"`cv` has no splits; give a number of folds, or None. Got {reprlib.repr(cv)}.")
+        return cls(fold_of, n_folds)
+
+    def folds(self, start: int, y: Array) -> Indices:
+        return self.fold_of[start : start + len(y)]
+
+
+@dataclass(frozen=True)
+class RoundRobin(FoldAssignment):
+    """Row i is in fold i modulo `n_folds`; without folds, in -1."""
+
+    n_folds: int
+
+    def folds(self, start: int, y: Array) -> Indices:
+        numbers = start + np.arange(len(y))
+        return numbers % self.n_folds if self.n_folds else np.full(len(y), -1)
+
+
+@dataclass(frozen=True)
+class KFolds(FoldAssignment):
+    """Consecutive rows share a fold, as in scikit-learn's KFold."""
+
+    n_folds: int
+    n_rows: int
+
+    def __post_init__(self) -> None:
+        if self.n_folds > self.n_rows:
+            raise ValueError(f"`cv`={self.n_folds} is more folds than the {self.n_rows} rows; give fewer folds.")
+
+    def folds(self, start: int, y: Array) -> Indices:
+        sizes = np.full(self.n_folds, self.n_rows // self.n_folds)
+        sizes[: self.n_rows % self.n_folds] += 1
+        return np.searchsorted(np.cumsum(sizes), start + np.arange(len(y)), side="right")
+
+
+@dataclass(frozen=True)
+class StratifiedFolds(FoldAssignment):
+    """Every fold has about the same share of each class, as in scikit-learn's StratifiedKFold.
+
+    Rows sorted by class, the classes in order of appearance, are assigned round-robin; that gives the number of rows of
+    each class in each fold. The first rows of a class then form its part of the first fold. The start of a batch is the
+    number of rows of each class before it.
+    """
+
+    n_folds: int
+    classes: Array
+    ends: Indices  # (n_classes, n_folds): the rank within its class of the row after the last one of each fold
+
+    @classmethod
+    def of(cls, n_folds: int, parts: list[ClassCounts]) -> tuple["StratifiedFolds", list[Indices]]:
+        """Return the assignment for consecutive parts of the rows, and the start of each part."""
+        total = ClassCounts.total(parts)
+        if (total.counts < n_folds).all():
+            raise ValueError(f"`cv`={n_folds} is more folds than any class of y has rows; give fewer folds.")
+        if total.counts.min() < n_folds:
+            warnings.warn(
+                f"The least populated class in y has {total.counts.min()} rows, fewer than the {n_folds} folds.",
+                UserWarning,
+                stacklevel=2,
+            )
+        last = np.cumsum(total.counts)[:, None] - np.arange(n_folds)
+        first = last - total.counts[:, None]
+        sizes = -(-last // n_folds) - -(-first // n_folds)
+        order = np.argsort(total.classes)
+        classes = total.classes[order]
+        counts = np.zeros((len(parts), len(classes)), dtype=np.intp)
+        for row, part in zip(counts, parts, strict=True):
+            row[np.searchsorted(classes, part.classes)] = part.counts
+        starts = np.cumsum(counts, axis=0) - counts
+        return cls(n_folds, classes, np.cumsum(sizes[order], axis=1)), list(starts)
+
+    def folds(self, start: Indices, y: Array) -> Indices:
+        positions = np.searchsorted(self.classes, y)
+        folds = np.empty(len(y), dtype=np.intp)
+        for position in np.unique(positions):
+            members = np.flatnonzero(positions == position)
+            ranks = start[position] + np.arange(len(members))
+            folds[members] = np.searchsorted(self.ends[position], ranks, side="right")
+        return folds
+
+
+def assign_folds(
+    cv: Any, source: RowSource, class_counts: list[ClassCounts] | None = None
+) -> tuple[FoldAssignment, dict[int, Any] | None]:
+    """Assign folds to the rows of a source as scikit-learn would assign them to rows in memory.
+
+    Parameters
+    ----------
+    cv : int, splitter, iterable or None
+        Rows in memory accept what scikit-learn accepts; other rows a number of folds, or None.
+    source : RowSource
+        Rows with targets.
+    class_counts : list of ClassCounts, default=None
+        The classes of each partition, for stratified folds; None for a regression.
+
+    Returns
+    -------
+    assignment : FoldAssignment
+        The folds.
+    starts : dict of int to object, or None
+        The start of each partition; None means the number of its first row.
+    """
+    if source.location == "memory":
+        y, _ = source.collect_columns()
+        return GivenFolds.split(cv, source.data, y, classifier=class_counts is not None), None
+    n_folds = number_of_folds(cv)
+    if not n_folds:
+        return RoundRobin(0), None
+    if class_counts is None:
+        return KFolds(n_folds, source.shape[0]), None
+    assignment, starts = StratifiedFolds.of(n_folds, class_counts)
+    return assignment, dict(zip(source.partition_numbers, starts, strict=True))
+
+
+def number_of_folds(cv: Any) -> int:
+    """Return the number of folds for rows that are not in memory; 0 means none."""
+    if cv is not None and not isinstance(cv, Integral):
+        raise ValueError(
+            f"`cv` must be a number of folds or None for rows that are not in memory. Got {reprlib.repr(cv)} instead."
+        )
+    if cv is None:
+        return 0
+    from sklearn.model_selection import KFold  # as above
+
+    return int(KFold(cv).n_splits)
+
+
+def check_fold_weights(cv: Any, fold_weights: Floats, weight: float) -> None:
+    """Refuse folds in which no row of positive weight is left to train or to test on."""
+    if not (fold_weights > 0.0).all() or not (fold_weights < weight).all():
+        raise ValueError(
+            f"A fold of `cv`={reprlib.repr(cv)} has no rows of positive weight to train or to test on; give fewer "
+            f"folds or more rows."
+        )
+
+
+def passed_minimum(errors: Floats) -> bool:
+    """Return whether the last of the mean errors along a path is clearly above the smallest one.
+
+    Clearly means by more than two standard errors of the differences between the folds.
+
+    Parameters
+    ----------
+    errors : ndarray of shape (n_steps, n_folds)
+        Errors of the folds at each step along the path.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.feature_models.folds import passed_minimum
+    >>> passed_minimum(np.array([[0.3, 0.2, 0.3], [0.1, 0.2, 0.1], [0.2, 0.1, 0.2]]))
+    False
+    >>> passed_minimum(np.array([[0.3, 0.2, 0.3], [0.1, 0.2, 0.1], [0.3, 0.4, 0.2]]))
+    True
+    """
+    n_folds = errors.shape[1]
+    differences = errors[-1] - errors[errors.mean(axis=1).argmin()]
+    if n_folds < 2 or differences.mean() <= 0.0:
+        return False
+    return bool(differences.mean() > CLEAR * differences.std(ddof=1) / np.sqrt(n_folds))
+
+
+def warn_at_edge(name: str, values: Floats, chosen: float, errors: Floats) -> None:
+    """Warn of a grid of three or more values whose best one is at an edge, where the error still falls clearly.
+
+    Clearly means by more than 1 % and by more than two standard errors over the folds.
+
+    Parameters
+    ----------
+    name : str
+        The parameter that has the values.
+    values : ndarray of shape (n_values,)
+        The grid.
+    chosen : float
+        Its best value.
+    errors : ndarray of shape (n_values, n_folds)
+        Errors of the folds; NaN for values that were not tried.
+    """
+    if len(values) < 3 or values.min() < chosen < values.max():
+        return
+    order = np.argsort(values)
+    errors, (edge, inner) = errors[order], (0, 1) if chosen == values.min() else (-1, -2)
+    fall = 1.0 - errors[edge].mean() / errors[inner].mean() if errors[inner].mean() > 0.0 else 0.0
+    if fall > LEAST_FALL and passed_minimum(errors[[edge, inner]]):
+        side = "smallest" if edge == 0 else "largest"
+        warnings.warn(
+            f"The best one of `{name}` is the {side}, {chosen:g}, whose error is {fall:.0%} below that of the next "
+            f"one; add {'smaller' if edge == 0 else 'larger'} values.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def search_path(n_steps: int, evaluate: Callable[[int], Floats]) -> None:
+    """Evaluate errors along a path, from its middle upwards and then downwards, until each has passed the minimum.
+
+    Parameters
+    ----------
+    n_steps : int
+        Number of steps of the path.
+    evaluate : callable
+        Returns the errors (n_folds,) at a step.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.feature_models.folds import search_path
+    >>> steps = []
+    >>> search_path(9, lambda step: steps.append(step) or np.full(5, abs(step - 6.0)))
+    >>> steps
+    [4, 5, 6, 7]
+    """
+    middle = n_steps // 2
+    upwards: list[Floats] = []
+    for step in range(middle, n_steps):
+        upwards.append(evaluate(step))
+        if passed_minimum(np.array(upwards)):
+            break
+    downwards = upwards[::-1]
+    for step in range(middle - 1, -1, -1):
+        if passed_minimum(np.array(downwards)):
+            break
+        downwards.append(evaluate(step))

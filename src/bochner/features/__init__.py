@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The two transformers, `FourierFeatures` and `LandmarkFeatures`, and the refinement of frequencies."""

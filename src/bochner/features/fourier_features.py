@@ -1,0 +1,392 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`FourierFeatures`, the scikit-learn transformer: sample frequencies, weight them, map rows."""
+
+from collections.abc import Mapping
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from bochner.feature_maps import FeatureMap, FourierMap, ProductMap
+from bochner.feature_maps.formulas import Formula, FourierFormula
+from bochner.features.kernel_features import KernelFeatures, Streams, TrainingRows, Units
+from bochner.features.refinement import refine
+from bochner.inspection.sizes import OutOfReachError, SizeTrials, Suggestion
+from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel, make_kernel
+from bochner.memory import check_memory
+from bochner.parameters import FEATURE_EXPLANATIONS, Explanation
+from bochner.rows import Floats, Metric
+from bochner.samplers import SAMPLERS, Sampler, draw_frequencies, make_sampler
+from bochner.scaling.learned_metric import LearnedMetric
+from bochner.scaling.learned_scales import LearnedLengthScales
+from bochner.validation import HasMethods, Interval, StrOptions, check_returned, make_part
+from bochner.weightings import COMPRESSION_ROWS, WEIGHTINGS, Weighting
+
+__all__ = ["FourierFeatures"]
+
+POOL = 12  # frequencies per column of a suggested matrix
+LARGEST_SIZE = 16384  # frequencies that `suggest` tries at most
+DEFAULT_TO_LEARN_WITH = 256  # frequencies, where their number is found afterwards
+
+
+class FourierFeatures(KernelFeatures):
+    r"""Random Fourier features with weights fitted to the data.
+
+    Maps rows x to ``2 * n_frequencies`` columns z(x) such that :math:`z(x) \cdot z(y) = \sum_m \beta_m \cos(w_m
+    \cdot (x - y))` approximates a shift-invariant kernel :math:`k((x - y) / \ell)`. A linear model on the columns is
+    then a kernel model on the rows.
+
+    Parameters
+    ----------
+    kernel : str or Kernel, default="gaussian"
+        The kernel's shape: "gaussian" (also "rbf"), "laplacian", "cauchy", "exponential", "matern",
+        "rational_quadratic", or an instance such as ``Matern(nu=2.5)``.
+    length_scale : float, array-like of shape (n_features,), str or a part of `bochner.scaling`, default="median"
+        Length scale of the kernel: a number; one number per column; "median", the median distance of sampled pairs of
+        rows; "scale", ``sqrt(n_features * X.var() / 2)``, which is scikit-learn's ``gamma="scale"``; "learn", one
+        length scale per column learned from y, with the default parameters of `LearnedLengthScales`; "learn-matrix", a
+        linear map of all columns learned from y, with the default parameters of `LearnedMetric`; or a
+        `bochner.rows.Metric`, a given map.
+    n_frequencies : int or "auto", default=256
+        Number of frequencies; each gives two columns, unless `n_components` is set. "auto" uses as many as `suggest`
+        finds necessary for `tolerance`, before a compression to the given `n_components`.
+    sampler : str or Sampler, default="auto"
+        How frequencies are drawn: "mc", "halton", "sobol", "lattice", "orthogonal", "sorf", or an instance such as
+        ``Sobol(rotate=True)``. "auto" means "orthogonal" for isotropic kernels and "halton" for all others, such as
+        "laplacian" and "cauchy".
+    weighting : str or Weighting, default="stein"
+        How frequencies are weighted: "uniform", "shrinkage", "quadrature", "stein", "matrix", or an instance
+        such as ``Stein(sketch="pairs")``. "matrix" replaces weights by the best matrix on a pool of
+        frequencies, compressed to `n_components` columns. It has the lowest error for a given number of columns, but a
+        slower `transform`.
+    n_components : int, default=None
+        Number of columns; None means ``2 * n_frequencies``. A smaller number compresses the columns. With
+        ``weighting="matrix"``, the best matrix compresses them; twelve frequencies per column are a good choice, and
+        are what "auto" uses. With the other weightings, the columns are replaced by their principal components.
+    refine : int, default=0
+        Maximum number of iterations that optimize frequencies and weights together; 60 give most of the gain. They stop
+        early when the error on held-out rows stops decreasing. `transform` is as fast as without refinement, except
+        with "sorf", whose frequencies lose their structure.
+    tolerance : float, default=0.02
+        Upper bound on the kernel error, for ``n_frequencies="auto"`` and `suggest`.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the frequencies and of the samples of rows. They use separate streams, so that changing the weighting
+        never changes the frequencies.
+
+    Attributes
+    ----------
+    length_scale_ : float or ndarray of shape (n_features,)
+        The length scale in use. With a metric, the length scales of the columns: the change of one column alone that
+        moves a row by a distance of 1.
+    metric_ : {ndarray, CSR array} of shape (n_dimensions, n_features)
+        The map A of the columns: the kernel has the distances ``|A (x - y)|``. With many columns it is sparse: a
+        diagonal block, and below it a few directions. Only exists with a metric.
+    frequencies_ : ndarray of shape (n_frequencies, n_features)
+        One frequency per row, in the units of the data.
+    weights_ : ndarray of shape (n_frequencies,)
+        Non-negative weights of the frequencies; plain Fourier features have ``1 / n_frequencies``.
+    matrix_ : ndarray of shape (2 * n_frequencies, n_components) or None
+        Matrix that multiplies the weighted cosines and sines; None unless ``weighting="matrix"`` or `n_components`
+        is given.
+    kernel_ : Kernel
+        The kernel's shape, at unit length scale.
+    feature_map_ : FeatureMap
+        The prepared map, through which linear models write features block by block.
+    relevance_ : ndarray of shape (n_features,)
+        The share of each column in distances: one over its length scale, normalized to sum to 1. Standardize columns
+        in different units before comparing their shares.
+    learning_gain_ : float
+        Relative reduction of the squared error of ridge regression on held-out rows by learning the length scales or
+        the metric; 0 if the initial length scales were kept. Only exists if `length_scale` is "learn", "learn-matrix"
+        or a part of `bochner.scaling`.
+    n_features_in_ : int
+        Number of columns seen during `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns seen during `fit`, if they were all strings.
+
+    See Also
+    --------
+    sklearn.kernel_approximation.RBFSampler : Independent frequencies, random phases, no weights.
+    LandmarkFeatures : Kernel values at points of the data; the lower error on smooth kernels.
+
+    References
+    ----------
+    Chang, Li, Yang and Poczos, "Data-driven Random Fourier Features using Stein Effect", IJCAI 2017.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import RidgeClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from bochner import FourierFeatures
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = make_pipeline(FourierFeatures(random_state=0), RidgeClassifier(alpha=0.01))
+    >>> round(model.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]), 2)
+    0.96
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **KernelFeatures._parameter_constraints,
+        "kernel": [
+            StrOptions(KERNELS, aliases=KERNEL_ALIASES),
+            HasMethods(["__call__", "at", "uniform_dim", "frequencies"]),
+        ],
+        "n_frequencies": [Interval(Integral, 1, None, closed="left"), StrOptions(["auto"])],
+        "sampler": [StrOptions(["auto", *SAMPLERS]), HasMethods(["sample"])],
+        "weighting": [StrOptions(WEIGHTINGS), HasMethods(["weigh"])],
+        "refine": [Interval(Integral, 0, None, closed="left", note="60 gives most of the gain, 0 switches it off")],
+    }
+    _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {
+        **KernelFeatures._default_parts,
+        "sampler": SAMPLERS,
+        "weighting": WEIGHTINGS,
+    }
+    _explanations: ClassVar[Mapping[str, Explanation]] = FEATURE_EXPLANATIONS
+
+    def __init__(
+        self,
+        kernel: str | Kernel = "gaussian",
+        *,
+        length_scale: float | ArrayLike | str | LearnedLengthScales | LearnedMetric | Metric = "median",
+        n_frequencies: int | str = 256,
+        sampler: str | Sampler = "auto",
+        weighting: str | Weighting = "stein",
+        n_components: int | None = None,
+        refine: int = 0,
+        tolerance: float = 0.02,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.length_scale = length_scale
+        self.n_frequencies = n_frequencies
+        self.sampler = sampler
+        self.weighting = weighting
+        self.n_components = n_components
+        self.refine = refine
+        self.tolerance = tolerance
+        self.random_state = random_state
+
+    def _fit_parts(self, training: TrainingRows, length_scale: Units, streams: Streams) -> None:
+        """Draw the frequencies, weight them, and refine or compress them where that is asked for."""
+        if self.refine:
+            self._require_kernel_weights(f"`refine`={self.refine}", "use refine=0")
+        n_frequencies, n_components = self._resolve_size(training, length_scale, streams.sizing)
+        rows = training.scaled(length_scale)
+        kernel = make_kernel(self.kernel, rows.shape[1])
+        sampler = make_sampler(self.sampler, kernel)
+        weighting: Weighting = make_part(self.weighting, WEIGHTINGS)
+        if n_components is not None and not hasattr(weighting, "compress"):
+            raise ValueError(
+                f"`n_components`={n_components} needs a weighting that compresses, and {type(weighting).__name__} has "
+                f"no `compress`; use None, or derive the class from bochner.weightings.Weighting."
+            )
+
+        self._check_memory(n_frequencies, n_components, training.rows.shape, weighting)
+        drawn = draw_frequencies(sampler, kernel, n_frequencies, rows, streams.drawing)
+        weighed = training.scaled_with_targets(length_scale) if self._weighting_trait("needs_targets") else rows
+        beta = weighting.weigh(np.asarray(drawn), kernel, weighed, streams.weighting)
+        name, remedy = f"`weighting` {type(weighting).__name__}", "one non-negative, finite number per frequency"
+        beta = check_returned(f"{name}.weigh", beta, (n_frequencies,), remedy, negative=False)
+        if self.refine:
+            start = np.asarray(drawn)
+            moved, beta = refine(start, beta, kernel, rows, self.refine, streams.refining)
+            drawn = drawn if moved is start else moved  # unmoved frequencies keep their structure, which maps faster
+        matrix = None
+        if n_components is not None:
+            matrix = weighting.compress(np.asarray(drawn), beta, kernel, rows, n_components, streams.weighting)
+            matrix = check_returned(f"{name}.compress", matrix, (2 * n_frequencies, n_components), "finite numbers")
+
+        self.kernel_ = kernel
+        self._set_units(length_scale)
+        self._set_arrays(drawn, beta, matrix, training.rows.dtype)
+
+    def _check_memory(
+        self, n_frequencies: int, n_components: int | None, shape: tuple[int, ...], weighting: Weighting
+    ) -> None:
+        """Refuse frequencies that the memory of the machine is too small for."""
+        n_matrices = getattr(weighting, "n_square_matrices", 0)  # a user's own weighting need not have it
+        n_columns = n_matrices * n_frequencies + 3 * shape[1]
+        if n_components is not None:
+            n_columns += 2 * (n_components + min(shape[0], COMPRESSION_ROWS))
+        check_memory(
+            8 * n_frequencies * n_columns,
+            f"FourierFeatures with {n_frequencies:,} frequencies and `weighting`={self.weighting!r}",
+            "frequencies and their weights",
+            "use fewer frequencies" + (", or weighting='uniform'" if n_matrices else ""),
+        )
+
+    def suggest(self, X: Any, tolerance: float | None = None, *, y: Any = None, confidence: float = 0.95) -> Suggestion:
+        """Suggest how many features these settings need for a kernel error below a tolerance.
+
+        Candidate sizes are fitted and validated on up to 4,000 rows. No kernel matrix is larger than that of 2,000
+        rows. With ``weighting="matrix"`` the suggestion is a number of columns, with twelve frequencies
+        per column.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
+            Training rows.
+        tolerance : float, default=None
+            Largest accepted relative Frobenius error of the kernel matrix of 2,000 held-out rows, or of all rows if
+            there are fewer. On more rows, the error is smaller, because the diagonal is a smaller part of the matrix.
+            None means the `tolerance` of the estimator.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+            Targets to learn length scales from, as in `fit`.
+        confidence : float, default=0.95
+            Probability that the error with another `random_state` is below the tolerance.
+
+        Returns
+        -------
+        Suggestion
+            ``(n_frequencies, n_components, error)``, where `error` is the expected error. `n_components` is None unless
+            ``weighting="matrix"``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import FourierFeatures
+        >>> X = np.random.default_rng(0).normal(size=(1000, 3))
+        >>> n_frequencies, n_components, error = FourierFeatures(random_state=0).suggest(X, tolerance=0.05)
+        >>> features = FourierFeatures(n_frequencies=n_frequencies, random_state=1).fit(X)
+        >>> bool(features.kernel_error(X, random_state=0).error < 0.05)
+        True
+        """
+        self._require_kernel_weights("`suggest`", "select `n_frequencies` by cross-validation")
+        suggestion: Suggestion = self._suggest(X, tolerance, y, confidence)
+        return suggestion
+
+    def _set_arrays(self, drawn: Any, beta: Floats, matrix: Floats | None, dtype: Any) -> None:
+        """Set the fitted arrays, in the dtype of X, which the features will have too."""
+        with np.errstate(over="ignore", divide="ignore"):
+            metric = self._metric
+            # Frequencies absorb a metric. Structured ones are divided by length scales, and keep their structure.
+            own = drawn / self.length_scale_ if metric is None else metric.pull_back(np.asarray(drawn))
+            self._frequencies = own.astype(dtype)
+            self.frequencies_ = np.asarray(self._frequencies)
+        if not np.isfinite(self.frequencies_).all():
+            raise ValueError(
+                f"The length scale {np.min(self.length_scale_):.3g} is so short that frequencies overflow {dtype}; "
+                f"rescale the columns of X, or give a larger `length_scale`."
+            )
+        self.weights_ = beta.astype(dtype)
+        self.matrix_ = None if matrix is None else matrix.astype(dtype)
+
+    def _prepare_map(self) -> None:
+        plain = FourierMap(self._frequencies, self.weights_, self.length_scale_)
+        self.feature_map_ = plain if self.matrix_ is None else ProductMap(plain, self.matrix_)
+        self._n_features_out = self.feature_map_.width
+
+    def _formulas(self) -> list[Formula]:
+        length_scale = self.length_scale_ if self._metric is None else None
+        return [FourierFormula(self.frequencies_, self.weights_, length_scale, self.matrix_)]
+
+    def _float64_map(self) -> FeatureMap:
+        frequencies = self.frequencies_.astype(np.float64) * (self.length_scale_ if self._metric is None else 1.0)
+        plain = FourierMap(frequencies, self.weights_.astype(np.float64))
+        return plain if self.matrix_ is None else ProductMap(plain, self.matrix_.astype(np.float64))
+
+    def _resolve_size(
+        self, training: TrainingRows, length_scale: Units, rng: np.random.Generator
+    ) -> tuple[int, int | None]:
+        """Return the numbers of frequencies and of columns, the latter None where nothing is compressed."""
+        n_frequencies, n_components = self.n_frequencies, self.n_components
+        if isinstance(n_frequencies, str):
+            if n_components is not None and self._always_compresses():
+                return POOL * n_components, n_components
+            self._require_kernel_weights(f"`n_frequencies`={n_frequencies!r}", "give a number of frequencies")
+            suggestion = self._suggest_size(training, length_scale, self.tolerance, 0.95, rng)
+            n_components = n_components or suggestion.n_components
+            n_frequencies = max(suggestion.n_frequencies, -(-(n_components or 0) // 2))
+        if n_components is None:
+            return n_frequencies, 2 * n_frequencies if self._always_compresses() else None
+        if n_components > 2 * n_frequencies:
+            raise ValueError(
+                f"`n_components`={n_components} is more than the {2 * n_frequencies} columns of "
+                f"n_frequencies={n_frequencies}; give fewer components, or leave them out and set "
+                f"n_frequencies={-(-n_components // 2)}, which gives {2 * -(-n_components // 2)} columns."
+            )
+        return n_frequencies, n_components
+
+    def check_parts(self) -> None:
+        super().check_parts()
+        kernel: Kernel = make_part(self.kernel, NAMED_KERNELS)
+        sampler = make_sampler(self.sampler, kernel)
+        if hasattr(sampler, "check_kernel"):  # a user's own sampler need not have it
+            sampler.check_kernel(kernel)
+
+    def _always_compresses(self) -> bool:
+        return self._weighting_trait("always_compresses")
+
+    def _weighting_trait(self, name: str) -> bool:
+        """Return a class attribute of the weighting; False if it does not have it."""
+        weighting = WEIGHTINGS.get(self.weighting) if isinstance(self.weighting, str) else self.weighting
+        return getattr(weighting, name, False)
+
+    def _needs_targets(self) -> bool:
+        return super()._needs_targets() or self._weighting_trait("needs_targets")
+
+    def _missing_targets(self) -> str:
+        if self._learns():
+            return super()._missing_targets()
+        return (
+            f"`weighting`={self.weighting!r} requires y to be passed, but the target y is None; give y, or a weighting "
+            f"that does not need it, such as 'stein'."
+        )
+
+    def _require_kernel_weights(self, option: str, remedy: str) -> None:
+        """Raise an error for an option that needs weights fitted to the kernel, if they are fitted to targets."""
+        if self._weighting_trait("needs_targets"):
+            raise ValueError(
+                f"{option} needs weights that approximate the kernel, and `weighting`={self.weighting!r} fits them to "
+                f"y; {remedy}, or use another weighting, such as 'stein'."
+            )
+
+    def _suggest_size(
+        self,
+        training: TrainingRows,
+        length_scale: Units,
+        tolerance: float,
+        confidence: float,
+        rng: np.random.Generator,
+    ) -> Suggestion:
+        # A few rows determine a matrix of a few columns only; where those are not enough, the pool stays uncompressed.
+        trials = SizeTrials(training.rows, training.weights, int(rng.integers(2**31)))
+
+        def pooled(size: int) -> Any:
+            return clone(self).set_params(length_scale=length_scale, n_frequencies=POOL * size, n_components=size)
+
+        def plain(size: int) -> Any:
+            return clone(self).set_params(length_scale=length_scale, n_frequencies=size, n_components=None)
+
+        compresses = self._always_compresses()
+        if compresses:
+            largest = LARGEST_SIZE // POOL
+            try:
+                size, error = trials.smallest(pooled, tolerance, min(largest, trials.n_fit), confidence, "columns")
+                return Suggestion(POOL * size, size, error)
+            except OutOfReachError:
+                if trials.n_fit >= largest:
+                    raise
+        size, error = trials.smallest(plain, tolerance, LARGEST_SIZE, confidence)
+        return Suggestion(size, 2 * size if compresses else None, error)
+
+    def _fitted_size(self) -> dict[str, Any]:
+        n_components = None if self.matrix_ is None else self.matrix_.shape[1]
+        return {"n_frequencies": len(self.weights_), "n_components": n_components}
+
+    def size_parameters(self, n_columns: int) -> dict[str, Any]:
+        if self.n_components is None:
+            return {"n_frequencies": n_columns // 2}
+        pool = POOL if isinstance(self.n_frequencies, str) else self.n_frequencies / self.n_components
+        return {"n_frequencies": round(pool * n_columns), "n_components": n_columns}
+
+    def _learning_frequencies(self, kernel: Kernel) -> tuple[Sampler, int]:
+        # The frequencies that are used later, or the first of them.
+        n_frequencies = DEFAULT_TO_LEARN_WITH if isinstance(self.n_frequencies, str) else self.n_frequencies
+        return make_sampler(self.sampler, kernel), n_frequencies
+
+    @property
+    def _is_automatic(self) -> bool:
+        return self.n_frequencies == "auto"

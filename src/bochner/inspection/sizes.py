@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Smallest number of features whose kernel error stays below a tolerance."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from bochner.inspection.kernel_error import sampled_error
+from bochner.rows import Floats, MemoryRows
+
+__all__ = ["LandmarkSuggestion", "OutOfReachError", "SizeTrials", "Suggestion", "smallest_size"]
+
+TRIAL_ROWS = 2000  # rows to fit on, and others to validate on
+FIRST_SIZE = 16
+LARGEST_STEP = 4.0  # the extrapolation of log error against log size is unreliable beyond this factor
+NEW_ROW_DEVIATION = 0.03  # relative difference of the error on new rows, measured on six data sets with 2,000 rows each
+MAX_ATTEMPTS = 5
+CLOSE_ENOUGH = 1.1  # a size with a small enough error is accepted within this factor of the estimated smallest size
+
+
+class OutOfReachError(ValueError):
+    """No size up to the largest one reaches the tolerance."""
+
+
+class Suggestion(NamedTuple):
+    """Number of features that reaches a tolerance.
+
+    Parameters
+    ----------
+    n_frequencies : int
+        Number of frequencies.
+    n_components : int or None
+        Number of columns for ``weighting="matrix"``; None for the other weightings.
+    error : float
+        Expected kernel error.
+
+    Examples
+    --------
+    >>> from bochner.inspection.sizes import Suggestion
+    >>> Suggestion(300, None, 0.0187).n_frequencies
+    300
+    """
+
+    n_frequencies: int
+    n_components: int | None
+    error: float
+
+
+class LandmarkSuggestion(NamedTuple):
+    """Number of landmarks that reaches a tolerance.
+
+    Parameters
+    ----------
+    n_landmarks : int
+        Number of landmarks.
+    n_components : int or None
+        Number of columns; None for one per landmark.
+    error : float
+        Expected kernel error.
+
+    Examples
+    --------
+    >>> from bochner.inspection.sizes import LandmarkSuggestion
+    >>> LandmarkSuggestion(90, None, 0.0187).n_landmarks
+    90
+    """
+
+    n_landmarks: int
+    n_components: int | None
+    error: float
+
+
+@dataclass(frozen=True)
+class SizeTrials:
+    """Trials of sizes on samples of the rows: features are fitted on some rows and validated on others.
+
+    Parameters
+    ----------
+    X : rows of shape (n_samples, n_features)
+        The rows.
+    weights : ndarray of shape (n_samples,) or None
+        Sample weights; None means 1 for every row.
+    seed : int
+        Seed of the splits of the rows and of the features.
+    """
+
+    X: Any
+    weights: Floats | None
+    seed: int
+
+    @property
+    def n_sampled(self) -> int:
+        """Number of rows that are used."""
+        return min(int(self.X.shape[0]), 2 * TRIAL_ROWS)
+
+    @property
+    def n_validation(self) -> int:
+        """Number of rows to validate on; fewer than eight rows are all used for both."""
+        return max(self.n_sampled // 4, self.n_sampled - TRIAL_ROWS) if self.n_sampled >= 8 else self.n_sampled
+
+    @property
+    def n_fit(self) -> int:
+        """Number of rows to fit on."""
+        return self.n_sampled - self.n_validation if self.n_sampled >= 8 else self.n_sampled
+
+    def smallest(
+        self,
+        make_features: Callable[[int], Any],
+        tolerance: float,
+        largest: int,
+        confidence: float,
+        unit: str = "frequencies",
+    ) -> tuple[int, float]:
+        """Return the smallest size whose kernel error stays below a tolerance, and its expected error.
+
+        Parameters
+        ----------
+        make_features : callable
+            Returns unfitted features of a size.
+        tolerance, largest, confidence, unit : float, int, float, str
+            As in `smallest_size`.
+
+        Returns
+        -------
+        size : int
+            The smallest size.
+        error : float
+            Its expected kernel error.
+        """
+
+        def error_at(size: int, split: int, draw: int) -> float:
+            return self.error(make_features(size), split, draw)
+
+        n_splits = 3 if 2 * self.n_validation >= TRIAL_ROWS else 8
+        return smallest_size(error_at, tolerance, largest, confidence, n_splits, unit)
+
+    def error(self, features: Any, split: int, draw: int) -> float:
+        """Fit features with the seed of a draw on a split of the rows, and return the error on the other rows.
+
+        Parameters
+        ----------
+        features : transformer
+            Unfitted features.
+        split, draw : int
+            Numbers of the split of the rows and of the draw of the features.
+
+        Returns
+        -------
+        float
+            The kernel error.
+        """
+        splitting, drawing = np.random.default_rng([self.seed, split]), np.random.default_rng([self.seed, split, draw])
+        order = splitting.permutation(self.X.shape[0])
+        fit, validation = order[-self.n_fit :], order[: self.n_validation]
+        counts = np.ones(len(order)) if self.weights is None else self.weights
+        features.set_params(random_state=int(drawing.integers(2**31)))
+        rows = MemoryRows(self.X[fit], None, None if self.weights is None else self.weights[fit])
+        features.fit_rows(rows, warn=False)
+        held_out = self.X[validation]
+        exact, approximate = features.exact_kernel(held_out), features.approximate_kernel(held_out)
+        # For more rows the diagonal counts less, and the error is smaller.
+        n_rows = min(self.X.shape[0], TRIAL_ROWS)
+        return sampled_error(exact, approximate, counts[validation], n_rows)
+
+
+def smallest_size(
+    error_at: Callable[[int, int, int], float],
+    tolerance: float,
+    largest: int,
+    confidence: float = 0.95,
+    n_divisions: int = 3,
+    unit: str = "frequencies",
+) -> tuple[int, float]:
+    r"""Find the smallest size whose error stays below the tolerance with the given confidence.
+
+    Sizes are tried along a line through the last two errors, log error against log size, until one error is below the
+    tolerance. At the crossing, a few splits of the rows with two draws of the features each give the mean log error
+    :math:`m`, its standard deviation between draws :math:`s` and the standard error of the mean :math:`e`. The size
+    moves along the line until :math:`m + z \sqrt{s^2 + e^2 + 0.03^2}` equals the logarithm of the tolerance, where the
+    last term is the variation on new rows. This is repeated until a size passes that is close to the crossing.
+
+    Parameters
+    ----------
+    error_at : callable
+        Function of a size, the number of a split of the rows and the number of a draw of the features. It returns the
+        error.
+    tolerance : float
+        Largest acceptable error.
+    largest : int
+        Largest size to try.
+    confidence : float, default=0.95
+        Probability that the error of another draw is below the tolerance.
+    n_divisions : int, default=3
+        Number of splits of the rows.
+    unit : str, default="frequencies"
+        What is counted by a size, for the error message.
+
+    Returns
+    -------
+    size : int
+        The size.
+    error : float
+        Expected error at that size.
+
+    Raises
+    ------
+    OutOfReachError
+        If the largest size does not reach the tolerance.
+
+    Examples
+    --------
+    >>> from bochner.inspection.sizes import smallest_size
+    >>> size, error = smallest_size(lambda size, division, draw: 1 / size, 0.01, 1000)
+    >>> size
+    106
+    """
+    quantile = float(ndtri(confidence))
+
+    def floored_error(size: int, division: int, draw: int) -> float:
+        return max(error_at(size, division, draw), 1e-3 * tolerance)  # rounding errors would give a slope of zero
+
+    size, slope = _crossing(floored_error, tolerance, largest, unit)
+    passed: dict[int, float] = {}
+    for _ in range(MAX_ATTEMPTS):
+        mean, deviation = _log_error_statistics(floored_error, size, n_divisions)
+        excess = mean + quantile * deviation - np.log(tolerance)
+        next_size = int(np.clip(np.ceil(size * np.exp(-excess / slope) - 1e-9), 1, 2 * largest))
+        if excess <= 1e-9:
+            passed[size] = float(np.exp(mean))
+            if next_size * CLOSE_ENOUGH >= size - 1:
+                break
+        elif next_size > largest:
+            raise _out_of_reach(next_size, tolerance, largest, unit)
+        # A size that has passed is an upper bound.
+        size = min([next_size if excess <= 0.0 else max(next_size, size + 1), *passed])
+        if size in passed:
+            break
+    if not passed:
+        return size, float(np.exp(mean - excess))
+    return min(passed.items())
+
+
+def _log_error_statistics(
+    error_at: Callable[[int, int, int], float], size: int, n_divisions: int
+) -> tuple[float, float]:
+    """Return the mean of the log errors at a size, and the standard deviation of the log error of a new draw."""
+    logs = np.log([[error_at(size, 1 + i, j) for j in range(2)] for i in range(n_divisions)])
+    draw_variance = np.square(logs[:, 0] - logs[:, 1]).mean() / 2.0
+    mean_variance = logs.mean(axis=1).var(ddof=1) / n_divisions
+    return float(logs.mean()), float(np.sqrt(draw_variance + mean_variance + NEW_ROW_DEVIATION**2))
+
+
+def _crossing(
+    error_at: Callable[[int, int, int], float], tolerance: float, largest: int, unit: str
+) -> tuple[int, float]:
+    """Return about where the error crosses the tolerance, and the slope of log error against log size there."""
+    tried: dict[int, float] = {}
+    for size in _sizes_to_try(tried, tolerance):
+        if size > largest:
+            raise _out_of_reach(size, tolerance, largest, unit)
+        tried[size] = error_at(size, 0, 0)
+    above, below, slope = _bracket(tried, tolerance)
+    if above is None:
+        return below, slope
+    crossing = above * np.exp(np.log(tolerance / tried[above]) / slope)
+    return int(np.clip(np.ceil(crossing), above + 1, below)), slope
+
+
+def _sizes_to_try(tried: dict[int, float], tolerance: float) -> Iterator[int]:
+    """Yield sizes until the tolerance lies between two errors; the caller adds the error of each size to `tried`."""
+    yield FIRST_SIZE
+    yield FIRST_SIZE // 2 if tried[FIRST_SIZE] <= tolerance else 2 * FIRST_SIZE
+    while min(tried) > 1 and max(tried.values()) <= tolerance:
+        yield min(tried) // 2
+    while tried[max(tried)] > tolerance:
+        small, large = sorted(tried)[-2:]
+        slope = _slope(tried, small, large)
+        step = np.exp(np.log(tolerance / tried[large]) / slope)
+        yield int(np.ceil(large * np.clip(1.1 * step, 1.25, LARGEST_STEP)))
+
+
+def _bracket(tried: dict[int, float], tolerance: float) -> tuple[int | None, int, float]:
+    """Return the largest size that fails, if any, the next larger size, which passes, and the slope between them."""
+    failing = [size for size in tried if tried[size] > tolerance]
+    if not failing:
+        small, large = sorted(tried)[:2]
+        return None, small, _slope(tried, small, large)
+    above = max(failing)
+    below = min(size for size in tried if size > above)
+    return above, below, _slope(tried, above, below)
+
+
+def _slope(tried: dict[int, float], small: int, large: int) -> float:
+    """Return the slope of log error against log size, clipped to [-4, -1/4] because single errors are noisy."""
+    slope = np.log(tried[large] / tried[small]) / np.log(large / small)
+    return float(np.clip(slope, -4.0, -0.25))
+
+
+def _out_of_reach(size: int, tolerance: float, largest: int, unit: str) -> OutOfReachError:
+    other = "more rows" if "landmarks" in unit else "another `weighting`"
+    return OutOfReachError(
+        f"An error of {tolerance:g} needs about {size} {unit}, but at most {largest} are tried on these rows; use a "
+        f"larger `tolerance` or `length_scale`, a smoother `kernel`, or {other}."
+    )

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import numpy as np
+import pytest
+
+from bochner.feature_models import curvature
+from bochner.feature_models.curvature import Curvature, Hessian, Preconditioner, _sampled_weights
+from bochner.feature_models.feature_passes import FeatureBatch
+from bochner.losses import LogLoss
+
+
+@pytest.fixture
+def batch(rng):
+    features = rng.normal(size=(3000, 12)).astype(np.float32)
+    labels = rng.integers(3, size=3000)
+    return FeatureBatch(features, labels, np.ones(3000), np.ones(3000), np.full(3000, -1))
+
+
+def hessian_at(batch, weights):
+    return Curvature(batch, LogLoss(), is_sample=False)._hessian(np.array([-2]), weights, np.array([3000.0]))
+
+
+def dense_hessian(batch, weights):
+    """Return the Hessian of the losses, of shape (width + 1, n_columns, width + 1, n_columns)."""
+    rows = np.column_stack([batch.features, np.ones(len(batch.targets))]).astype(np.float64)
+    scores = rows @ weights[:, 0]
+    if scores.shape[1] == 1:
+        p = 1 / (1 + np.exp(-scores))
+        middle = (p * (1 - p))[:, :, None]
+    else:
+        p = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+        middle = p[:, :, None] * np.eye(scores.shape[1]) - p[:, :, None] * p[:, None, :]
+    return np.einsum("ia,ikl,ib->akbl", rows, middle, rows)
+
+
+@pytest.mark.parametrize("n_columns", [1, 3])
+@pytest.mark.parametrize("size", [0.1, 3.0])  # with large coefficients, most rows are certain and left out
+def test_products_equal_those_of_the_dense_hessian(batch, rng, n_columns, size, monkeypatch):
+    monkeypatch.setattr(curvature, "CACHED_NUMBERS", 13 * 100)
+    weights, vectors = rng.normal(size=(2, 13, 1, n_columns))
+    weights *= size
+    hessian = hessian_at(batch, weights)
+    expected = 2.0 * np.einsum("akbl,bl->ak", dense_hessian(batch, weights), vectors[:, 0])
+    expected[:-1] += vectors[:-1, 0]
+    found = hessian.product(2.0, vectors.astype(np.float32))[:, 0]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-3 * np.abs(expected).max())
+
+
+def test_preconditioner_of_two_classes_is_the_inverse(batch, rng):
+    """With equal uncertainties, the moments are those of the Hessian itself."""
+    weights = np.zeros((13, 1, 1))
+    matrix = 5.0 * dense_hessian(batch, weights)[:, 0, :, 0] + np.eye(13)
+    vectors = rng.normal(size=(13, 1, 1))
+    expected = np.linalg.solve(matrix, vectors[:, 0])
+    exact = Preconditioner.of(all_rows(hessian_at(batch, weights)), 5.0)
+    np.testing.assert_allclose(exact.solve(vectors.astype(np.float32))[:, 0], expected, rtol=1e-4)
+    half = np.linalg.solve(Preconditioner.of(hessian_at(batch, weights), 5.0).factor.astype(np.float64), matrix)
+    values = np.linalg.eigvals(half @ np.linalg.inv(matrix) @ half.T)  # of the preconditioned matrix
+    assert 0.25 < values.real.min() < 1.0 < values.real.max() < 5.0  # four rows per column: (1 +- 1/2)**-2 in the limit
+
+
+def all_rows(hessian):
+    class AllRows(Hessian):
+        def row_moments(self):
+            rows = np.vstack(
+                [curvature._weighted_rows(block.features, block.traces(self.loss)) for block in self.blocks]
+            )
+            gram = rows.T.astype(np.float64) @ rows
+            return gram / gram[-1, -1]
+
+    return AllRows(hessian.blocks, hessian.loss, hessian.shape)
+
+
+def test_adding_a_number_to_all_classes_is_not_preconditioned(batch, rng):
+    weights = rng.normal(size=(13, 1, 3)) * 0.1
+    vectors = np.repeat(rng.normal(size=(13, 1, 1)), 3, axis=2).astype(np.float32)
+    np.testing.assert_allclose(Preconditioner.of(hessian_at(batch, weights), 1.0).solve(vectors), vectors, rtol=1e-5)
+
+
+def test_sampled_weights_keep_large_counts_and_sums(rng):
+    counts = rng.exponential(size=10_000) ** 4
+    sampled = _sampled_weights(counts, 500)
+    taken = np.flatnonzero(sampled)
+    assert 480 <= len(taken) <= 520
+    largest = np.argsort(counts)[-50:]
+    np.testing.assert_array_equal(sampled[largest], counts[largest])
+    assert sampled.sum() == pytest.approx(counts.sum(), rel=0.01)
+    np.testing.assert_array_equal(_sampled_weights(counts[:100], 500), counts[:100])
+    equal = _sampled_weights(np.ones(1000), 100)
+    assert np.count_nonzero(equal) == 100
+    np.testing.assert_allclose(equal[equal > 0], 10.0)
+
+
+def test_no_uncertain_row(batch):
+    """Rows whose classes are certain to rounding leave the penalty alone."""
+    weights = np.zeros((13, 1, 1))
+    weights[-1] = 1e4
+    hessian = hessian_at(batch, weights)
+    vectors = np.ones((13, 1, 1), dtype=np.float32)
+    np.testing.assert_allclose(Preconditioner.of(hessian, 1.0).solve(vectors), 1.0, rtol=1e-5)
