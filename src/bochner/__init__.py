@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         column_importance,
     )
     from bochner.inspection.kernel_error import KernelError
+    from bochner.kernel_models import KernelClassifier, KernelRegressor
     from bochner.scaling.robust_standardizer import RobustStandardizer
     from bochner.table_models.table_model import TableModel
     from bochner.tables.table_encoder import TableEncoder
@@ -39,8 +40,10 @@ __all__ = [
     "FeatureRegressor",
     "FourierFeatures",
     "ImportanceDisplay",
+    "KernelClassifier",
     "KernelError",
     "KernelErrorDisplay",
+    "KernelRegressor",
     "LandmarkFeatures",
     "RobustStandardizer",
     "TableEncoder",
@@ -57,8 +60,10 @@ _MODULES = {
     "FeatureRegressor": "feature_models.regressor",
     "FourierFeatures": "features.fourier_features",
     "ImportanceDisplay": "display",
+    "KernelClassifier": "kernel_models",
     "KernelError": "inspection.kernel_error",
     "KernelErrorDisplay": "display",
+    "KernelRegressor": "kernel_models",
     "LandmarkFeatures": "features.landmark_features",
     "RobustStandardizer": "scaling.robust_standardizer",
     "TableEncoder": "tables.table_encoder",

@@ -664,9 +664,9 @@ class PowerExponential(Kernel):
     r"""Power exponential kernel :math:`e^{-|\delta|_p^q}` with :math:`|\delta|_p^p = \sum_j |\delta_j|^p`.
 
     The pair (1, 1) is the Laplacian kernel, (2, 1) the exponential kernel, and (2, 2) the Gaussian kernel with the
-    length scale :math:`\sqrt{1/2}`. A frequency is :math:`w_j = A^{1/p} Z_j`. The positive A has the stable distribution
-    with :math:`E \, e^{-A s} = e^{-s^{q/p}}`, the :math:`Z_j` are independent with the symmetric stable distribution
-    :math:`E \cos(Z t) = e^{-|t|^p}`.
+    length scale :math:`\sqrt{1/2}`. A frequency is :math:`w_j = A^{1/p} Z_j`. The positive A has the stable
+    distribution with :math:`E \, e^{-A s} = e^{-s^{q/p}}`, the :math:`Z_j` are independent with the symmetric stable
+    distribution :math:`E \cos(Z t) = e^{-|t|^p}`.
 
     Parameters
     ----------

@@ -36,29 +36,31 @@ class Calibration:
 
     @classmethod
     def from_scores(cls, scores: Floats, labels: Indices, w: Floats) -> "Calibration":
-        """Minimize the log loss of leave-one-out scores, with a weak penalty that keeps separable classes finite."""
+        """Minimize the log loss of leave-one-out scores.
+
+        As in Platt's method, a class of n rows has the target probability (n + 1) / (n + 2) instead of 1: otherwise
+        classes that the scores separate would have infinite logits.
+        """
         if len(scores) > MAX_ROWS:  # rows are in random order
             scores, labels, w = scores[:MAX_ROWS], labels[:MAX_ROWS], w[:MAX_ROWS]
-        counts = np.bincount(labels, minlength=2)
+        n_outputs = scores.shape[1]
+        n_classes = max(n_outputs, 2)
+        counts = np.bincount(labels, minlength=n_classes)
         has_cubic = len(scores) >= MIN_ROWS and counts.min() >= MIN_CLASS_ROWS
-        limit, n_outputs, shares = float(np.abs(scores).max()) + 1e-6, scores.shape[1], w / w.sum()
+        doubts = 1.0 / (counts[labels] + 2.0)
+        targets = np.repeat((doubts / (n_classes - 1))[:, None], n_classes, axis=1)
+        targets[np.arange(len(labels)), labels] = 1.0 - doubts
+        limit, shares, cubes = float(np.abs(scores).max()) + 1e-6, (w / w.sum())[:, None], scores**3
 
         def loss(parameters: Floats) -> tuple[float, Floats]:
             t, u = np.exp(parameters[0]), parameters[1] * has_cubic
-            cubes = scores**3
-            logits = _two_columns(t * scores + u * cubes + parameters[2:])
-            logs = special.log_softmax(logits, axis=1)
-            residuals = np.exp(logs)
-            residuals[np.arange(len(labels)), labels] -= 1.0
-            residuals = (residuals * shares[:, None])[:, -n_outputs:]
-            ridge = 1e-3 / len(labels)
+            logs = special.log_softmax(_two_columns(t * scores + u * cubes + parameters[2:]), axis=1)
+            residuals = (shares * (np.exp(logs) - targets))[:, -n_outputs:]
             slopes = [(residuals * scores).sum() * t, (residuals * cubes).sum() * has_cubic]
-            gradient = np.append(slopes, residuals.sum(axis=0)) + 2.0 * ridge * parameters
-            value = -(shares * logs[np.arange(len(labels)), labels]).sum() + ridge * np.square(parameters).sum()
-            return float(value), gradient
+            return -float((shares * targets * logs).sum()), np.append(slopes, residuals.sum(axis=0))
 
-        start = np.zeros(2 + n_outputs)
-        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(-5, 6), (-50, 50)] + [(-30, 30)] * n_outputs)
+        bounds = [(-5.0, 6.0), (-50.0, 50.0), *[(-30.0, 30.0)] * n_outputs]
+        found = minimize(loss, np.zeros(2 + n_outputs), jac=True, method="L-BFGS-B", bounds=bounds)
         t, u = float(np.exp(found.x[0])), float(found.x[1]) * has_cubic
         if u < 0.0:
             limit = min(limit, np.sqrt(t / (-3.0 * u)))  # beyond, the logit would decrease

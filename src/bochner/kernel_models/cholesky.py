@@ -51,11 +51,8 @@ class CholeskyFactor:
         """Return the diagonal of the inverse matrix; the factor is overwritten and of no use any more."""
         n = len(self._lower)
         _call("trtri", self._lower.dtype, b"L", b"N", n, self._lower, n)
-        # The entries above the diagonal are what is left of the matrix.
-        for start in range(0, n, 64):
-            self._lower[start : start + 64, start : start + 64] = np.tril(self._lower[start : start + 64, start : start + 64])
-            self._lower[start : start + 64, start + 64 :] = 0.0
-        return np.einsum("ij,ij->j", self._lower, self._lower, dtype=np.float64)
+        columns = self._lower.T  # contiguous; before the diagonal, there is what is left of the matrix
+        return np.array([float(column[i:] @ column[i:]) for i, column in enumerate(columns)])
 
 
 def factorize(kernel: Array, penalties: Array, smallest: float = SMALLEST_FLOAT32_PENALTY) -> CholeskyFactor:
@@ -97,7 +94,8 @@ def _call(name: str, dtype: Any, *arguments: Any) -> int:
 @cache
 def _routine(name: str) -> tuple[Any, Any]:
     """Return a routine of SciPy's LAPACK and the type of its integers."""
-    capsule = cython_lapack.__pyx_capi__[name]
+    capsules: Any = cython_lapack.__pyx_capi__
+    capsule = capsules[name]
     get_name, get_pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
     get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]

@@ -6,6 +6,7 @@ With the kernel matrix K, a penalty :math:`\lambda` and sample weights w, the co
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -103,4 +104,4 @@ def _without(K: Array, held_out: slice) -> Array:
 
 def _folds(n_rows: int, n_folds: int) -> list[slice]:
     edges = np.linspace(0, n_rows, n_folds + 1).astype(int)
-    return [slice(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [slice(int(a), int(b)) for a, b in pairwise(edges)]

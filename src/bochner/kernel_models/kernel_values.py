@@ -86,7 +86,7 @@ class KernelShape:
         if self.p != 2.0:
             columns = np.ascontiguousarray(X.T)
             return np.asarray(self.p * _contract_powers(columns, weights, X.dtype.type(self.p)))
-        return 4.0 * np.einsum("ij,ij->j", _laplacian(X, weights), X, dtype=np.float64)
+        return np.asarray(4.0 * np.einsum("ij,ij->j", _laplacian(X, weights), X, dtype=np.float64))
 
     def metric_gradient(self, X: Array, weights: Array) -> Floats:
         r"""Return :math:`\sum_{ik} h_{ik} (x_i - x_k)(x_i - x_k)^T` for symmetric weights h."""
@@ -137,12 +137,12 @@ def _squared_distances(X: Array, Z: Array, is_same: bool) -> Array:
     np.maximum(sums, 0.0, out=sums)
     if is_same:
         np.fill_diagonal(sums, 0.0)
-    return sums.astype(X.dtype, copy=False)
+    return np.asarray(sums, X.dtype)
 
 
 def _laplacian(X: Array, weights: Array) -> Array:
     """Return the weights' graph Laplacian times the rows."""
-    return weights.sum(axis=1)[:, None] * X - weights @ X
+    return np.asarray(weights.sum(axis=1)[:, None] * X - weights @ X)
 
 
 @_compile

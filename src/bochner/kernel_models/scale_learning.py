@@ -47,7 +47,7 @@ class LearnedScales:
     gain: float = 1.0
 
 
-def scaled_rows(X: Array, scales: Floats) -> Array:
+def scaled_rows(X: Array, scales: Array) -> Array:
     """Return rows times scales: a number, one per column, or a matrix."""
     return np.asarray(X @ scales if np.ndim(scales) == 2 else X * scales, dtype=X.dtype)
 
@@ -88,7 +88,9 @@ def initial_scales(shape: KernelShape, X: Array, Y: Floats, w: Floats, n_folds: 
     positive = sums[::7][sums[::7] > 0.0]
     median = float(np.median(positive)) ** (1.0 / shape.p) if positive.size else 1.0
     best = None
-    for multiple in (0.5, 1.0, 3.0) if shape.is_matern or shape.exponent == 1.0 and shape.p == 2.0 else (1.0, 3.0, 10.0):
+    for multiple in (
+        (0.5, 1.0, 3.0) if shape.is_matern or (shape.exponent == 1.0 and shape.p == 2.0) else (1.0, 3.0, 10.0)
+    ):
         scale = 1.0 / (multiple * median)
         K = shape.values(sums * X.dtype.type(scale**shape.p))
         errors: dict[int, float] = {}

@@ -6,7 +6,7 @@ to the sample that it was learned on and judged on other rows.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class Candidate:
     kind: str
     learned: LearnedScales
     error: float = np.inf
-    predictions: Floats | None = None
+    predictions: Floats = field(default_factory=lambda: np.empty((0, 0)), repr=False)
 
 
 class Sample:
@@ -163,9 +163,9 @@ def _first_stage(sample: Sample, advance: Callable[[float], None]) -> list[Candi
         euclidean = [c for c in found if kernel_shape(c.kernel).p == 2.0 and c.kind == "scales"]
         tasks.append(replace(best(euclidean), kind="metric"))
     others = by_scaling[1 if uses_ranks else 0]
-    if not isinstance(leader.kernel, Matern) or isinstance(leader.kernel, Exponential):
-        if best(others).error <= CLOSE * best(by_scaling[0 if uses_ranks else 1]).error:
-            tasks.append((leader.kernel, not uses_ranks))
+    is_close = best(others).error <= CLOSE * best(by_scaling[0 if uses_ranks else 1]).error
+    if is_close and kernel_shape(leader.kernel) != kernel_shape(Matern()):
+        tasks.append((leader.kernel, not uses_ranks))
 
     def continue_with(task: tuple[Kernel, bool] | Candidate) -> list[Candidate]:
         return [sample.learn(task, 16, is_new=False)] if isinstance(task, Candidate) else learn(task)
@@ -197,7 +197,6 @@ def _second_stage(sample: Sample, candidates: list[Candidate], advance: Callable
 def _average(sample: Sample, candidates: list[Candidate], max_members: int) -> list[Candidate]:
     """Return the best candidate and those that lower the error of the mean of the predictions."""
     members, total, error = [candidates[0]], candidates[0].predictions, candidates[0].error
-    assert total is not None
     while len(members) < min(max_members, len(candidates)):
         rest = [c for c in candidates if not any(c is member for member in members)]
         errors = [sample.error((total + c.predictions) / (len(members) + 1)) for c in rest]
@@ -207,4 +206,3 @@ def _average(sample: Sample, candidates: list[Candidate], max_members: int) -> l
         members.append(rest[number])
         total, error = total + rest[number].predictions, errors[number]
     return members
-
