@@ -153,6 +153,10 @@ class Kernel(Parametrized, ABC):
         """
         return self.at(to_dense(x) - to_dense(y))
 
+    def as_isotropic(self) -> "IsotropicKernel | None":
+        """Return this kernel as an isotropic one, or None if it is not isotropic."""
+        return None
+
     @abstractmethod
     def uniform_dim(self, n_features: int) -> int:
         """Return how many uniform random numbers determine one frequency.
@@ -281,6 +285,9 @@ class IsotropicKernel(Kernel):
     def radial_dim(self) -> int:
         """Number of uniform random numbers that determine the length of a frequency."""
         return 1 + self.mixing_dim
+
+    def as_isotropic(self) -> "IsotropicKernel":
+        return self
 
     def __call__(self, X: Any, Y: Any = None) -> Floats:
         return self.profile(_squared_distances(X, Y))
@@ -685,7 +692,7 @@ class PowerExponential(Kernel):
     >>> import numpy as np
     >>> from bochner.kernels import PowerExponential
     >>> PowerExponential(p=1.5, q=1.0).at(np.array([[1.0, 0.0], [1.0, 1.0]])).round(4)
-    array([0.3679, 0.2044])
+    array([0.3679, 0.2045])
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -703,7 +710,7 @@ class PowerExponential(Kernel):
             raise ValueError(f"`q`={self.q:g} of PowerExponential exceeds `p`={self.p:g}; use `q` of at most `p`.")
 
     def __call__(self, X: Any, Y: Any = None) -> Floats:
-        X = to_dense(X)
+        X = to_dense(X).astype(np.float64, copy=False)
         Y = X if Y is None else to_dense(Y)
         values = np.zeros((len(X), len(Y)))
         for rows in row_blocks(len(X), values[:1].nbytes):
@@ -725,6 +732,9 @@ class PowerExponential(Kernel):
         powers = np.power(sizes, self.p - 1.0, out=np.zeros_like(sizes), where=sizes > 0.0)
         return np.asarray(slopes[:, None] * np.sign(differences) * powers)
 
+    def as_isotropic(self) -> IsotropicKernel | None:
+        return _StableMixture(self.q) if self.p == 2.0 else None
+
     def uniform_dim(self, n_features: int) -> int:
         return 2 * n_features + 2
 
@@ -733,20 +743,35 @@ class PowerExponential(Kernel):
         angles = np.pi * (angles - 0.5)
         logs = (1.0 - self.p) / self.p * np.log(np.cos((1.0 - self.p) * angles) / -np.log(exponentials))
         logs -= np.log(np.cos(angles)) / self.p
-        logs += self._log_mixing(uniforms[:, -2:])[:, None] / self.p
+        logs += _log_positive_stable(self.q / self.p, uniforms[:, -2:])[:, None] / self.p
         return np.asarray(np.sin(self.p * angles) * np.exp(np.minimum(logs, np.log(LARGEST_SCALE))))
 
     def log_embedding(self, frequencies: Floats, bandwidths: Sequence[float] | Floats) -> Floats:
         raise ValueError("PowerExponential has no integrals for weighting='quadrature'; use another weighting.")
 
-    def _log_mixing(self, uniforms: Floats) -> Floats:
-        """Return logarithms of the positive stable variable A."""
-        ratio = self.q / self.p
-        if ratio == 1.0:
-            return np.zeros(len(uniforms))
-        angle, exponential = np.pi * uniforms[:, 0], -np.log(uniforms[:, 1])
-        logs = np.log(np.sin(ratio * angle)) - np.log(np.sin(angle)) / ratio
-        return np.asarray(logs + (1.0 - ratio) / ratio * np.log(np.sin((1.0 - ratio) * angle) / exponential))
+
+class _StableMixture(IsotropicKernel):
+    """The kernel exp(-r^q), which samplers of isotropic kernels use for `PowerExponential` with p = 2."""
+
+    mixing_dim: ClassVar[int] = 2
+
+    def __init__(self, q: float) -> None:
+        self.q = q
+
+    def profile(self, squared_distances: Floats) -> Floats:
+        return np.asarray(np.exp(-(squared_distances ** (self.q / 2.0))))
+
+    def mixing(self, uniforms: Floats) -> Floats:
+        return np.asarray(np.sqrt(2.0) * np.exp(0.5 * _log_positive_stable(self.q / 2.0, uniforms)))
+
+
+def _log_positive_stable(power: float, uniforms: Floats) -> Floats:
+    """Return logarithms of the positive variable A with E exp(-A s) = exp(-s^power), from two uniforms each."""
+    if power == 1.0:
+        return np.zeros(len(uniforms))
+    angle, exponential = np.pi * uniforms[:, 0], -np.log(uniforms[:, 1])
+    logs = np.log(np.sin(power * angle)) - np.log(np.sin(angle)) / power
+    return np.asarray(logs + (1.0 - power) / power * np.log(np.sin((1.0 - power) * angle) / exponential))
 
 
 def _matern(nu: float, r: Floats) -> Floats:
