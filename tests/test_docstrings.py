@@ -19,7 +19,6 @@ MODULES = [
     "bochner.scaling",
     "bochner.inspection.kernel_error",
     "bochner.inspection.sizes",
-    "bochner.display",
     "bochner.scaling.robust_standardizer",
     "bochner.export",
     "bochner.export.torch_modules",

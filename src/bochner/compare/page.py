@@ -9,13 +9,12 @@ import numpy as np
 
 from bochner.compare.comparison import LIMIT, MANY_ROWS, Comparison, standard_error
 from bochner.compare.methods import METHODS
-from bochner.display import STYLES
+from bochner.inspection.displays import STYLES, percent_axis
 from bochner.pages import Table, bullets, paragraph, picture_grid, render, subplots, svg, versions
 from bochner.rows import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
 
 __all__ = ["comparison_page", "comparison_table", "percent", "recommend", "recommendation"]
 
@@ -171,7 +170,7 @@ def _draw_errors(comparison: Comparison, ax: "Axes") -> None:
     ax.set(xscale="log", xlabel="relative kernel error")
     ax.set_yticks(range(len(METHODS)), labels=list(METHODS), fontsize=9)
     ax.invert_yaxis()
-    _percent_axis(ax.xaxis)
+    percent_axis(ax.xaxis)
 
 
 def _draw_times(comparison: Comparison, ax: "Axes") -> None:
@@ -184,14 +183,4 @@ def _draw_times(comparison: Comparison, ax: "Axes") -> None:
     ax.set_xlabel(f"seconds to fit on {comparison.n_train:,} rows\nand to transform {MANY_ROWS:,} rows")
     ax.margins(0.1)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    _percent_axis(ax.yaxis)
-
-
-def _percent_axis(axis: "Axis") -> None:
-    """Label 1, 2 and 5 of each decade in percent, or 1 only where there are many decades."""
-    from matplotlib.ticker import LogLocator, NullLocator
-
-    low, high = axis.get_view_interval()
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 200.0 * low else (1.0,), numticks=5))
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(lambda value, _: f"{100.0 * value:g} %")
+    percent_axis(ax.yaxis)
