@@ -18,7 +18,7 @@ from bochner.feature_models.training_sets import TrainingSet
 from bochner.kernels import Kernel
 from bochner.losses import CLASSIFICATION_LOSSES, Loss
 from bochner.memory import check_memory
-from bochner.parameters import CLASSIFIER_EXPLANATIONS, Explanation
+from bochner.parameters import CLASSIFIER_EXPLANATIONS
 from bochner.rows import Array, Batch, Floats, RowSource
 from bochner.validation import StrOptions, available_if, fit_context, positive_values
 
@@ -136,7 +136,7 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
         "Cs": ["array-like", None],
         "class_weight": [dict, StrOptions(["balanced"]), None],
     }
-    _explanations: ClassVar[Mapping[str, Explanation]] = CLASSIFIER_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, str]] = CLASSIFIER_EXPLANATIONS
     _fitted_names = (*FeatureModel._fitted_names, "_class_totals")
 
     def __init__(

@@ -25,7 +25,7 @@ from bochner.feature_models.training_sets import TrainingSet
 from bochner.features.fourier_features import FourierFeatures
 from bochner.kernels import Kernel
 from bochner.memory import expected_width
-from bochner.parameters import LINEAR_EXPLANATIONS, Explanation, Parametrized
+from bochner.parameters import LINEAR_EXPLANATIONS, Parametrized
 from bochner.progress import show_progress
 from bochner.rows import (
     Array,
@@ -70,7 +70,7 @@ class LinearModel(Parametrized):
         "verbose": ["verbose"],
     }
     _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {"features": {None: FourierFeatures}}
-    _explanations: ClassVar[Mapping[str, Explanation]] = LINEAR_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, str]] = LINEAR_EXPLANATIONS
     # What fits leave behind, beside what scikit-learn's validation sets.
     _fitted_names: ClassVar[tuple[str, ...]] = (
         "features_",

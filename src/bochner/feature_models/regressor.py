@@ -22,7 +22,7 @@ from bochner.feature_models.ridge_moments import Residuals, RidgeChoice, r2_scor
 from bochner.feature_models.training_sets import TrainingSet
 from bochner.kernels import Kernel
 from bochner.losses import LOSSES, Loss, Quantile
-from bochner.parameters import RIDGE_EXPLANATIONS, Explanation
+from bochner.parameters import RIDGE_EXPLANATIONS
 from bochner.rows import Array, Batch, Floats, RowSource
 from bochner.validation import StrOptions, available_if, fit_context, positive_values
 
@@ -133,7 +133,7 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
         "loss": [StrOptions(LOSSES), *FeatureModel._parameter_constraints["loss"]],
         "alphas": ["array-like", None],
     }
-    _explanations: ClassVar[Mapping[str, Explanation]] = RIDGE_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, str]] = RIDGE_EXPLANATIONS
     _fitted_names = (*FeatureModel._fitted_names, "_is_flat")
     _target_options: ClassVar[dict[str, bool]] = {"multi_output": True}
     _is_flat: bool

@@ -16,7 +16,7 @@ from bochner.features.refinement import refine
 from bochner.inspection.sizes import OutOfReachError, SizeTrials, Suggestion
 from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel, make_kernel
 from bochner.memory import check_memory
-from bochner.parameters import FEATURE_EXPLANATIONS, Explanation
+from bochner.parameters import FEATURE_EXPLANATIONS
 from bochner.rows import Floats, Metric
 from bochner.samplers import SAMPLERS, Sampler, draw_frequencies, make_sampler
 from bochner.scaling.learned_metric import LearnedMetric
@@ -143,7 +143,7 @@ class FourierFeatures(KernelFeatures):
         "sampler": SAMPLERS,
         "weighting": WEIGHTINGS,
     }
-    _explanations: ClassVar[Mapping[str, Explanation]] = FEATURE_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, str]] = FEATURE_EXPLANATIONS
 
     def __init__(
         self,

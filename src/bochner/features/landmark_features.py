@@ -20,7 +20,7 @@ from bochner.inspection.kernel_error import Approximation
 from bochner.inspection.sizes import LandmarkSuggestion, OutOfReachError, SizeTrials
 from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel, make_kernel
 from bochner.landmarks import LANDMARKS, LandmarkSelection, inverse_root
-from bochner.parameters import FEATURE_EXPLANATIONS, Explanation
+from bochner.parameters import FEATURE_EXPLANATIONS
 from bochner.rows import (
     Array,
     Floats,
@@ -137,7 +137,7 @@ class LandmarkFeatures(KernelFeatures):
         **KernelFeatures._default_parts,
         "landmarks": LANDMARKS,
     }
-    _explanations: ClassVar[Mapping[str, Explanation]] = FEATURE_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, str]] = FEATURE_EXPLANATIONS
 
     def __init__(
         self,
