@@ -21,7 +21,6 @@ MODULES = [
     "bochner.inspection.sizes",
     "bochner.scaling.robust_standardizer",
     "bochner.export",
-    "bochner.export.torch_modules",
 ]
 
 # Not required: a summary on the line after the quotes, an extended summary, "See Also", and examples of methods.

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from bochner.feature_maps.formulas import LinearFormula, LogisticFormula
 from bochner.feature_models.feature_model import ALPHAS, FeatureModel, has_closed_form
 from bochner.feature_models.folds import warn_at_edge
 from bochner.feature_models.labels import ClassWeights, check_labels, label_indicators, label_positions
@@ -296,6 +295,3 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
 
     def _n_loss_targets(self, targets: Array) -> int:
         return len(self.classes_)
-
-    def _formula(self) -> Callable[..., LinearFormula]:
-        return LogisticFormula if hasattr(self.loss_, "predict_proba") else LinearFormula

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from bochner.feature_maps import FeatureMap, FourierMap, ProductMap
-from bochner.feature_maps.formulas import Formula, FourierFormula
 from bochner.features.kernel_features import KernelFeatures, Streams, TrainingRows, Units
 from bochner.features.refinement import refine
 from bochner.inspection.sizes import OutOfReachError, SizeTrials, Suggestion
@@ -277,10 +276,6 @@ class FourierFeatures(KernelFeatures):
         plain = FourierMap(self._frequencies, self.weights_, self.length_scale_)
         self.feature_map_ = plain if self.matrix_ is None else ProductMap(plain, self.matrix_)
         self._n_features_out = self.feature_map_.width
-
-    def _formulas(self) -> list[Formula]:
-        length_scale = self.length_scale_ if self._metric is None else None
-        return [FourierFormula(self.frequencies_, self.weights_, length_scale, self.matrix_)]
 
     def _float64_map(self) -> FeatureMap:
         frequencies = self.frequencies_.astype(np.float64) * (self.length_scale_ if self._metric is None else 1.0)
