@@ -188,17 +188,12 @@ def _scaling(features: Any) -> dict[str, Array]:
 
 
 def _check_kernel(kernel: Any) -> None:
-    """Refuse kernels that torch cannot compute."""
-    if type(kernel) in (Gaussian, RationalQuadratic, Laplacian, Cauchy):
-        return
-    if not isinstance(kernel, Matern):
+    """Refuse kernels that torch cannot compute: functions of a user, and Matern kernels with Bessel functions."""
+    is_half_integer = isinstance(kernel, Matern) and kernel.nu % 1.0 == 0.5 and kernel.nu <= LARGEST_NU
+    if not is_half_integer and type(kernel) not in (Gaussian, RationalQuadratic, Laplacian, Cauchy):
         raise ValueError(
-            f"The kernel {kernel!r} is a function of numpy arrays, which torch cannot compute; use a kernel of bochner."
-        )
-    if (kernel.nu - 0.5) % 1.0 or kernel.nu > LARGEST_NU:
-        raise ValueError(
-            f"Matern(nu={kernel.nu}) needs Bessel functions, which torch does not have; use nu=0.5, 1.5, 2.5, ... "
-            f"up to {LARGEST_NU}, or FourierFeatures."
+            f"The kernel {kernel!r} has no formula in torch; use FourierFeatures, or one of gaussian, laplacian, cauchy, "
+            f"exponential, rational_quadratic and Matern with nu=0.5, 1.5, ... up to {LARGEST_NU}."
         )
 
 
