@@ -192,8 +192,8 @@ def _check_kernel(kernel: Any) -> None:
     is_half_integer = isinstance(kernel, Matern) and kernel.nu % 1.0 == 0.5 and kernel.nu <= LARGEST_NU
     if not is_half_integer and type(kernel) not in (Gaussian, RationalQuadratic, Laplacian, Cauchy):
         raise ValueError(
-            f"The kernel {kernel!r} has no formula in torch; use FourierFeatures, or one of gaussian, laplacian, cauchy, "
-            f"exponential, rational_quadratic and Matern with nu=0.5, 1.5, ... up to {LARGEST_NU}."
+            f"The kernel {kernel!r} has no formula in torch; use FourierFeatures, or one of gaussian, laplacian, "
+            f"cauchy, exponential, rational_quadratic and Matern with nu=0.5, 1.5, ... up to {LARGEST_NU}."
         )
 
 
