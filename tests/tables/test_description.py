@@ -90,7 +90,7 @@ def test_merged_categories_are_counted():
 def test_other_reading_of_ambiguous_dates_is_named():
     table = Table(pa.table({"day": [f"{1 + i % 12}/{1 + i % 11}/2021" for i in range(100)]}))
     treatment = describe(Survey(table))[0].treatment
-    assert treatment.startswith("read as %m/%d/%Y (give kinds={'day': 'date:%d/%m/%Y'} for the other reading), linear trend")
+    assert treatment.startswith("read as %m/%d/%Y (give kinds={'day': 'date:%d/%m/%Y'} for the other reading), linear")
 
 
 def test_distinct_values_of_many_rows_are_those_of_the_sample(monkeypatch):

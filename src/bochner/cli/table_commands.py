@@ -212,8 +212,8 @@ def _fitted_page(fitted: Any, found: Any, survey: Survey, page: Path, result: di
         raise ValueError("A page needs 50 rows or more, and two or more of each class; omit --page.")
     lines = [(column.name, column.kind, column.treatment) for column in describe(survey)]
     origin = (
-        f"{found[1].n_rows:,} held-out rows, predicted by the same model fitted on other rows; the model in the file was "
-        f"fitted on all rows"
+        f"{found[1].n_rows:,} held-out rows, predicted by the same model fitted on other rows; the model in the file "
+        f"was fitted on all rows"
     )
     write_model_page(
         found[0], found[1], page, origin=origin, columns=lines, numbers=format_values(result), model_file=name

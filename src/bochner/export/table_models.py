@@ -92,8 +92,8 @@ def _check(model: Any) -> None:
     texts = [column.name for column in model.encoder_.encoding_.columns if column.kind == "text"]
     if texts:
         raise ValueError(
-            f"Text has no ONNX form, because its n-grams are hashed; give drop={texts!r}, or the kind category, and fit "
-            f"the model again."
+            f"Text has no ONNX form, because its n-grams are hashed; give drop={texts!r}, or the kind category, and "
+            f"fit the model again."
         )
 
 

@@ -372,7 +372,6 @@ def cell_targets(values: "pa.Array", column: Column) -> Array:
 
 def missing_targets(values: "pa.Array", column: Column) -> Mask:
     """Return which cells of a target are missing; marks such as "?" only where the target is no category."""
-    pa = import_pyarrow()
     if storage_of(values.type) == "text" and column.kind != "category":
         values = _without_marks(values)
     return np.asarray(values.is_null(nan_is_null=True).to_numpy(False))

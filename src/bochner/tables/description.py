@@ -163,7 +163,7 @@ def column_messages(survey: Survey) -> list[str]:
     if survey.n_equal:
         share = survey.n_equal / max(1, len(survey.sample.keys))
         messages.append(
-            f"{survey.n_equal:,} of {len(survey.sample.keys):,} sampled rows ({100 * share:.2g} %) are equal to an earlier "
-            f"one; errors on held-out rows are too small if these are copies."
+            f"{survey.n_equal:,} of {len(survey.sample.keys):,} sampled rows ({100 * share:.2g} %) are equal to an "
+            f"earlier one; errors on held-out rows are too small if these are copies."
         )
     return messages

@@ -136,7 +136,7 @@ class Encoding:
         return EncodedTable(Table(data, target, columns=columns, reading=self.reading, label=label), self)
 
     def encode(self, cells: "pa.RecordBatch", unseen: UnseenCells | None = None) -> Array:
-        """Return the cells as an array of shape (n_rows, len(names)); `unseen` counts cells unlike the training rows."""
+        """Return the cells as an array of shape (n_rows, len(names)); `unseen` counts new kinds of cells."""
         numeric = [column for column in self.columns if column.has_number]
         encoded = np.zeros((cells.num_rows, len(self.names)), dtype=self.dtype)
         numbers = np.empty((cells.num_rows, len(numeric)), order="F")

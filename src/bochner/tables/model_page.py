@@ -31,7 +31,7 @@ MOST_ROWS, DEPENDENCE_ROWS, GRID = 1000, 200, 30
 MOST_CATEGORIES, MOST_CLASSES = 12, 20  # that fit into a plot
 IMPORTANCE = (
     "How much the score (R² or accuracy) falls if the cells of the column are shuffled, with the standard deviation of "
-    "five repetitions. If two columns are nearly equal, shuffling one of them costs little, although the model uses both."
+    "five repetitions. If two columns are nearly equal, shuffling one of them costs little, although both are used."
 )
 DEPENDENCE = "The mean prediction if the column had this value in all rows; the ticks on the axis are its deciles."
 CALIBRATION = "Of the rows with a predicted probability of 0.7, a calibrated model is right about 70 %."
@@ -91,13 +91,13 @@ def _answer(model: Any, evaluation: Evaluation) -> str:
         return "It is not known how well this model predicts rows that it has not seen."
     if is_classifier(model):
         return (
-            f"The class of {100 * found['accuracy']:.1f} % of new rows is predicted correctly; the most frequent class is "
-            f"that of {100 * found['majority_share']:.1f} %."
+            f"The class of {100 * found['accuracy']:.1f} % of new rows is predicted correctly; the most frequent class "
+            f"is that of {100 * found['majority_share']:.1f} %."
         )
     spread = float(np.std(evaluation.observed)) if evaluation.observed is not None else float("nan")
     return (
-        f"On new rows R² is {found['r2']:.3f}: the typical error (RMSE) is {found['rmse']:.4g}, and {spread:.4g} if the "
-        f"mean is always predicted."
+        f"On new rows R² is {found['r2']:.3f}: the typical error (RMSE) is {found['rmse']:.4g}, and {spread:.4g} if "
+        f"the mean is always predicted."
     )
 
 

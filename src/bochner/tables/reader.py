@@ -21,6 +21,7 @@ from bochner.tables.sources import ENCODING_REMEDY, NOT_UTF8, join_names, open_s
 if TYPE_CHECKING:
     import pyarrow as pa
 
+PLAIN_READING = Reading()
 BATCH_BYTES = 1 << 25  # of encoded rows per batch
 MAX_PROBLEMS = 20
 CHOICES = (*KINDS, "id")  # kinds that a column can be given; "id" leaves it out
@@ -79,7 +80,7 @@ class Table:
         kinds: Mapping[str, str] | None = None,
         *,
         columns: Sequence[str] | None = None,
-        reading: Reading = Reading(),
+        reading: Reading = PLAIN_READING,
         label: str | None = None,
     ) -> None:
         self.source = open_source(data, label, reading.encoding)

@@ -22,6 +22,7 @@ from bochner.feature_models.classifier import FeatureClassifier
 from bochner.feature_models.feature_model import FeatureModel
 from bochner.feature_models.regressor import FeatureRegressor
 from bochner.features.landmark_features import LandmarkFeatures
+from bochner.kernel_models import KernelClassifier, KernelRegressor
 from bochner.parameters import Parametrized
 from bochner.rows import Array, Floats
 from bochner.tables.encoding import EncodedTable, load_rows
@@ -43,12 +44,16 @@ LOG_ROWS, SMALLEST_SKEWNESS = 2_000, 1.0  # for the comparison of targets and th
 def default_estimator(
     is_classifier: bool, n_rows: int, effort: str, random_state: Any, *, features: bool = False
 ) -> Any:
-    """Return the model for a number of rows: landmark features with learned length scales."""
+    """Return the kernel machine, or landmark features for more rows than it takes or where they are asked for."""
+    if n_rows <= MEMORY_ROWS and not features:
+        machine = KernelClassifier if is_classifier else KernelRegressor
+        return machine(effort=effort, random_state=random_state)
     length_scale = "learn" if effort == "default" else "median"
-    features = LandmarkFeatures("matern", n_landmarks=N_LANDMARKS, length_scale=length_scale)
+    n_landmarks = max(1, min(N_LANDMARKS, n_rows // 4))
+    landmarks = LandmarkFeatures("matern", n_landmarks=n_landmarks, length_scale=length_scale)
     if is_classifier:
-        return FeatureClassifier(features, loss="log_loss", random_state=random_state)
-    return FeatureRegressor(features, random_state=random_state)
+        return FeatureClassifier(landmarks, loss="log_loss", random_state=random_state)
+    return FeatureRegressor(landmarks, random_state=random_state)
 
 
 def _has_method(name: str) -> Callable[["TableModel"], bool]:
@@ -317,10 +322,11 @@ class TableRegressor(TableModel, RegressorMixin, Parametrized):
     Parameters
     ----------
     estimator : estimator, default=None
-        What is fitted on the encoded rows: any regressor. None means landmark features with learned length scales. A
-        `FeatureRegressor` is fitted batch by batch on tables of more than 200,000 rows, which may be larger than memory.
+        What is fitted on the encoded rows: any regressor. None means `KernelRegressor` up to 200,000 rows, and beyond a
+        `FeatureRegressor` of 512 landmarks with learned length scales. Feature models are fitted batch by batch on a
+        table of more than 200,000 rows with a named target, which may be larger than memory.
     encoder : transformer, default=None
-        What encodes the columns: any transformer of data frames. None means `TableEncoder()`, which is needed for files.
+        What encodes the columns: any transformer of data frames. None means `TableEncoder()`; files need one.
     effort : {"default", "fast"}, default="default"
         "fast" takes a second or two. A given estimator is fitted as it is.
     random_state : int, RandomState instance or None, default=None
@@ -417,8 +423,8 @@ class TableRegressor(TableModel, RegressorMixin, Parametrized):
         target = survey.target_column
         if target is not None and target.kind == "category":
             raise ValueError(
-                f"{survey.table.path}: column {target.name!r} contains text; use `TableClassifier` for classes, or convert "
-                f"it to numbers."
+                f"{survey.table.path}: column {target.name!r} contains text; use `TableClassifier` for classes, or "
+                f"convert it to numbers."
             )
 
     def _encode_batch(self, y: Array) -> Array:
@@ -442,11 +448,11 @@ class TableClassifier(TableModel, ClassifierMixin, Parametrized):
     Parameters
     ----------
     estimator : estimator, default=None
-        What is fitted on the encoded rows: any classifier. None means landmark features with learned length scales and
-        log loss. A `FeatureClassifier` is fitted batch by batch on tables of more than 200,000 rows, which may be larger
-        than memory.
+        What is fitted on the encoded rows: any classifier. None means `KernelClassifier` up to 200,000 rows, and beyond
+        a `FeatureClassifier` of 512 landmarks with learned length scales and log loss. Feature models are fitted batch
+        by batch on a table of more than 200,000 rows with a named target, which may be larger than memory.
     encoder : transformer, default=None
-        What encodes the columns: any transformer of data frames. None means `TableEncoder()`, which is needed for files.
+        What encodes the columns: any transformer of data frames. None means `TableEncoder()`; files need one.
     effort : {"default", "fast"}, default="default"
         "fast" takes a second or two. A given estimator is fitted as it is.
     class_weight : dict, "balanced" or None, default=None
