@@ -118,7 +118,7 @@ class Parametrized(BaseEstimator):
         if hasattr(value, "get_params") and not isinstance(value, type):
             return value
         kinds = self._default_parts.get(name, {}) if value is None or isinstance(value, str) else {}
-        return kinds[value]() if value in kinds else None
+        return kinds[value]() if kinds and value in kinds else None
 
 
 def _explaining(init: Init) -> Init:
