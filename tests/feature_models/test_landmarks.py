@@ -2,10 +2,8 @@
 """Linear models on `LandmarkFeatures`, whose moments are those of kernel columns, whitened once."""
 
 import pickle
-from functools import partial
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -95,8 +93,8 @@ class TestMoments:
         np.testing.assert_array_equal(found, found.transpose(0, 2, 1))
         assert_close(found, expected, 1e-10 if dtype == np.float64 else 1e-5)
         Z = features.transform(X).astype(np.float64)
-        rows = np.column_stack([Z, np.ones(500), batch.y])[batch.folds == 1]
-        dense = (rows * batch.weights[batch.folds == 1, None]).T @ rows
+        rows = np.column_stack([Z, np.ones(500), batch.y])[batch.fold_of == 1]
+        dense = (rows * batch.sample_weight[batch.fold_of == 1, None]).T @ rows
         assert_close(found[1], dense, 1e-10 if dtype == np.float64 else 1e-5)
 
     def moments(self, features, batch):
