@@ -181,7 +181,7 @@ class QuasiMonteCarlo(Sampler):
         """
 
     def check_kernel(self, kernel: Kernel) -> None:
-        if self.rotate and not isinstance(kernel, IsotropicKernel):
+        if self.rotate and kernel.as_isotropic() is None:
             raise ValueError(
                 f"{type(kernel).__name__} is not isotropic, so {type(self).__name__}(rotate=True) would change its "
                 f"spectral distribution; use rotate=False or an isotropic kernel ({_isotropic_names()})."
@@ -345,8 +345,9 @@ def _stratified_radii(
 
 
 def _as_isotropic(sampler: Sampler, kernel: Kernel) -> IsotropicKernel:
-    if isinstance(kernel, IsotropicKernel):
-        return kernel
+    isotropic = kernel.as_isotropic()
+    if isotropic is not None:
+        return isotropic
     raise ValueError(
         f"{type(kernel).__name__} is not compatible with sampler {type(sampler).__name__}, because it is not "
         f"isotropic; use sampler='mc', 'halton', 'sobol' or 'lattice', or an isotropic kernel "
@@ -425,7 +426,7 @@ def make_sampler(name_or_sampler: Any, kernel: Kernel) -> Sampler:
     (Orthogonal(), Halton())
     """
     if isinstance(name_or_sampler, str) and name_or_sampler == "auto":
-        name_or_sampler = "orthogonal" if isinstance(kernel, IsotropicKernel) else "halton"
+        name_or_sampler = "halton" if kernel.as_isotropic() is None else "orthogonal"
     sampler: Sampler = make_part(name_or_sampler, SAMPLERS)
     return sampler
 

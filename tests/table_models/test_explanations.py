@@ -6,7 +6,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from bochner import TableModel, column_contributions
+from bochner import TableModel
 from bochner.table_models.explanations import explanation_columns
 from bochner.table_models.predictions import PredictionColumns, write_predictions
 from tests.table_models.cases import TARGETS
@@ -47,9 +47,6 @@ def test_contributions_of_two_classes_speak_for_the_predicted_class(rng):
     np.testing.assert_allclose(columns["kind_score"], np.abs(scores), rtol=1e-9)
     clear = np.abs(frame["a"]) > 0.5
     assert (columns["kind_from_a"][clear] > 0).all()
-    parts = column_contributions(model, frame)
-    assert parts.names == ["a", "b"]
-    np.testing.assert_allclose(np.abs(parts.contributions[:, 0, 0]), np.abs(columns["kind_from_a"]), rtol=1e-9)
 
 
 def test_model_without_a_mean_row_starts_from_the_medians(files, models):

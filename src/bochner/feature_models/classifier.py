@@ -12,12 +12,11 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.feature_maps.formulas import LinearFormula, LogisticFormula
 from bochner.feature_models.feature_model import ALPHAS, FeatureModel, has_closed_form, in_memory
 from bochner.feature_models.folds import ClassCounts, count_classes
 from bochner.kernels import Kernel
 from bochner.losses import CLASSIFICATION_LOSSES, Loss, best_classes, class_signs
-from bochner.parameters import CLASSIFIER_EXPLANATIONS, Explanation
+from bochner.parameters import CLASSIFIER_EXPLANATIONS
 from bochner.rows import Array, Batch, Floats, Indices, RowSource
 from bochner.validation import StrOptions, available_if, fit_context, positive_values
 
@@ -133,7 +132,7 @@ class FeatureClassifier(ClassifierMixin, FeatureModel):
         "Cs": ["array-like", None],
         "class_weight": [dict, StrOptions(["balanced"]), None],
     }
-    _explanations: ClassVar[Mapping[str, Explanation]] = CLASSIFIER_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, str]] = CLASSIFIER_EXPLANATIONS
     _penalty_name = "Cs"
     classes_: Array
 
@@ -366,9 +365,6 @@ class FeatureClassifier(ClassifierMixin, FeatureModel):
     def _columns_of_sample(self, y: Any) -> Floats:
         labels = check_labels(y)
         return label_indicators(np.unique(labels), labels)
-
-    def _formula(self) -> Callable[..., LinearFormula]:
-        return LogisticFormula if hasattr(self.loss_, "predict_proba") else LinearFormula
 
 
 def check_labels(y: Any) -> Array:

@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, apply_to_features
 from bochner.feature_maps.feature_map import accepts_nan
-from bochner.feature_maps.formulas import Formula, LinearFormula, formulas_of
 from bochner.feature_models.candidates import (
     DefaultFeatures,
     feature_map_of,
@@ -33,7 +32,7 @@ from bochner.feature_models.training import Choice, TrainingSet
 from bochner.kernels import Kernel
 from bochner.losses import Loss, SquaredHinge
 from bochner.memory import check_memory, expected_width
-from bochner.parameters import LINEAR_EXPLANATIONS, Explanation, Parametrized
+from bochner.parameters import LINEAR_EXPLANATIONS, Parametrized
 from bochner.progress import show_progress
 from bochner.rows import (
     Array,
@@ -73,7 +72,7 @@ class FeatureModel(Parametrized):
         "verbose": ["verbose"],
     }
     _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {"features": {None: DefaultFeatures}}
-    _explanations: ClassVar[Mapping[str, Explanation]] = LINEAR_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, str]] = LINEAR_EXPLANATIONS
     # What fits leave behind, beside what scikit-learn's validation sets.
     _fitted_names: ClassVar[tuple[str, ...]] = (
         *("loss_", "classes_", "_accumulator", "_candidates", "_choice", "_class_totals", "_dtype", "_has_no_moments"),
@@ -454,15 +453,6 @@ class FeatureModel(Parametrized):
 
         for_each_span(work, X.shape[0], GRADIENT_ROWS)
         return out
-
-    def _formulas(self) -> list[Formula]:
-        """Return the scores for arrays of other libraries than numpy."""
-        chosen = self._chosen()
-        return [*formulas_of(chosen.features), self._formula()(chosen.coef, chosen.intercept, self._scores_are_flat)]
-
-    def _formula(self) -> Callable[..., LinearFormula]:
-        """Return the formula of the scores."""
-        return LinearFormula
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the moments that `fit` has accumulated; those of `partial_fit` are kept."""

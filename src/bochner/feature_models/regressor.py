@@ -13,13 +13,12 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, apply_to_features
-from bochner.feature_maps.formulas import LinearFormula
 from bochner.feature_models.feature_model import ALPHAS, FeatureModel, has_closed_form, in_memory
 from bochner.feature_models.ridge import r2_scores
 from bochner.feature_models.training import Choice
 from bochner.kernels import Kernel
-from bochner.losses import LOSSES, Loss, Quantile
-from bochner.parameters import RIDGE_EXPLANATIONS, Explanation
+from bochner.losses import LOSSES, Loss
+from bochner.parameters import RIDGE_EXPLANATIONS
 from bochner.rows import Array, Batch, Floats, RowSource
 from bochner.validation import StrOptions, available_if, fit_context, positive_values
 
@@ -124,7 +123,7 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
         "loss": [StrOptions(LOSSES), *FeatureModel._parameter_constraints["loss"]],
         "alphas": ["array-like", None],
     }
-    _explanations: ClassVar[Mapping[str, Explanation]] = RIDGE_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, str]] = RIDGE_EXPLANATIONS
     _penalty_name = "alphas"
     _target_options: ClassVar[dict[str, bool]] = {"multi_output": True}
     _is_flat: bool
@@ -277,12 +276,6 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
     @property
     def _n_outputs(self) -> int:
         return self._made_loss().n_outputs(self._n_targets)
-
-    def _formula(self) -> Callable[..., LinearFormula]:
-        n_outputs = len(self._chosen().intercept)
-        if isinstance(self.loss_, Quantile) and n_outputs > 1:
-            raise ValueError(f"`to_torch` has no model of {n_outputs} quantiles at once; fit one model per level.")
-        return partial(LinearFormula, link=self.loss_.link)
 
     def _penalties(self, weight: float) -> Floats:
         loss = self._made_loss()

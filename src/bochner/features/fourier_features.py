@@ -10,13 +10,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from bochner.feature_maps import FeatureMap, FourierMap, ProductMap
-from bochner.feature_maps.formulas import Formula, FourierFormula
 from bochner.features.kernel_features import KernelFeatures, Streams, TrainingRows, Units
 from bochner.features.refinement import refine
 from bochner.inspection.sizes import OutOfReachError, SizeTrials, Suggestion
 from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel, make_kernel
 from bochner.memory import check_memory
-from bochner.parameters import FEATURE_EXPLANATIONS, Explanation
+from bochner.parameters import FEATURE_EXPLANATIONS
 from bochner.rows import Floats, Metric
 from bochner.samplers import SAMPLERS, Sampler, draw_frequencies, make_sampler
 from bochner.scaling.learned_metric import LearnedMetric
@@ -143,7 +142,7 @@ class FourierFeatures(KernelFeatures):
         "sampler": SAMPLERS,
         "weighting": WEIGHTINGS,
     }
-    _explanations: ClassVar[Mapping[str, Explanation]] = FEATURE_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, str]] = FEATURE_EXPLANATIONS
 
     def __init__(
         self,
@@ -277,10 +276,6 @@ class FourierFeatures(KernelFeatures):
         plain = FourierMap(self._frequencies, self.weights_, self.length_scale_)
         self.feature_map_ = plain if self.matrix_ is None else ProductMap(plain, self.matrix_)
         self._n_features_out = self.feature_map_.width
-
-    def _formulas(self) -> list[Formula]:
-        length_scale = self.length_scale_ if self._metric is None else None
-        return [FourierFormula(self.frequencies_, self.weights_, length_scale, self.matrix_)]
 
     def _float64_map(self) -> FeatureMap:
         frequencies = self.frequencies_.astype(np.float64) * (self.length_scale_ if self._metric is None else 1.0)

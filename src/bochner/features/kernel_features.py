@@ -4,7 +4,7 @@
 import reprlib
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import partial
 from numbers import Integral, Real
@@ -17,7 +17,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, map_rows
-from bochner.feature_maps.formulas import Formula
 from bochner.feature_maps.fourier import check_resolution
 from bochner.feature_maps.kernel_columns import kernel_function
 from bochner.inspection.kernel_error import Approximation, KernelError, estimate_kernel_error
@@ -340,36 +339,6 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         # A lazy result holds this map, also after the estimator is fitted again.
         prepare = partial(self.feature_map_.validate_block, dtype=self.feature_map_.dtype)
         return apply_to_rows(partial(map_rows, self.feature_map_, out=out), X, prepare)
-
-    def to_torch(self, trainable: Sequence[str] = ()) -> Any:
-        """Return a torch module that computes the features.
-
-        Parameters
-        ----------
-        trainable : sequence of str, default=()
-            Names of the arrays that become parameters; see `bochner.export.torch_modules.to_torch`.
-
-        Returns
-        -------
-        torch.nn.Module
-            Its `forward` is `transform`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bochner import FourierFeatures
-        >>> X = np.random.default_rng(0).normal(size=(100, 3))
-        >>> features = FourierFeatures(n_frequencies=64, random_state=0).fit(X)
-        >>> features.to_torch(trainable=("frequencies",))  # doctest: +SKIP
-        FormulaModule(frequencies=(64, 3), amplitudes=(64,), length_scales=())
-        """
-        from bochner.export.torch_modules import to_torch  # imports torch
-
-        return to_torch(self, trainable)
-
-    @abstractmethod
-    def _formulas(self) -> list[Formula]:
-        """Return the fitted map for arrays of other libraries than numpy."""
 
     def exact_kernel(self, X: Any, Y: Any = None) -> Array:
         """Compute the kernel matrix that the features approximate.

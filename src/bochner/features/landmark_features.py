@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, ProductMap, kernel_columns
 from bochner.feature_maps.compression import best_matrix
-from bochner.feature_maps.formulas import Formula, LandmarkFormula
 from bochner.feature_maps.kernel_columns import kernel_function
 from bochner.features.kernel_features import FEW_ROWS, KernelFeatures, Streams, TrainingRows, Units
 from bochner.function_kernels import FunctionKernel, PrecomputedKernel
@@ -20,7 +19,7 @@ from bochner.inspection.kernel_error import Approximation
 from bochner.inspection.sizes import LandmarkSuggestion, OutOfReachError, SizeTrials
 from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel, make_kernel
 from bochner.landmarks import LANDMARKS, LandmarkSelection, inverse_root
-from bochner.parameters import FEATURE_EXPLANATIONS, Explanation
+from bochner.parameters import FEATURE_EXPLANATIONS
 from bochner.rows import (
     Array,
     Floats,
@@ -137,7 +136,7 @@ class LandmarkFeatures(KernelFeatures):
         **KernelFeatures._default_parts,
         "landmarks": LANDMARKS,
     }
-    _explanations: ClassVar[Mapping[str, Explanation]] = FEATURE_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, str]] = FEATURE_EXPLANATIONS
 
     def __init__(
         self,
@@ -246,9 +245,6 @@ class LandmarkFeatures(KernelFeatures):
         inner = kernel_columns(self.kernel_, self.landmarks_, self._units, self.whitening_.dtype)
         self.feature_map_ = ProductMap(inner, self.whitening_)
         self._n_features_out = self.feature_map_.width
-
-    def _formulas(self) -> list[Formula]:
-        return [LandmarkFormula(self.kernel_, self.landmarks_, self._units, self.whitening_)]
 
     def _float64_map(self) -> FeatureMap:
         landmarks, units = self.landmarks_, self._units
