@@ -6,9 +6,8 @@ import pytest
 from sklearn.model_selection import KFold, StratifiedKFold
 
 import bochner.rows.sources
-from bochner.feature_models.folds import GivenFolds, RoundRobin, assign_folds
-from bochner.feature_models.labels import count_classes
-from bochner.feature_models.training_sets import TrainingSet
+from bochner.feature_models.folds import GivenFolds, RoundRobin, assign_folds, count_classes
+from bochner.feature_models.training import TrainingSet
 from bochner.rows import MemoryRows, PartitionedRows
 from tests.rows.array_partitions import ArrayPartitions
 
@@ -34,7 +33,8 @@ def make_source(request, monkeypatch):
 
 def list_rows(batch):
     numbers = np.full(len(batch.y), -1) if batch.X is None else batch.X[:, 0].astype(int)
-    return [*zip(numbers.tolist(), batch.y.tolist(), batch.folds.tolist(), batch.counts.tolist(), strict=True)]
+    columns = (numbers, batch.y, batch.fold_of, batch.row_weights)
+    return [*zip(*(column.tolist() for column in columns), strict=True)]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
