@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-import numpy as np
 import pytest
-from tabular.data import TABLES, Table
 
 from bench_kernel_machine import CONFIRMING, DESIGNING, measure, summarize
+from tabular.data import TABLES, Table
 
 
 def test_halves_are_a_partition():
