@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A table that one process reads: its survey, and its encoded rows as a row source."""
+"""The encoded rows of a table as a row source, which feature models read batch by batch."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,37 +9,17 @@ import numpy as np
 
 from bochner.progress import track
 from bochner.rows import Array, Batch, Floats, MemoryRows, RowSource, Statistic, add_pair, compose, stack_batches
-from bochner.tables.encoding import EncodedTable, Encoding
-from bochner.tables.reader import Table
-from bochner.tables.survey import Survey
-
-__all__ = ["FileRows", "FileTable"]
-
-
-class FileTable(Table):
-    """A file, a folder of Parquet files or a data frame that a model is trained on."""
-
-    def survey(self, survey: Survey) -> Survey:
-        """Complete a survey, which is changed in place, by one pass over the rows."""
-        for chunk in track(self.chunks(skip_malformed=True), "reading", self.n_chunks()):
-            survey.add(chunk)
-        survey.malformed = self.malformed_problems()
-        return survey
-
-    def rows(self, encoding: Encoding, lengths: Sequence[int]) -> "FileRows":
-        """Return the encoded rows with a target as a source; `lengths` are their numbers per chunk, by a survey."""
-        used = self.restricted([column.name for column in encoding.columns])
-        return FileRows(EncodedTable(used, encoding), list(lengths))
+from bochner.tables.encoding import EncodedTable
 
 
 @dataclass(frozen=True)
-class FileRows(RowSource):
-    """Rows and targets of a table; rows without a target are left out.
+class TableRows(RowSource):
+    """Encoded rows and targets of a table; rows without a target are left out.
 
     Parameters
     ----------
     table : EncodedTable
-        The file, and how its rows become numbers.
+        The table, and how its rows become numbers.
     lengths : list of int
         Number of rows of each chunk.
     encode : callable, default=numpy.asarray
@@ -71,10 +51,10 @@ class FileRows(RowSource):
     def partition_numbers(self) -> list[int]:
         return [number for number, n_rows in enumerate(self.lengths) if n_rows]
 
-    def with_targets(self, encode: Callable[[Any], Array] | None) -> "FileRows":
+    def with_targets(self, encode: Callable[[Any], Array] | None) -> "TableRows":
         return replace(self, encode=compose(self.encode, encode), has_targets=encode is not None)
 
-    def validate(self, estimator: Any, **options: Any) -> "FileRows":
+    def validate(self, estimator: Any, **options: Any) -> "TableRows":
         MemoryRows(np.zeros((1, self.shape[1]), self.dtype)).validate(estimator, **options)
         return self
 
@@ -91,8 +71,8 @@ class FileRows(RowSource):
         batch = stack_batches(parts).select(inverse)
         return batch if with_rows else batch._replace(X=None)
 
-    def drop_zero_weights(self, weights: Floats) -> "FileRows":
-        return self  # every row of a file has weight 1
+    def drop_zero_weights(self, weights: Floats) -> "TableRows":
+        return self  # every row of a table has weight 1
 
     def accumulate(
         self,
@@ -113,6 +93,6 @@ class FileRows(RowSource):
     def _batches(self) -> Iterator[tuple[int, Batch]]:
         """Yield batches of rows with targets, with the index of their first row among all such rows."""
         first_row = 0
-        for chunk, X in self.table.batches(for_training=True):
-            yield first_row, Batch(X, self.encode(self.table.targets(chunk)) if self.has_targets else None)
-            first_row += len(X)
+        for batch in self.table.batches():
+            yield first_row, Batch(batch.X, self.encode(batch.y) if self.has_targets else None)
+            first_row += len(batch.X)

@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 
 import bochner.tables.sources
-from bochner.tables.file_table import FileTable
+from bochner.tables.encoding import EncodedTable
+from bochner.tables.row_source import TableRows
 from tests.tables.tables import survey_file, write_table
 
 
@@ -16,16 +17,15 @@ def path(request, table_files, monkeypatch):
 
 @pytest.fixture
 def rows(path):
-    table = FileTable(path, "y")
     survey = survey_file(path)
-    return table.rows(survey.encoding(), survey.lengths)
+    return TableRows(EncodedTable(survey.table, survey.encoding()), survey.lengths)
 
 
 @pytest.fixture
 def expected(path):
     """The encoded rows as one array."""
     encoding = survey_file(path).encoding()
-    return np.vstack([rows for _, rows in encoding.open(path).batches()])
+    return np.vstack([batch.X for batch in encoding.open(path).batches()])
 
 
 def total_of(start, batch):
@@ -82,11 +82,11 @@ def gaps(path, tmp_path, columns):
 
 def test_rows_without_a_target_are_left_out(gaps, columns):
     path, kept = gaps
-    table, survey = FileTable(path, "y"), survey_file(path)
+    survey = survey_file(path)
     assert (survey.n_rows, survey.n_without_target) == (kept.sum(), (~kept).sum())
     np.testing.assert_array_equal(survey.encoding().targets(survey.sample.cells), columns["y"][kept])
-    rows = table.rows(survey.encoding(), survey.lengths)
+    rows = TableRows(EncodedTable(survey.table, survey.encoding()), survey.lengths)
     assert rows.shape == (kept.sum(), 5)
     np.testing.assert_array_equal(rows.select([50, 3, 200]).y, columns["y"][kept][[50, 3, 200]])
-    complete = np.vstack([rows for _, rows in survey.encoding().open(path).batches()])
+    complete = np.vstack([batch.X for batch in survey.encoding().open(path).batches()])
     np.testing.assert_array_equal(rows.select(slice(None)).X, complete[kept])
