@@ -251,11 +251,13 @@ def _check_workers(client: Any) -> None:
     """Raise an error if a worker has no or another bochner: tasks would end it, and then the next one."""
 
     def find_version() -> str:  # pickled by value, so that a worker without bochner can run it
-        import bochner
+        from importlib.metadata import PackageNotFoundError, version
+
+        import bochner.rows  # noqa: F401 - and what it needs
 
         try:
-            return bochner.__version__
-        except ImportError:  # the source is on the path and not installed
+            return version("bochner")
+        except PackageNotFoundError:  # the source is on the path
             return "of an unknown version"
 
     own = find_version()
