@@ -10,7 +10,7 @@ from sklearn.metrics import r2_score
 from sklearn.preprocessing import PolynomialFeatures
 
 from bochner.feature_maps import TransformerMap
-from bochner.feature_models.moments import FIRST_ROWS, MomentAccumulator, Moments, moments_of_batch, ridge_bytes
+from bochner.feature_models.moments import FIRST_ROWS, MomentAccumulator, Moments, check_moments, moments_of_batch
 from bochner.rows import Batch
 
 ALPHAS = np.array([1e-6, 1e-2, 1.0])
@@ -184,5 +184,8 @@ class TestAccumulator:
         np.testing.assert_allclose(divided.moments.by_fold(0, 3), whole.moments.by_fold(0, 3), rtol=1e-12, atol=1e-9)
 
 
-def test_bytes():
-    assert ridge_bytes(1000, 5, 2) == 8 * 1000**2 * (2 * 6 + 6)
+def test_moments_that_exceed_the_memory_are_refused():
+    check_moments(1000, 5, 2)
+    message = r"on 100,000 columns and targets with 5 folds needs 1440\.0 GB for second moments, .*, or `cv`=None"
+    with pytest.raises(ValueError, match=message):
+        check_moments(100_000, 5, 2)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -26,7 +27,7 @@ from bochner.feature_models.candidates import (
     seed_of,
 )
 from bochner.feature_models.folds import ClassCounts, RoundRobin, assign_folds, count_folds, warn_at_edge
-from bochner.feature_models.moments import MomentAccumulator, fit_ridge, ridge_bytes
+from bochner.feature_models.moments import MomentAccumulator, check_moments, fit_ridge
 from bochner.feature_models.paths import fit_path, is_held
 from bochner.feature_models.training import Choice, TrainingSet
 from bochner.kernels import Kernel
@@ -51,7 +52,6 @@ from bochner.validation import HasMethods, fit_context, make_part
 __all__ = ["ALPHAS", "FeatureModel", "has_closed_form", "in_memory"]
 
 ALPHAS = tuple(float(alpha) for alpha in np.logspace(-8, 4, 25))
-FEWER = "use fewer frequencies, `length_scale_factors` or classes"
 GRADIENT_ROWS = 256  # per block
 LAZY_GRADIENTS = "Gradients need rows in memory and not a Dask collection; compute the rows first."
 
@@ -338,13 +338,12 @@ class FeatureModel(Parametrized):
         loss, width = self._made_loss(), expected_width(self.features or DefaultFeatures()) or 0
         n_outputs, is_whole = getattr(self, "_n_outputs", 0), is_held(rows, width, 4)
         if loss.has_closed_form:
-            n_candidates = len(self.length_scale_factors) * len(self.kernels or [None])
-            subject = f"A ridge regression on {width + n_outputs:,} columns and targets"
-            check_memory(ridge_bytes(width + n_outputs, 0, n_candidates), subject, "second moments", FEWER)
+            n_folds = int(self.cv) if isinstance(self.cv, Integral) else 0
+            check_moments(width + n_outputs, n_folds, len(self.length_scale_factors) * len(self.kernels or [None]))
             return
         if not (isinstance(loss, SquaredHinge) and is_whole):  # active sets need no matrix
             subject = f"A model with the loss {self.loss!r} on {width:,} columns"
-            check_memory(36 * (width + 1) ** 2, subject, "a preconditioner", FEWER)
+            check_memory(36 * (width + 1) ** 2, subject, "a preconditioner", "use fewer frequencies")
         if is_whole:
             subject = f"{type(self).__name__} on {rows.shape[0]:,} rows with {n_outputs:,} outputs"
             check_memory(8 * rows.shape[0] * n_outputs, subject, "scores", "use fewer classes or rows")

@@ -19,9 +19,10 @@ from bochner.feature_models.candidates import feature_map_of
 from bochner.feature_models.folds import RoundRobin, check_fold_weights
 from bochner.feature_models.ridge import generalized_errors, held_out_errors, r2_scores, solve_ridge, target_variances
 from bochner.feature_models.training import Choice, TrainingSet
+from bochner.memory import check_memory
 from bochner.rows import Batch, Floats, MemoryRows, RowSource, in_threads, stack_batches
 
-__all__ = ["MomentAccumulator", "Moments", "fit_ridge", "moments_of_batch", "ridge_bytes"]
+__all__ = ["MomentAccumulator", "Moments", "check_moments", "fit_ridge", "moments_of_batch"]
 
 MAX_EXTRA_COLUMNS = 1.5  # columns before a matrix product per feature, up to which their moments cost less
 MAX_ROUNDING = 1e-10  # of accumulated moments, relative to the number of rows: a hundredth of the smallest penalty
@@ -109,9 +110,11 @@ def _moments_of_features(features: Any, moments: Floats) -> Floats:
     return np.asarray(0.5 * (product + product.T))
 
 
-def ridge_bytes(size: int, n_folds: int, n_candidates: int) -> int:
-    """Return the memory of a fit: the moments of every candidate and fold, and those in work."""
-    return 8 * size**2 * (n_candidates * (n_folds + 1) + 6)
+def check_moments(size: int, n_folds: int, n_candidates: int) -> None:
+    """Refuse moments of columns and targets that exceed the memory of the machine; with those in work, six more."""
+    subject = f"A ridge regression on {size:,} columns and targets with {n_folds} folds"
+    remedy = "use fewer frequencies, `length_scale_factors`, classes or folds, or `cv`=None"
+    check_memory(8 * size**2 * (n_candidates * (n_folds + 1) + 6), subject, "second moments", remedy)
 
 
 def fit_ridge(
@@ -142,6 +145,7 @@ def fit_ridge(
     origin = np.median(encode(training.first_targets(FIRST_ROWS)), axis=0)
     row = training.rows.select(slice(0, 1)).X
     maps = [feature_map_of(features, row=row) for features in candidates]
+    check_moments(max(feature_map.width for feature_map in maps) + 1 + len(origin), training.n_folds, len(maps))
     moments = training.accumulate(partial(moments_of_batch, maps, encode, origin), "accumulating moments")
     accumulator = MomentAccumulator(training.n_folds, encode, candidates, origin, moments)
     return accumulator.choose(penalties, cv), accumulator
@@ -194,7 +198,7 @@ class MomentAccumulator:
             weights = np.array([moments[-1 - len(self.origin), -1 - len(self.origin)] for moments in parts])
             if self.n_folds:
                 check_fold_weights(cv, weights)
-            total = np.add.reduce(parts)
+            total = sum(parts[1:], parts[0])
             evaluated.append(_evaluate(total, parts[:-1], len(self.origin), penalties, self.moments.row_factor))
         return _best(self.candidates, evaluated, self.origin)
 
