@@ -1,15 +1,60 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ridge regression with non-negative coefficients."""
+"""Cholesky factors of matrices that may be singular to rounding, and ridge regression with coefficients >= 0."""
+
+from collections.abc import Sequence
 
 import numpy as np
 from scipy import linalg
 from scipy.optimize import nnls
 
-from bochner.rows import Floats, Mask, cholesky, serial_blas
+from bochner.rows import Floats, Mask
 
-__all__ = ["nonnegative_ridge"]
+__all__ = ["jittered_cholesky", "nonnegative_ridge"]
 
 PATIENCE = 5  # exchanges without progress before the active-set method takes over
+
+
+def jittered_cholesky(matrix: Floats, jitters: Sequence[float] = (0.0,)) -> tuple[Floats, float]:
+    r"""Return the lower Cholesky factor L of a positive definite matrix, and what was added to its diagonal.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, n)
+        The matrix.
+    jitters : sequence of float, default=(0.0,)
+        Multiples of the largest diagonal entry to add to the diagonal, tried in this order.
+
+    Returns
+    -------
+    factor : ndarray of shape (n, n)
+        The factor L of the first sum that is positive definite.
+    jitter : float
+        Its multiple.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If no sum is positive definite, or the matrix is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.linalg import jittered_cholesky
+    >>> factor, jitter = jittered_cholesky(np.ones((2, 2)), jitters=(0.0, 1e-10))
+    >>> jitter, (factor @ factor.T).round(6).tolist()
+    (1e-10, [[1.0, 1.0], [1.0, 1.0]])
+    """
+    largest = float(np.max(np.diag(matrix)))
+    for jitter in jitters:
+        shifted = np.array(matrix)
+        shifted.flat[:: len(matrix) + 1] += jitter * largest
+        try:
+            factor = linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+        except linalg.LinAlgError:
+            continue
+        if np.isfinite(np.diag(factor)).all():  # LAPACK does not report NaN
+            return factor, jitter
+    raise linalg.LinAlgError("The matrix is not positive definite, or not finite.")
 
 
 def nonnegative_ridge(gram: Floats, target: Floats, ridge: float, start: Mask | None = None) -> Floats:
@@ -53,9 +98,9 @@ def nonnegative_ridge(gram: Floats, target: Floats, ridge: float, start: Mask | 
     while True:
         coef = np.zeros(n)
         if positive.any():
-            factor = cholesky(gram if positive.all() else gram[np.ix_(positive, positive)])
-            coef[positive] = serial_blas(linalg.cho_solve)((factor.T, False), target[positive], check_finite=False)
-        gradient = serial_blas(np.matmul)(gram, coef) - target
+            factor, _ = jittered_cholesky(gram if positive.all() else gram[np.ix_(positive, positive)])
+            coef[positive] = linalg.cho_solve((factor, True), target[positive], check_finite=False)
+        gradient = gram @ coef - target
         wrong = np.where(positive, coef < 0.0, gradient < -slack)
         n_wrong = int(wrong.sum())
         if n_wrong == 0:
@@ -63,13 +108,8 @@ def nonnegative_ridge(gram: Floats, target: Floats, ridge: float, start: Mask | 
         if n_wrong >= fewest_wrong:
             n_attempts -= 1
             if n_attempts == 0:
-                return _active_set(gram, target)
+                factor, _ = jittered_cholesky(gram)
+                whitened = linalg.solve_triangular(factor, target, lower=True)
+                return np.asarray(nnls(factor.T, whitened, maxiter=100 * n)[0])
         fewest_wrong = min(fewest_wrong, n_wrong)
         positive ^= wrong
-
-
-def _active_set(gram: Floats, target: Floats) -> Floats:
-    """Return the same minimizer by scipy's active-set method, for a positive definite Gram matrix."""
-    factor = linalg.cholesky(gram, lower=True)
-    whitened = linalg.solve_triangular(factor, target, lower=True)
-    return np.asarray(nnls(factor.T, whitened, maxiter=100 * len(target))[0])

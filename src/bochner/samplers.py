@@ -16,7 +16,7 @@ from scipy.stats import qmc
 from sklearn.base import BaseEstimator
 
 from bochner.kernels import KERNELS, IsotropicKernel, Kernel
-from bochner.rows import Floats, Indices, Rows, sample_rows, serial_blas, to_dense
+from bochner.rows import Floats, Indices, Rows, sample_rows, to_dense
 from bochner.validation import check_returned, make_part
 
 if TYPE_CHECKING:
@@ -287,7 +287,6 @@ class Orthogonal(Sampler):
     def check_kernel(self, kernel: Kernel) -> None:
         _as_isotropic(self, kernel)
 
-    @serial_blas  # no bit of the frequencies depends on the number of threads
     def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> Floats:
         n_features = X.shape[1]
         radii = _stratified_radii(self, kernel, n_frequencies, n_features, rng)
@@ -361,12 +360,7 @@ def _isotropic_names() -> str:
 def _principal_axes(X: Rows, rng: np.random.Generator) -> Floats:
     """Return the principal axes of a sample of at most 2,000 rows, one axis per row, the largest variance first."""
     sample, counts = sample_rows(X, 2_000, rng)
-    return _eigenvectors(sample, counts / counts.sum())
-
-
-@serial_blas  # no bit of the frequencies depends on the number of threads
-def _eigenvectors(sample: Any, shares: Floats) -> Floats:
-    """Return the eigenvectors of the covariance of weighted rows, the largest eigenvalue first."""
+    shares = counts / counts.sum()
     mean = sample.T @ shares
     covariance = to_dense(sample.T @ (sparse.diags_array(shares) @ sample)) - np.outer(mean, mean)
     return np.asarray(np.linalg.eigh(covariance)[1].T[::-1])

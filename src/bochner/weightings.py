@@ -18,23 +18,22 @@ from scipy import linalg
 from scipy.spatial.distance import pdist, squareform
 from sklearn.base import BaseEstimator
 
+from bochner.compression import best_matrix, principal_components
 from bochner.feature_maps import fourier_map
-from bochner.feature_maps.compression import best_matrix, principal_components
-from bochner.feature_maps.pair_statistics import (
+from bochner.kernels import Kernel, kernel_matrix
+from bochner.linalg import jittered_cholesky, nonnegative_ridge
+from bochner.pair_statistics import (
     PairStatistics,
     point_statistics,
     row_norm_pair_statistics,
     uniform_pair_statistics,
 )
-from bochner.kernels import Kernel, kernel_matrix
-from bochner.linalg import nonnegative_ridge
 from bochner.rows import (
     Floats,
     Mask,
     Rows,
     in_threads,
     sample_rows,
-    serial_blas,
     shuffled_sample,
 )
 from bochner.validation import Interval, StrOptions, positive_values
@@ -208,15 +207,10 @@ class Shrinkage(Weighting):
 
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
         points, point_weights = sample_rows(X, self.n_points, rng)
-        energy, mean_at_twice = _kernel_means(kernel, points, point_weights / point_weights.sum())
+        shares = point_weights / point_weights.sum()
+        energy, mean_at_twice = shares @ np.square(kernel(points)) @ shares, shares @ kernel(2.0 * points) @ shares
         variance = (0.5 + 0.5 * mean_at_twice - energy) / len(frequencies)
-        return energy / (max(variance, 0.0) + energy) * _uniform(len(frequencies))
-
-
-@serial_blas  # no bit of the weights depends on the number of threads
-def _kernel_means(kernel: Kernel, points: Any, shares: Floats) -> tuple[float, float]:
-    r"""Return the means of :math:`k(\delta)^2` and of :math:`k(2 \delta)` over the pairs of points."""
-    return float(shares @ np.square(kernel(points)) @ shares), float(shares @ kernel(2.0 * points) @ shares)
+        return np.asarray(energy / (max(variance, 0.0) + energy) * _uniform(len(frequencies)))
 
 
 class Quadrature(Weighting):
@@ -302,24 +296,22 @@ class _QuadratureRule:
 
     @classmethod
     def at(cls, bandwidth: float, log_embedding: Floats, squared_distances: Floats) -> "_QuadratureRule":
+        """Return the rule at a bandwidth."""
         with np.errstate(over="ignore"):
             covariance = np.exp(-0.5 * np.square(np.sqrt(squared_distances) / bandwidth))
         # In many dimensions the embedding underflows, but the ratios of its entries do not.
         largest = float(log_embedding.max())
-        for jitter in JITTERS:
-            covariance.flat[:: len(covariance) + 1] = 1.0 + jitter
-            try:
-                factor = linalg.cholesky(covariance, lower=True)
-                weights = nonnegative_ridge(covariance, np.exp(log_embedding - largest), 0.0)
-            except linalg.LinAlgError:
-                continue
-            return cls(factor, np.exp(largest) * weights, jitter)
-        raise linalg.LinAlgError(
-            f"The covariance matrix of the frequencies is singular at bandwidth {bandwidth:g}. Use smaller "
-            f"`bandwidths`."
-        )
+        try:
+            factor, jitter = jittered_cholesky(covariance, JITTERS)
+        except linalg.LinAlgError:
+            raise linalg.LinAlgError(
+                f"The covariance matrix of the frequencies is singular at bandwidth {bandwidth:g}. Use smaller "
+                f"`bandwidths`."
+            ) from None
+        covariance.flat[:: len(covariance) + 1] += jitter
+        weights = nonnegative_ridge(covariance, np.exp(log_embedding - largest), 0.0)
+        return cls(factor, np.exp(largest) * weights, jitter)
 
-    @serial_blas  # no bit of the weights depends on the number of threads
     def log_likelihood(self, statistics: PairStatistics) -> float:
         """Return the marginal likelihood of the pairs' cosines as independent functions, at the best amplitude."""
         amplitude = np.trace(linalg.cho_solve((self.factor, True), statistics.gram)) / len(self.factor)
@@ -431,7 +423,6 @@ def _select(splits: list[_Split], ridges: Floats) -> tuple[float, float]:
     return best, _shrinkage_factor([validation for _, validation in splits], best_solutions)
 
 
-@serial_blas  # no bit depends on the number of threads
 def _shrinkage_factor(validation: list[PairStatistics], solutions: list[Floats]) -> float:
     r"""Return the :math:`\theta` in [0, 1] with the smallest validation error of :math:`u + \theta (\beta - u)`.
 
@@ -455,7 +446,7 @@ class Matrix(Weighting):
 
     The approximate kernel is :math:`F A F^T`, where F are the plain features and A is a positive semidefinite matrix of
     rank `n_components`. A minimizes the error on sampled rows, and is shrunk towards the identity matrix, which gives
-    the plain kernel :math:`F F^T`. See `bochner.feature_maps.compression.best_matrix`. More frequencies for the same
+    the plain kernel :math:`F F^T`. See `bochner.compression.best_matrix`. More frequencies for the same
     number of columns lower the error and slow down the map. Twelve frequencies per column are a good start.
 
     Parameters

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.kernels import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic
-from bochner.rows import Array, Floats, Metric
+from bochner.rows import Array, Floats, Metric, Scaling
 
 __all__ = [
     *("Formula", "FourierFormula", "LandmarkFormula", "LinearFormula", "LogisticFormula", "ScalerFormula"),
@@ -137,22 +137,22 @@ class LandmarkFormula(Formula):
         A kernel at unit length scale.
     landmarks : ndarray of shape (n_landmarks, n_features)
         The landmarks.
-    units : float, ndarray of shape (n_features,) or Metric
-        The length scale, or a map of the columns; None for a function of two sets of rows, which is refused.
+    scaling : Scaling
+        The map of the rows.
     whitening : ndarray of shape (n_landmarks, n_columns)
         The matrix.
     """
 
-    def __init__(self, kernel: Any, landmarks: Array, units: float | Floats | Metric | None, whitening: Array) -> None:
+    def __init__(self, kernel: Any, landmarks: Array, scaling: Scaling, whitening: Array) -> None:
         _check_kernel(kernel)
         self.kernel = kernel
         self.arrays = {"landmarks": landmarks, "whitening": whitening}
-        if not isinstance(units, Metric):
-            self.arrays["length_scales"] = np.asarray(units, dtype=landmarks.dtype)
+        if not isinstance(scaling, Metric):
+            self.arrays["length_scales"] = np.asarray(scaling.length_scales, dtype=landmarks.dtype)
             return
-        self.arrays["directions"] = units.directions.astype(landmarks.dtype)
-        if units.diagonal is not None:
-            self.arrays["diagonal"] = units.diagonal.astype(landmarks.dtype)
+        self.arrays["directions"] = scaling.directions.astype(landmarks.dtype)
+        if scaling.diagonal is not None:
+            self.arrays["diagonal"] = scaling.diagonal.astype(landmarks.dtype)
 
     def __call__(self, X: Any, arrays: dict[str, Any], xp: Any) -> Any:
         # Relative to the mean of the landmarks, squared distances lose no digits to a common offset.
@@ -224,7 +224,7 @@ def _check_kernel(kernel: Any) -> None:
 
 
 def _coordinates(rows: Any, arrays: dict[str, Any], xp: Any) -> Any:
-    """Return rows in the units of the kernel."""
+    """Return scaled rows."""
     if "length_scales" in arrays:
         return rows / arrays["length_scales"]
     along = rows @ arrays["directions"].T

@@ -149,7 +149,7 @@ class FeatureModel(LinearModel):
         origin = np.median(self._encode_targets(training.first_targets(SPAN_ROWS)), axis=0)
         row = training.rows.select(slice(0, 1)).X
         maps = [feature_map_of(features, row=row) for features in candidates]
-        size = max(feature_map.width for feature_map in maps) + 1 + len(origin)
+        size = max(feature_map.n_columns for feature_map in maps) + 1 + len(origin)
         if self._is_streamed(size, training.n_folds, len(maps)):
             streamed = RidgeChoice.streamed(candidates, training, self._encode_targets, origin, self._alphas, self.cv)
             self._choice = self._checked_for_edge(streamed)

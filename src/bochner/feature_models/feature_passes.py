@@ -96,7 +96,7 @@ class FeaturePasses:
     ) -> "FeaturePasses":
         feature_map = feature_map_of(features, row=training.rows.select(slice(0, 1)).X)
         passes = cls(training, feature_map, encode, class_weights, unit)
-        if not are_held(training.rows, feature_map.width, feature_map.dtype.itemsize):
+        if not are_held(training.rows, feature_map.n_columns, feature_map.dtype.itemsize):
             return passes
         rows = training.rows.select(slice(None))
         rows = rows._replace(folds=training.assignment.folds(0, rows.y)).drop_zero_weights()

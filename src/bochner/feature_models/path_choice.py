@@ -115,7 +115,7 @@ def _problems(passes: FeaturePasses, loss: Loss, n_outputs: int) -> tuple[Callab
     if isinstance(loss, SquaredHinge) and held is not None:
         classes = active_sets.ClassProblems(held, n_outputs)
         return partial(active_sets.walk_classes, classes), partial(active_sets.solve_classes, classes)
-    width = passes.feature_map.width
+    width = passes.feature_map.n_columns
     if held is not None:
         curvature = Curvature(held, loss, is_sample=False)
     else:  # features and the curvatures of every fold, in float32

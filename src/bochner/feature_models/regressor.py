@@ -401,5 +401,5 @@ def _predict_with_std(feature_map: FeatureMap, solution: RidgeSolution, X: Any) 
     def both(features: Floats) -> Floats:
         return np.hstack([features @ solution.coef + solution.intercept, np.sqrt(solution.variance(features))])
 
-    columns = apply_to_features(feature_map, X, 2 * len(solution.intercept), both, feature_map.width)
+    columns = apply_to_features(feature_map, X, 2 * len(solution.intercept), both, feature_map.n_columns)
     return columns.astype(X.dtype, copy=False)

@@ -127,9 +127,12 @@ def moment_map(feature_map: FeatureMap) -> tuple[FeatureMap, Floats | None]:
     exceed a hundredth of the smallest default penalty, or where there are many more columns than features, rows are
     multiplied one by one.
     """
-    if not isinstance(feature_map, ProductMap) or feature_map.inner.width > MOST_EXTRA_COLUMNS * feature_map.width:
+    if (
+        not isinstance(feature_map, ProductMap)
+        or feature_map.inner.n_columns > MOST_EXTRA_COLUMNS * feature_map.n_columns
+    ):
         return feature_map, None
-    rounding = np.finfo(np.float64).eps * np.sqrt(feature_map.inner.width) * feature_map.matrix_norm**2
+    rounding = np.finfo(np.float64).eps * np.sqrt(feature_map.inner.n_columns) * feature_map.matrix_norm**2
     if rounding > LARGEST_ROUNDING:
         return feature_map, None
     return feature_map.inner, feature_map.matrix.astype(np.float64)
@@ -290,7 +293,7 @@ class RidgeChoice:
         row = training.rows.select(slice(0, 1)).X
         for features in candidates:
             feature_map = feature_map_of(features, row=row)
-            n_bytes = streamed_bytes(feature_map.width + 1 + len(origin), len(candidates))
+            n_bytes = streamed_bytes(feature_map.n_columns + 1 + len(origin), len(candidates))
             part = partial(_moments_of_all_folds, feature_map, encode, origin)
             moments = training.accumulate(part, f"accumulating moments ({n_bytes / 1e9:.1f} GB)")
             total = _moments_of_features(features, moments.by_fold(0, 0))[0]

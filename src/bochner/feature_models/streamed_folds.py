@@ -84,7 +84,7 @@ def _borders_of_batch(feature_map: FeatureMap, n_folds: int, encode: Encode, ori
         return np.asarray(weighted.T @ np.hstack([features, rest[rows]]))
 
     return _sum_by_fold(
-        feature_map, batch, np.zeros((n_folds, rest.shape[1], feature_map.width + rest.shape[1])), of_rows
+        feature_map, batch, np.zeros((n_folds, rest.shape[1], feature_map.n_columns + rest.shape[1])), of_rows
     )
 
 

@@ -18,7 +18,7 @@ from bochner.features.landmark_features import LandmarkFeatures
 from bochner.kernels import KERNELS
 from bochner.landmarks import LANDMARKS
 from bochner.losses import CLASSIFICATION_LOSSES, LOSSES
-from bochner.rows import Metric
+from bochner.rows import LengthScales, Metric, Unscaled
 from bochner.samplers import SAMPLERS
 from bochner.scaling.objectives import OBJECTIVES
 from bochner.scaling.robust_standardizer import SoftClipping
@@ -106,5 +106,6 @@ TRUSTED = _type_names(
         PathChoice,
     ),
     *(*KERNELS.values(), *SAMPLERS.values(), *WEIGHTINGS.values(), *LEARNERS.values(), *OBJECTIVES.values()),
-    *(*LANDMARKS.values(), *LOSSES.values(), *CLASSIFICATION_LOSSES.values(), Metric),
+    *(*LANDMARKS.values(), *LOSSES.values(), *CLASSIFICATION_LOSSES.values()),
+    *(LengthScales, Metric, Unscaled),
 ) | {"bochner.feature_maps.hadamard.HadamardFrequencies"}  # not imported here, because it imports numba

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from bochner.progress import hide_progress
-from bochner.rows import Array, Floats, Indices, MemoryRows
+from bochner.rows import Array, Floats, Indices, MemoryRows, Scaling
 from bochner.scaling import LearnedLengthScales, LearnedMetric
 from bochner.scaling.learned_scales import LabeledRows, LearningResult
 from bochner.table_models.intervals import order_statistics
@@ -122,7 +122,7 @@ class SharedLengthScales(LearnedLengthScales):
 
     Attributes
     ----------
-    learned : (ndarray of shape (n_features,), float, float) or None
+    learned : (LengthScales, float, float) or None
         The length scales, their gain and the seconds of learning; None before the first trial.
     saved_seconds : float
         Seconds of learning that later trials did not need.
@@ -130,7 +130,7 @@ class SharedLengthScales(LearnedLengthScales):
 
     def __init__(self) -> None:
         super().__init__(n_rows=MOST_ROWS)
-        self.learned: tuple[Floats, float, float] | None = None
+        self.learned: tuple[Scaling, float, float] | None = None
         self.saved_seconds = 0.0
 
     def learn_from(
@@ -139,8 +139,7 @@ class SharedLengthScales(LearnedLengthScales):
         """Return the length scales, which the first call learns."""
         if self.learned is None:
             start = monotonic()
-            length_scales, gain = super().learn_from(sample, rows, frequencies, rng)
-            self.learned = np.asarray(length_scales), gain, monotonic() - start
+            self.learned = *super().learn_from(sample, rows, frequencies, rng), monotonic() - start
         else:
             self.saved_seconds += self.learned[2]
         return LearningResult(*self.learned[:2])
