@@ -36,8 +36,8 @@ ONNX = (
     "to_onnx(FourierFeatures(random_state=0).fit(X), X[:1])"
 )
 TORCH = (
-    "import numpy as np; from bochner import FourierFeatures; X = np.eye(9); "
-    "FourierFeatures(random_state=0).fit(X).to_torch()"
+    "import numpy as np; from bochner import FourierFeatures; from bochner.export import to_torch; "
+    "to_torch(FourierFeatures(random_state=0).fit(np.eye(9)))"
 )
 COMMANDS = ["describe", "t.csv"], ["fit", "t.csv", "--target", "y"], ["predict", "model.skops", "t.csv"]
 

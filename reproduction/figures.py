@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bochner.display import STYLES, KernelErrorDisplay
+from bochner.inspection.displays import STYLES, KernelErrorDisplay
 from bochner.pages import subplots
 from bochner.rows import Floats
 from reproduction.findings import Findings, standard_error

@@ -7,8 +7,6 @@ from typing import Literal
 
 import numpy as np
 
-from bochner.compare.comparison import standard_error
-from bochner.compare.page import percent
 from bochner.rows import Floats
 from reproduction.datasets import Split
 from reproduction.store import Row
@@ -19,6 +17,19 @@ __all__ = ["AS_LOW", "Findings", "Outcome", "Statement", "percent", "standard_er
 AS_LOW = 1.1  # an error of up to this many times another counts as the same
 
 Outcome = Literal["reproduced", "not reproduced", "holds here", "does not hold here", "inconclusive"]
+
+
+def standard_error(values: Floats) -> Floats:
+    """Return the standard error of the mean over the last axis; 0 for a single value."""
+    n = values.shape[-1]
+    return np.asarray(values.std(axis=-1, ddof=1) / np.sqrt(n)) if n > 1 else np.zeros(values.shape[:-1])
+
+
+def percent(values: Floats) -> str:
+    """Return the mean and the standard error of errors (n_seeds,) in %, with the digits for a table."""
+    mean, error = 100.0 * float(values.mean()), 100.0 * float(standard_error(values))
+    digits = ".1e" if 0.0 < mean < 0.01 else ".3f" if mean < 1.0 else ".2f"
+    return f"{mean:{digits}}" + (f" ± {error:{digits}}" if len(values) > 1 else "")
 
 
 @dataclass(frozen=True)

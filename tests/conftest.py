@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shared by all tests: the valid combinations of kernel, sampler and weighting, and data."""
+"""Shared by all tests: combinations of kernel, sampler and weighting, and data."""
 
 import os
 from itertools import combinations, product
@@ -33,18 +33,17 @@ class TargetPower(Weighting):
         return power / power.sum()
 
 
-def value_pairs(combination):
-    """Return every pair of values of two factors in a combination; a value is known by its factor's position too."""
-    return set(combinations(enumerate(combination), 2))
+def covering_set(valid, strength=2):
+    """Return a few of the valid combinations that contain every valid pair of values (single values for strength 1)."""
 
+    def tuples(combination):
+        return set(combinations(enumerate(combination), strength))
 
-def covering_set(valid):
-    """Return a few of the valid combinations that contain every valid pair of values, by greedy choice."""
-    uncovered = set().union(*map(value_pairs, valid))
+    uncovered = set().union(*map(tuples, valid))
     chosen = []
     while uncovered:
-        chosen.append(max(valid, key=lambda combination: len(value_pairs(combination) & uncovered)))
-        uncovered -= value_pairs(chosen[-1])
+        chosen.append(max(valid, key=lambda combination: len(tuples(combination) & uncovered)))
+        uncovered -= tuples(chosen[-1])
     return chosen
 
 
@@ -55,11 +54,12 @@ KERNEL_SAMPLER_PAIRS = [
 ]
 VALID_COMBINATIONS = [(*pair, weighting) for pair, weighting in product(KERNEL_SAMPLER_PAIRS, WEIGHTINGS)]
 COVERING_COMBINATIONS = covering_set(VALID_COMBINATIONS)
+FEW_COMBINATIONS = covering_set(VALID_COMBINATIONS, strength=1)
 
-# The values of a parametrized test: the covering set is in the fast lane, all other combinations are slow.
+# The values of a parametrized test: every kernel, sampler and weighting in the fast lane, every pair in the slow lane.
 COMBINATIONS = [
-    pytest.param(*parts, marks=[] if parts in COVERING_COMBINATIONS else pytest.mark.slow)
-    for parts in VALID_COMBINATIONS
+    pytest.param(*parts, marks=[] if parts in FEW_COMBINATIONS else pytest.mark.slow)
+    for parts in [*FEW_COMBINATIONS, *(parts for parts in COVERING_COMBINATIONS if parts not in FEW_COMBINATIONS)]
 ]
 
 

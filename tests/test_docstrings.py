@@ -19,10 +19,8 @@ MODULES = [
     "bochner.scaling",
     "bochner.inspection.kernel_error",
     "bochner.inspection.sizes",
-    "bochner.display",
     "bochner.scaling.robust_standardizer",
     "bochner.export",
-    "bochner.export.torch_modules",
 ]
 
 # Not required: a summary on the line after the quotes, an extended summary, "See Also", and examples of methods.

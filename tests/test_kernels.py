@@ -14,8 +14,10 @@ from bochner.kernels import (
     IsotropicKernel,
     Laplacian,
     Matern,
+    PowerExponential,
     RationalQuadratic,
 )
+from bochner.samplers import SAMPLERS, Orthogonal, Sorf
 
 ALL = [
     *(kernel() for kernel in KERNELS.values()),
@@ -23,6 +25,8 @@ ALL = [
     Matern(nu=4.0),
     Matern(nu=100.0),
     RationalQuadratic(alpha=0.3),
+    PowerExponential(),
+    PowerExponential(p=2.0, q=0.7),
 ]
 ISOTROPIC = [kernel for kernel in ALL if isinstance(kernel, IsotropicKernel)]
 
@@ -34,6 +38,9 @@ SCIKIT_LEARN = [
     (Matern(nu=2.5), gp.Matern(nu=2.5)),
     (Matern(nu=3.3), gp.Matern(nu=3.3)),
     (RationalQuadratic(alpha=0.7), gp.RationalQuadratic(alpha=0.7)),
+    (PowerExponential(p=1.0, q=1.0), Laplacian()),
+    (PowerExponential(p=2.0, q=1.0), Exponential()),
+    (PowerExponential(p=2.0, q=2.0), lambda X, Y: pairwise.rbf_kernel(X, Y, gamma=1.0)),
     (Cauchy(), lambda X, Y: np.prod(1 / (1 + (X[:, None] - Y) ** 2), axis=2)),
 ]
 
@@ -91,6 +98,10 @@ class TestKernel:
 
     def test_embedding_in_one_dimension_equals_integral_over_uniforms(self, kernel):
         """The integral over the spectral distribution is an integral over the uniforms that determine w."""
+        if isinstance(kernel, PowerExponential):
+            with pytest.raises(ValueError, match="has no integrals for weighting='quadrature'; use another weighting"):
+                kernel.log_embedding(np.zeros((1, 1)), [1.0])
+            return
         points, bandwidths = np.array([[0.0], [0.7], [-2.5]]), [0.3, 1.0, 4.0]
         dim = kernel.uniform_dim(1)
         n_nodes = 700 if dim == 2 else 200_000
@@ -215,3 +226,39 @@ def test_embedding_at_several_bandwidths_equals_single_bandwidths(rng):
 def test_sparse_rows_far_from_the_origin_keep_their_distances(kernel, rng):
     X = 1e7 + rng.normal(size=(20, 3))
     np.testing.assert_allclose(kernel(sparse.csr_array(X)), kernel(X), atol=1e-8)
+
+
+POWERS = [(1, 1), (1, 0.5), (1.5, 1), (1.5, 1.5), (1.2, 0.9), (0.5, 0.5), (1.9, 0.4), (2, 1), (2, 0.7), (2, 2)]
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize(("p", "q"), POWERS)
+def test_mean_cosine_of_power_exponential_frequencies_is_the_kernel(p, q, sampler):
+    """Mean cosines over independent sets of frequencies are within four standard errors of the kernel."""
+    kernel, sampler = PowerExponential(p=p, q=q), SAMPLERS[sampler]()
+    if p < 2 and isinstance(sampler, Orthogonal | Sorf):
+        with pytest.raises(ValueError, match="is not isotropic; use sampler='mc'"):
+            sampler.check_kernel(kernel)
+        return
+    rng = np.random.default_rng(0)
+    differences = rng.normal(size=(6, 3)) * np.array([0.1, 0.3, 0.5, 1.0, 1.5, 2.0])[:, None]
+    rows = np.zeros((1, 3))
+    means = np.stack(
+        [np.cos(np.asarray(sampler.sample(kernel, 256, rows, rng)) @ differences.T).mean(axis=0) for _ in range(100)]
+    )
+    errors = means.std(axis=0, ddof=1) / np.sqrt(len(means))
+    assert (np.abs(means.mean(axis=0) - kernel.at(differences)) < 4 * errors).all()
+
+
+@pytest.mark.parametrize(("p", "q"), POWERS)
+def test_power_exponential_is_positive_semidefinite(p, q, rng):
+    assert np.linalg.eigvalsh(PowerExponential(p=p, q=q)(rng.normal(size=(60, 3)))).min() > -1e-12
+
+
+def test_power_exponential_in_features(rng):
+    X = rng.normal(size=(200, 3))
+    for features in (FourierFeatures, LandmarkFeatures):
+        error = features(PowerExponential(p=1.5, q=1.0), length_scale=3.0, random_state=0).fit(X).kernel_error(X).error
+        assert error < 0.1
+    with pytest.raises(ValueError, match=r"`q`=1.5 of PowerExponential exceeds `p`=1; use `q` of at most `p`"):
+        FourierFeatures(PowerExponential(p=1.0, q=1.5)).fit(X)

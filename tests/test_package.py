@@ -57,10 +57,11 @@ def test_display_reports_that_matplotlib_is_missing(monkeypatch):
 
 
 def test_to_torch_reports_that_torch_is_missing(monkeypatch):
-    monkeypatch.setattr("bochner.export.torch_modules.torch", None)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "bochner.export.torch_modules", raising=False)
     features = bochner.FourierFeatures(n_frequencies=4, random_state=0).fit(np.eye(3))
     with pytest.raises(ImportError, match=r"`to_torch` needs torch: pip install 'bochner\[torch\]'"):
-        features.to_torch()
+        bochner.export.to_torch(features)
 
 
 class TestRelease:

@@ -20,12 +20,10 @@ from bochner import (
     FeatureRegressor,
     FourierFeatures,
     LandmarkFeatures,
-    RobustStandardizer,
 )
 from bochner.kernels import Laplacian, Matern
 from bochner.landmarks import KMeans
 from bochner.losses import Huber, Quantile
-from bochner.parameters import FOREIGN_KERNELS, Parametrized
 from bochner.samplers import Halton
 from bochner.scaling import LearnedLengthScales, LearnedMetric
 from bochner.weightings import Stein
@@ -43,26 +41,17 @@ class TestUnknownParameters:
     @pytest.mark.parametrize(
         ("create", "remedy"),
         [
-            (partial(FourierFeatures, gamma=0.1), "use length_scale=2.23607, which is sqrt(1 / (2 gamma))."),
-            (partial(FourierFeatures, "rbf", gamma=np.float32(2.0)), "use length_scale=0.5, which is"),
-            (partial(FourierFeatures, "laplacian", gamma=0.1), "use length_scale=10, which is 1 / gamma."),
-            (partial(FourierFeatures, "matern", gamma=0.1), "use length_scale."),
-            (partial(FeatureClassifier, gamma="auto"), "use features=FourierFeatures(length_scale=...)."),
-            (partial(FourierFeatures, gamma="scale"), "use length_scale='scale'."),
-            (partial(LandmarkFeatures, gamma=0.5), "use length_scale=1, which is sqrt(1 / (2 gamma))."),
+            (partial(FourierFeatures, gamma=0.1), "use length_scale: 1 / sqrt(2 gamma) for the Gaussian kernel, "),
+            (partial(LandmarkFeatures, gamma="scale"), "'scale' for 'scale'."),
             (partial(FeatureClassifier, C=10), "use Cs=[10]."),
-            (partial(FeatureClassifier, C=np.float64(0.5)), "use Cs=[0.5]."),
-            (partial(FeatureClassifier, gamma=0.1), "use features=FourierFeatures(length_scale=2.23607), which is "),
-            (partial(FeatureClassifier, kernel="rbf"), "use features=FourierFeatures(kernel='rbf'), or kernels=[...]"),
-            (partial(FeatureClassifier, kernel="poly"), "features=LandmarkFeatures(kernel=sklearn.metrics.pairwise."),
+            (partial(FeatureClassifier, gamma=0.1), "use features=FourierFeatures(length_scale=...): 1 / sqrt(2 gam"),
+            (partial(FeatureClassifier, kernel="rbf"), "use features=FourierFeatures(kernel='rbf'), LandmarkFeatures "),
             (partial(FeatureClassifier, alpha=1.0), "use Cs, of which large ones regularize less."),
-            (partial(FeatureClassifier, loss="log_loss", C=10), "use Cs=[10]."),
             (
                 partial(FeatureRegressor, alpha=1),
                 "use alphas=[1], relative to the number of rows, or alphas=[1 / n_samples]",
             ),
             (partial(FeatureRegressor, C=1.0), "use alphas, of which small ones regularize less."),
-            (partial(RobustStandardizer, quantile_range=(5, 95)), "its parameters are limit, joint_limit."),
         ],
     )
     def test_remedy(self, create, remedy):
@@ -101,14 +90,6 @@ class TestUnknownParameters:
             ValueError, match="Invalid parameter 'gamma' for estimator FourierFeatures; use length_scale"
         ):
             search.fit(*data)
-
-    def test_positional_arguments(self):
-        assert FourierFeatures("matern").kernel == "matern"
-        message = r"^FeatureRegressor\(\) takes 1 positional argument but 2 were given; give the others by name: loss,"
-        with pytest.raises(TypeError, match=message):
-            FeatureRegressor(None, 1.0)
-        with pytest.raises(TypeError, match="multiple values for argument 'kernel'"):
-            FourierFeatures("matern", kernel="matern")
 
     def test_signatures_stay_those_of_the_classes(self):
         parameters = inspect.signature(FourierFeatures).parameters
@@ -164,20 +145,13 @@ class TestKernelNames:
         expected = FeatureRegressor(kernels=["gaussian", "laplacian"], random_state=0).fit(X, y)
         np.testing.assert_array_equal(model.kernel_scores_, expected.kernel_scores_)
 
-    @pytest.mark.parametrize("kernel", FOREIGN_KERNELS)
+    @pytest.mark.parametrize("kernel", ["linear", "poly", "sigmoid", "cosine", "chi2"])
     def test_other_kernels_of_scikit_learn_are_explained(self, data, kernel):
         X, y = data
         remedy = rf"Got '{kernel}' instead; use LandmarkFeatures\(kernel=sklearn\.metrics\.pairwise\.\w+\)\.$"
         for estimator in (FourierFeatures(kernel), LandmarkFeatures(kernel), FeatureRegressor(kernels=[kernel])):
             with pytest.raises(ValueError, match=remedy):
                 estimator.fit(X, y)
-
-    def test_functions_of_the_explanations_exist(self, data):
-        X = np.abs(data[0])
-        for function in ("linear_kernel", "polynomial_kernel", "sigmoid_kernel", "cosine_similarity", "chi2_kernel"):
-            assert function in FOREIGN_KERNELS.values()
-            kernel = getattr(__import__("sklearn.metrics.pairwise", fromlist=[function]), function)
-            assert LandmarkFeatures(kernel, n_landmarks=4).fit_transform(X).shape[0] == len(X)
 
 
 class TestDefaultParts:
@@ -235,11 +209,7 @@ class TestDefaultParts:
         [
             (
                 {"sampler__rotate": True},
-                "`sampler`='auto' of FourierFeatures has no parameter 'rotate'; set `sampler` to 'halton' or ",
-            ),
-            (
-                {"length_scale__penalty": 1.0},
-                "`length_scale`='median' of FourierFeatures has no parameter 'penalty'; set `length_scale` to 'learn'",
+                "`sampler`='auto' of FourierFeatures has no parameter 'rotate'; set `sampler` to an object with ",
             ),
             ({"tolerance__x": 1.0}, "has no parameter 'x'; set `tolerance` to an object with that parameter first."),
             ({"kernel__nu": 1.0}, "Invalid parameter 'nu' for estimator Gaussian; it has no parameters."),
@@ -317,9 +287,3 @@ def test_default_candidates(data, model, parameter, candidates):
     given = clone(model).set_params(**{parameter: candidates}).fit(X, y)
     np.testing.assert_array_equal(clone(model).fit(X, y).cv_errors_, given.cv_errors_)
     assert given.cv_errors_.shape == (len(candidates), 5)
-
-
-def test_every_estimator_and_part_with_parts_is_parametrized():
-    for kind in (*ESTIMATORS, RobustStandardizer, LearnedLengthScales, LearnedMetric, Matern):
-        assert issubclass(kind, Parametrized)
-        assert set(kind._default_parts) <= set(kind._get_param_names())

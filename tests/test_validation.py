@@ -110,7 +110,7 @@ def test_candidates_whose_products_overflow_or_underflow(value):
 class TestTextAndDates:
     """Columns that are not numbers are named, with the remedy."""
 
-    REMEDY = "; encode it with `TableEncoder`, or use `TableModel`."
+    REMEDY = "which is not a number; encode it with `TableEncoder`, or use `TableRegressor` or `TableClassifier`."
     ESTIMATORS = (
         FourierFeatures(n_frequencies=4),
         LandmarkFeatures(n_landmarks=4),
@@ -119,12 +119,12 @@ class TestTextAndDates:
         FeatureClassifier(FourierFeatures(n_frequencies=4), cv=2),
     )
     ROWS: ClassVar = {
-        "pandas": (pd.DataFrame({"size": Y, "city": "Paris"}), "Column 'city' contains text ('Paris')"),
-        "polars": (pl.DataFrame({"size": Y, "city": ["Paris"] * 12}), "Column 'city' contains text ('Paris')"),
-        "dates": (pd.DataFrame({"size": Y, "day": pd.Timestamp("2020-01-01")}), "Column 'day' contains dates ("),
-        "objects": (np.array([[1.0, "2"], [3.0, "x"]] * 6, dtype=object), "Column 1 contains text ('x')"),
-        "text": (np.array([["1.5", "x"]] * 12), "Column 1 contains text ('x')"),
-        "lists": ([[1.0, "x"]] * 12, "Column 1 contains text ('x')"),
+        "pandas": (pd.DataFrame({"size": Y, "city": "Paris"}), "Column 'city' contains 'Paris'"),
+        "polars": (pl.DataFrame({"size": Y, "city": ["Paris"] * 12}), "Column 'city' contains 'Paris'"),
+        "dates": (pd.DataFrame({"size": Y, "day": pd.Timestamp("2020-01-01")}), "Column 'day' contains '2020-01-01"),
+        "objects": (np.array([[1.0, "2"], [3.0, "x"]] * 6, dtype=object), "Column 1 contains 'x'"),
+        "text": (np.array([["1.5", "x"]] * 12), "Column 1 contains 'x'"),
+        "lists": ([[1.0, "x"]] * 12, "Column 1 contains 'x'"),
     }
 
     @pytest.mark.parametrize("estimator", ESTIMATORS)

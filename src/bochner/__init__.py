@@ -10,15 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bochner.display import (
-        ImportanceDisplay,
-        KernelErrorDisplay,
-        WeightsDisplay,
-    )
     from bochner.feature_models.classifier import FeatureClassifier
     from bochner.feature_models.regressor import FeatureRegressor
     from bochner.features.fourier_features import FourierFeatures
     from bochner.features.landmark_features import LandmarkFeatures
+    from bochner.inspection.displays import ImportanceDisplay, KernelErrorDisplay, WeightsDisplay
     from bochner.inspection.importance import (
         ColumnContributions,
         ColumnImportance,
@@ -26,6 +22,7 @@ if TYPE_CHECKING:
         column_importance,
     )
     from bochner.inspection.kernel_error import KernelError
+    from bochner.kernel_models import KernelClassifier, KernelRegressor
     from bochner.scaling.robust_standardizer import RobustStandardizer
     from bochner.table_models.table_model import TableModel
     from bochner.tables.table_encoder import TableEncoder
@@ -39,8 +36,10 @@ __all__ = [
     "FeatureRegressor",
     "FourierFeatures",
     "ImportanceDisplay",
+    "KernelClassifier",
     "KernelError",
     "KernelErrorDisplay",
+    "KernelRegressor",
     "LandmarkFeatures",
     "RobustStandardizer",
     "TableEncoder",
@@ -56,14 +55,16 @@ _MODULES = {
     "FeatureClassifier": "feature_models.classifier",
     "FeatureRegressor": "feature_models.regressor",
     "FourierFeatures": "features.fourier_features",
-    "ImportanceDisplay": "display",
+    "ImportanceDisplay": "inspection.displays",
+    "KernelClassifier": "kernel_models",
     "KernelError": "inspection.kernel_error",
-    "KernelErrorDisplay": "display",
+    "KernelErrorDisplay": "inspection.displays",
+    "KernelRegressor": "kernel_models",
     "LandmarkFeatures": "features.landmark_features",
     "RobustStandardizer": "scaling.robust_standardizer",
     "TableEncoder": "tables.table_encoder",
     "TableModel": "table_models.table_model",
-    "WeightsDisplay": "display",
+    "WeightsDisplay": "inspection.displays",
     "column_contributions": "inspection.importance",
     "column_importance": "inspection.importance",
 }

@@ -38,6 +38,7 @@ __all__ = [
     "Kernel",
     "Laplacian",
     "Matern",
+    "PowerExponential",
     "ProductKernel",
     "RationalQuadratic",
     "kernel_matrix",
@@ -151,6 +152,10 @@ class Kernel(Parametrized, ABC):
             Kernel values.
         """
         return self.at(to_dense(x) - to_dense(y))
+
+    def as_isotropic(self) -> "IsotropicKernel | None":
+        """Return this kernel as an isotropic one, or None if it is not isotropic."""
+        return None
 
     @abstractmethod
     def uniform_dim(self, n_features: int) -> int:
@@ -280,6 +285,9 @@ class IsotropicKernel(Kernel):
     def radial_dim(self) -> int:
         """Number of uniform random numbers that determine the length of a frequency."""
         return 1 + self.mixing_dim
+
+    def as_isotropic(self) -> "IsotropicKernel":
+        return self
 
     def __call__(self, X: Any, Y: Any = None) -> Floats:
         return self.profile(_squared_distances(X, Y))
@@ -657,6 +665,113 @@ class Cauchy(ProductKernel):
         near = -w + special.log_ndtr(w / s - s)
         far = w + special.log_ndtr(-w / s - s)
         return np.asarray(np.logaddexp(near, far) + s**2 / 2 + 0.5 * np.log(np.pi / 2.0) + np.log(s))
+
+
+class PowerExponential(Kernel):
+    r"""Power exponential kernel :math:`e^{-|\delta|_p^q}` with :math:`|\delta|_p^p = \sum_j |\delta_j|^p`.
+
+    The pair (1, 1) is the Laplacian kernel, (2, 1) the exponential kernel, and (2, 2) the Gaussian kernel with the
+    length scale :math:`\sqrt{1/2}`. A frequency is :math:`w_j = A^{1/p} Z_j`. The positive A has the stable
+    distribution with :math:`E \, e^{-A s} = e^{-s^{q/p}}`, the :math:`Z_j` are independent with the symmetric stable
+    distribution :math:`E \cos(Z t) = e^{-|t|^p}`.
+
+    Parameters
+    ----------
+    p : float, default=1.5
+        Power of the differences, at most 2. With p = 2 the kernel is isotropic.
+    q : float, default=1.0
+        Power of the distance, at most p.
+
+    References
+    ----------
+    J. M. Chambers, C. L. Mallows and B. W. Stuck, A method for simulating stable random variables, Journal of the
+    American Statistical Association 71, 1976.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.kernels import PowerExponential
+    >>> PowerExponential(p=1.5, q=1.0).at(np.array([[1.0, 0.0], [1.0, 1.0]])).round(4)
+    array([0.3679, 0.2045])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "p": [Interval(Real, 0.1, 2, closed="both")],
+        "q": [Interval(Real, 0.1, 2, closed="both", note="and at most p")],
+    }
+
+    def __init__(self, p: float = 1.5, q: float = 1.0) -> None:
+        self.p = p
+        self.q = q
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if self.q > self.p:
+            raise ValueError(f"`q`={self.q:g} of PowerExponential exceeds `p`={self.p:g}; use `q` of at most `p`.")
+
+    def __call__(self, X: Any, Y: Any = None) -> Floats:
+        X = to_dense(X).astype(np.float64, copy=False)
+        Y = X if Y is None else to_dense(Y)
+        values = np.zeros((len(X), len(Y)))
+        for rows in row_blocks(len(X), values[:1].nbytes):
+            block = values[rows]
+            for x, y in zip(X[rows].T, Y.T, strict=True):
+                block += np.abs(np.subtract.outer(x, y)) ** self.p
+            np.exp(-(block ** (self.q / self.p)), out=block)
+        return values
+
+    def at(self, differences: Floats) -> Floats:
+        return np.asarray(np.exp(-((np.abs(differences) ** self.p).sum(axis=1) ** (self.q / self.p))))
+
+    def gradient_at(self, differences: Floats) -> Floats:
+        sizes = np.abs(differences)
+        sums = (sizes**self.p).sum(axis=1)
+        apart = sums > 0.0
+        slopes = np.zeros_like(sums)
+        slopes[apart] = -self.q * sums[apart] ** (self.q / self.p - 1.0) * np.exp(-(sums[apart] ** (self.q / self.p)))
+        powers = np.power(sizes, self.p - 1.0, out=np.zeros_like(sizes), where=sizes > 0.0)
+        return np.asarray(slopes[:, None] * np.sign(differences) * powers)
+
+    def as_isotropic(self) -> IsotropicKernel | None:
+        return _StableMixture(self.q) if self.p == 2.0 else None
+
+    def uniform_dim(self, n_features: int) -> int:
+        return 2 * n_features + 2
+
+    def frequencies(self, uniforms: Floats) -> Floats:
+        angles, exponentials = np.hsplit(uniforms[:, :-2], 2)
+        angles = np.pi * (angles - 0.5)
+        logs = (1.0 - self.p) / self.p * np.log(np.cos((1.0 - self.p) * angles) / -np.log(exponentials))
+        logs -= np.log(np.cos(angles)) / self.p
+        logs += _log_positive_stable(self.q / self.p, uniforms[:, -2:])[:, None] / self.p
+        return np.asarray(np.sin(self.p * angles) * np.exp(np.minimum(logs, np.log(LARGEST_SCALE))))
+
+    def log_embedding(self, frequencies: Floats, bandwidths: Sequence[float] | Floats) -> Floats:
+        raise ValueError("PowerExponential has no integrals for weighting='quadrature'; use another weighting.")
+
+
+class _StableMixture(IsotropicKernel):
+    """The kernel exp(-r^q), which samplers of isotropic kernels use for `PowerExponential` with p = 2."""
+
+    mixing_dim: ClassVar[int] = 2
+
+    def __init__(self, q: float) -> None:
+        self.q = q
+
+    def profile(self, squared_distances: Floats) -> Floats:
+        return np.asarray(np.exp(-(squared_distances ** (self.q / 2.0))))
+
+    def mixing(self, uniforms: Floats) -> Floats:
+        return np.asarray(np.sqrt(2.0) * np.exp(0.5 * _log_positive_stable(self.q / 2.0, uniforms)))
+
+
+def _log_positive_stable(power: float, uniforms: Floats) -> Floats:
+    """Return logarithms of the positive variable A with E exp(-A s) = exp(-s^power), from two uniforms each."""
+    if power == 1.0:
+        return np.zeros(len(uniforms))
+    angle, exponential = np.pi * uniforms[:, 0], -np.log(uniforms[:, 1])
+    logs = np.log(np.sin(power * angle)) - np.log(np.sin(angle)) / power
+    return np.asarray(logs + (1.0 - power) / power * np.log(np.sin((1.0 - power) * angle) / exponential))
 
 
 def _matern(nu: float, r: Floats) -> Floats:

@@ -7,14 +7,14 @@ import numpy as np
 from scipy import linalg
 from scipy.optimize import nnls
 
-from bochner.rows import Floats, Mask
+from bochner.rows import Array, Floats, Mask
 
 __all__ = ["jittered_cholesky", "nonnegative_ridge"]
 
 PATIENCE = 5  # exchanges without progress before the active-set method takes over
 
 
-def jittered_cholesky(matrix: Floats, jitters: Sequence[float] = (0.0,)) -> tuple[Floats, float]:
+def jittered_cholesky(matrix: Array, jitters: Sequence[float] = (0.0,)) -> tuple[Array, float]:
     r"""Return the lower Cholesky factor L of a positive definite matrix, and what was added to its diagonal.
 
     Parameters
@@ -44,12 +44,12 @@ def jittered_cholesky(matrix: Floats, jitters: Sequence[float] = (0.0,)) -> tupl
     >>> jitter, (factor @ factor.T).round(6).tolist()
     (1e-10, [[1.0, 1.0], [1.0, 1.0]])
     """
-    largest = float(np.max(np.diag(matrix)))
+    largest = float(np.diag(matrix).max(initial=0.0))
     for jitter in jitters:
         shifted = np.array(matrix)
         shifted.flat[:: len(matrix) + 1] += jitter * largest
         try:
-            factor = linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+            factor = np.linalg.cholesky(shifted)  # SciPy's does not release the GIL
         except linalg.LinAlgError:
             continue
         if np.isfinite(np.diag(factor)).all():  # LAPACK does not report NaN

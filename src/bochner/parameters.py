@@ -1,42 +1,55 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Parameters as users of scikit-learn type them.
 
-`Parametrized` is the base class of estimators and parts. An unknown parameter gets an error message that says what to
-write instead, and the parameters of parts are reachable by nested names also where a part is a name or None:
-``FeatureRegressor().set_params(features__n_frequencies=64)``. The tables in this module translate `gamma`, `C`, `alpha`
-and the names of kernels.
+`Parametrized` is the base class of estimators and components. An unknown parameter gets an error message that says what
+to write instead, and the parameters of components are reachable by nested names also where a component is a name or
+None: ``FeatureRegressor().set_params(features__n_frequencies=64)``.
 """
 
 import inspect
-import math
-import reprlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import wraps
-from numbers import Real
 from typing import Any, ClassVar, Self, TypeVar
 
 from sklearn.base import BaseEstimator
 
 __all__ = [
     *("CLASSIFIER_EXPLANATIONS", "FEATURE_EXPLANATIONS", "LINEAR_EXPLANATIONS", "RIDGE_EXPLANATIONS"),
-    *("Explanation", "Parametrized", "refuse_foreign_kernel"),
+    *("Parametrized", "refuse_foreign_kernel"),
 ]
 
-# What to write instead of a parameter: a text with the value as {value}, or a function of all arguments.
-Explanation = str | Callable[[Mapping[str, Any]], str]
 Init = TypeVar("Init", bound=Callable[..., None])
+LENGTH_SCALE = "1 / sqrt(2 gamma) for the Gaussian kernel, 1 / gamma for the Laplacian kernel, 'scale' for 'scale'"
+# What to write instead of parameters that users of scikit-learn type, with their value as {value}.
+FEATURE_EXPLANATIONS = {"gamma": f"use length_scale: {LENGTH_SCALE}"}
+LINEAR_EXPLANATIONS = {
+    "gamma": f"use features=FourierFeatures(length_scale=...): {LENGTH_SCALE}",
+    "kernel": "use features=FourierFeatures(kernel={value}), LandmarkFeatures for a kernel that does not depend on the "
+    "differences of rows, or kernels=[...] to choose among several",
+}
+RIDGE_EXPLANATIONS = {
+    **LINEAR_EXPLANATIONS,
+    "alpha": "use alphas=[{value}], relative to the number of rows, or alphas=[{value} / n_samples] for the penalty of "
+    "Ridge(alpha={value})",
+    "C": "use alphas, of which small ones regularize less",
+}
+CLASSIFIER_EXPLANATIONS = {
+    **LINEAR_EXPLANATIONS,
+    "C": "use Cs=[{value}]",
+    "alpha": "use Cs, of which large ones regularize less",
+}
 
 
 class Parametrized(BaseEstimator):
-    """Base class of estimators and parts.
+    """Base class of estimators and components.
 
-    Subclasses name what their parameters stand for (`_default_parts`: the classes behind names of parts, or behind
-    None) and the parameters that they are often given in vain (`_explanations`).
+    Subclasses name what their parameters stand for (`_default_parts`: the classes behind names of components, or behind
+    None) and what to write instead of parameters that they are often passed by mistake (`_explanations`).
     """
 
     _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {}
-    _explanations: ClassVar[Mapping[str, Explanation]] = {}
+    _explanations: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -49,7 +62,7 @@ class Parametrized(BaseEstimator):
         Parameters
         ----------
         deep : bool, default=True
-            Whether to include the parameters of parts, also of the default parts behind names and None.
+            Whether to include the parameters of components, also of those behind names and None.
 
         Returns
         -------
@@ -58,9 +71,9 @@ class Parametrized(BaseEstimator):
         """
         parameters: dict[str, Any] = super().get_params(deep)
         for name in self._default_parts if deep else ():
-            part = self._part(name) if name in parameters else None
-            if part is not None:
-                parameters |= {f"{name}__{key}": value for key, value in part.get_params().items()}
+            component = self._component(name) if name in parameters else None
+            if component is not None:
+                parameters |= {f"{name}__{key}": value for key, value in component.get_params().items()}
         return parameters
 
     def set_params(self, **params: Any) -> Self:
@@ -69,8 +82,8 @@ class Parametrized(BaseEstimator):
         Parameters
         ----------
         **params : dict
-            Values of parameters; ``part__parameter=value`` sets one of a part. If the part is a name or None, it is
-            replaced by an instance.
+            Values of parameters; ``component__parameter=value`` sets one of a component. If the component is a name or
+            None, it is replaced by an instance.
 
         Returns
         -------
@@ -81,7 +94,7 @@ class Parametrized(BaseEstimator):
         nested: dict[str, dict[str, Any]] = defaultdict(dict)
         for key in params:
             if key.partition("__")[0] not in names:
-                remedy = _remedy(type(self), names, params, key)
+                remedy = _remedy(type(self), names, key, params[key])
                 raise ValueError(f"Invalid parameter {key!r} for estimator {type(self).__name__}; {remedy}.")
         for key, value in params.items():
             name, is_nested, parameter = key.partition("__")
@@ -89,52 +102,40 @@ class Parametrized(BaseEstimator):
                 nested[name][parameter] = value
             else:
                 setattr(self, key, value)
-        for name, values in nested.items():
-            part = self._part(name)
-            if part is None:
-                parameter = next(iter(values))
-                kinds = self._default_parts.get(name, {}).items()
-                options = [repr(key) for key, kind in kinds if parameter in inspect.signature(kind).parameters]
+        for name, values in nested.items():  # after the names, whose components they belong to
+            component = self._component(name)
+            if component is None:
                 raise ValueError(
-                    f"`{name}`={_text(getattr(self, name))} of {type(self).__name__} has no parameter {parameter!r}; "
-                    f"set `{name}` to {' or '.join(options) or 'an object with that parameter'} first."
+                    f"`{name}`={getattr(self, name)!r} of {type(self).__name__} has no parameter "
+                    f"{next(iter(values))!r}; set `{name}` to an object with that parameter first."
                 )
-            setattr(self, name, part.set_params(**values))
+            setattr(self, name, component.set_params(**values))
         return self
 
-    def _part(self, name: str) -> Any:
-        """Return the part that is the value of a parameter, or for which it stands; None if there is none."""
+    def _component(self, name: str) -> Any:
+        """Return the component that is the value of a parameter, or for which it stands; None if there is none."""
         value = getattr(self, name)
         if hasattr(value, "get_params") and not isinstance(value, type):
             return value
-        if value is not None and not isinstance(value, str):
-            return None
-        kind = self._default_parts.get(name, {}).get(value)
-        return None if kind is None else kind()
+        kinds = self._default_parts.get(name, {}) if value is None or isinstance(value, str) else {}
+        return kinds[value]() if value in kinds else None
 
 
 def _explaining(init: Init) -> Init:
     """Decorate an `__init__` so that arguments that it does not take raise an error that says what to write instead."""
     names = _init_names(init)
-    kinds = [parameter.kind for parameter in inspect.signature(init).parameters.values()]
-    if inspect.Parameter.VAR_KEYWORD in kinds or inspect.Parameter.VAR_POSITIONAL in kinds:
+    if any(p.kind is p.VAR_KEYWORD for p in inspect.signature(init).parameters.values()):
         return init  # a user's own class
-    n_positional = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD) - 1  # without self
 
     @wraps(init)
     def explained(self: Any, *args: Any, **kwargs: Any) -> None:
         kind = type(self)
-        if len(args) > n_positional:
-            raise TypeError(
-                f"{kind.__name__}() takes {n_positional} positional argument{'s'[: n_positional != 1]} but {len(args)} "
-                f"were given; give the others by name: {', '.join(names[n_positional:])}."
-            )
-        unknown = [name for name in kwargs if name not in names]
-        if unknown:
-            given = dict(zip(names, args, strict=False)) | kwargs
-            sentences = (
-                f"{kind.__name__} has no parameter {name!r}; {_remedy(kind, names, given, name)}." for name in unknown
-            )
+        sentences = [
+            f"{kind.__name__} has no parameter {name!r}; {_remedy(kind, names, name, value)}."
+            for name, value in kwargs.items()
+            if name not in names
+        ]
+        if sentences:
             raise TypeError(" ".join(sentences))
         init(self, *args, **kwargs)
 
@@ -147,29 +148,11 @@ def _init_names(init: Callable[..., None]) -> list[str]:
     return [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
 
 
-def _remedy(kind: type[Parametrized], names: list[str], given: Mapping[str, Any], name: str) -> str:
+def _remedy(kind: type[Parametrized], names: list[str], name: str, value: Any) -> str:
     """Return what to write instead of an unknown parameter."""
-    explanation = kind._explanations.get(name)
-    if explanation is None:
-        return f"its parameters are {', '.join(names)}" if names else "it has no parameters"
-    return explanation.format(value=_text(given[name])) if isinstance(explanation, str) else explanation(given)
-
-
-def _text(value: Any) -> str:
-    """Return a short text for a value, without numpy's names of types."""
-    return reprlib.repr(value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value)
-
-
-# Functions of scikit-learn behind its names of kernels that do not depend on differences of rows.
-FOREIGN_KERNELS = {
-    "linear": "linear_kernel",
-    "poly": "polynomial_kernel",
-    "polynomial": "polynomial_kernel",
-    "sigmoid": "sigmoid_kernel",
-    "cosine": "cosine_similarity",
-    "chi2": "chi2_kernel",
-    "additive_chi2": "additive_chi2_kernel",
-}
+    if name in kind._explanations:
+        return kind._explanations[name].format(value=repr(value))
+    return f"its parameters are {', '.join(names)}" if names else "it has no parameters"
 
 
 def refuse_foreign_kernel(kernel: Any, parameter: str) -> None:
@@ -187,55 +170,10 @@ def refuse_foreign_kernel(kernel: Any, parameter: str) -> None:
     >>> from bochner.parameters import refuse_foreign_kernel
     >>> refuse_foreign_kernel("laplacian", "`kernel`")
     """
-    function = FOREIGN_KERNELS.get(kernel) if isinstance(kernel, str) else None
-    if function is not None:
+    from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
+
+    if isinstance(kernel, str) and kernel in PAIRWISE_KERNEL_FUNCTIONS and kernel not in ("rbf", "laplacian"):
         raise ValueError(
             f"{parameter} must be the name of a shift-invariant kernel. Got {kernel!r} instead; use "
-            f"LandmarkFeatures(kernel=sklearn.metrics.pairwise.{function})."
+            f"LandmarkFeatures(kernel=sklearn.metrics.pairwise.{PAIRWISE_KERNEL_FUNCTIONS[kernel].__name__})."
         )
-
-
-def _length_scale(given: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the length scale that is equivalent to a `gamma`, and why."""
-    gamma, kernel = given["gamma"], given.get("kernel", "gaussian")
-    if isinstance(gamma, str):
-        return ("length_scale='scale'" if gamma == "scale" else "length_scale"), ""
-    number = float(gamma) if isinstance(gamma, Real) else math.nan
-    if kernel == "laplacian" and number > 0.0:
-        return f"length_scale={1.0 / number:.6g}", ", which is 1 / gamma"
-    if kernel in ("gaussian", "rbf") and number > 0.0:
-        return f"length_scale={math.sqrt(0.5 / number):.6g}", ", which is sqrt(1 / (2 gamma))"
-    return "length_scale", ""
-
-
-def _gamma_of_features(given: Mapping[str, Any]) -> str:
-    length_scale, reason = _length_scale(given)
-    return f"use {length_scale}{reason}"
-
-
-def _gamma_of_model(given: Mapping[str, Any]) -> str:
-    length_scale, reason = _length_scale(given)
-    length_scale = length_scale if "=" in length_scale else f"{length_scale}=..."
-    return f"use features=FourierFeatures({length_scale}){reason}"
-
-
-def _kernel_of_model(given: Mapping[str, Any]) -> str:
-    kernel = given["kernel"]
-    if isinstance(kernel, str) and kernel in FOREIGN_KERNELS:
-        return f"use features=LandmarkFeatures(kernel=sklearn.metrics.pairwise.{FOREIGN_KERNELS[kernel]})"
-    return f"use features=FourierFeatures(kernel={_text(kernel)}), or kernels=[...] to choose among several"
-
-
-FEATURE_EXPLANATIONS: dict[str, Explanation] = {"gamma": _gamma_of_features}
-LINEAR_EXPLANATIONS: dict[str, Explanation] = {"gamma": _gamma_of_model, "kernel": _kernel_of_model}
-RIDGE_EXPLANATIONS: dict[str, Explanation] = {
-    **LINEAR_EXPLANATIONS,
-    "alpha": "use alphas=[{value}], relative to the number of rows, or alphas=[{value} / n_samples] for the penalty of "
-    "Ridge(alpha={value})",
-    "C": "use alphas, of which small ones regularize less",
-}
-CLASSIFIER_EXPLANATIONS: dict[str, Explanation] = {
-    **LINEAR_EXPLANATIONS,
-    "C": "use Cs=[{value}]",
-    "alpha": "use Cs, of which large ones regularize less",
-}

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -65,20 +64,19 @@ def progress_bar(description: str, total: float | None = None) -> Iterator[Calla
     ...         advance(1)
     """
     shortest = _shortest.get()
-    console = None if shortest is None else _terminal()
-    if console is not None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    if shortest is None or not description:
+        yield lambda amount: None
+    elif (console := _terminal()) is not None:
+        from rich.progress import Progress
 
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console, transient=True) as progress:
+        with Progress(console=console, transient=True) as progress:
             task = progress.add_task(description, total=total)
             yield lambda amount: progress.advance(task, amount)
-    elif shortest is not None and description:
-        lines = _Lines(description, total, shortest)
-        yield lines.advance
-        lines.finish()
     else:
-        yield lambda amount: None
+        lines = _Lines(description, total)
+        yield lines.advance
+        if (seconds := monotonic() - lines.start) >= shortest:
+            lines.write(f"done after {seconds:.1f} s")
 
 
 def _terminal() -> Any:
@@ -91,31 +89,22 @@ def _terminal() -> Any:
     return console if console.is_terminal else None
 
 
-@dataclass
 class _Lines:
-    """Lines about a task, after 2, 4, 8 and so on seconds and at its end: few, however long it takes."""
+    """Lines about a task, after 2, 4, 8 and so on seconds: few, however long it takes."""
 
-    description: str
-    total: float | None
-    shortest: float
-    done: float = 0.0
-    start: float = field(default_factory=lambda: monotonic())
-    next_line: float = FIRST_LINE
+    def __init__(self, description: str, total: float | None) -> None:
+        self.description, self.total = description, total
+        self.start, self.done, self.next_line = monotonic(), 0.0, FIRST_LINE
 
     def advance(self, amount: float) -> None:
         self.done += amount
         seconds = monotonic() - self.start
         if seconds >= self.next_line and self.done != self.total:
             of_total = "" if self.total is None else f" of {self.total:g}"
-            self._print(f"{self.done:g}{of_total} after {seconds:.0f} s")
+            self.write(f"{self.done:g}{of_total} after {seconds:.0f} s")
             self.next_line = 2.0 * seconds
 
-    def finish(self) -> None:
-        seconds = monotonic() - self.start
-        if seconds >= self.shortest:
-            self._print(f"done after {seconds:.1f} s")
-
-    def _print(self, text: str) -> None:
+    def write(self, text: str) -> None:
         print(f"{self.description}: {text}", file=sys.stderr, flush=True)
 
 

@@ -19,17 +19,8 @@ from sklearn.utils.metaestimators import available_if as _available_if
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 __all__ = [
-    "HasMethods",
-    "Interval",
-    "StrOptions",
-    "available_if",
-    "check_returned",
-    "check_weight_range",
-    "check_weights",
-    "fit_context",
-    "make_part",
-    "positive_values",
-    "validate_numbers",
+    *("HasMethods", "Interval", "StrOptions", "available_if", "check_returned", "check_weight_range", "check_weights"),
+    *("fit_context", "make_part", "positive_values", "validate_numbers"),
 ]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -116,14 +107,15 @@ def validate_numbers(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
         found = _first_unencoded(X) if is_conversion else None
         if found is None:
             raise
-        column, content, cell = found
+        column, cell = found
     raise ValueError(
-        f"Column {column!r} contains {content} ({str(cell)!r:.50}); encode it with `TableEncoder`, or use `TableModel`."
+        f"Column {column!r} contains {str(cell)!r:.50}, which is not a number; encode it with `TableEncoder`, or use "
+        f"`TableRegressor` or `TableClassifier`."
     )
 
 
-def _first_unencoded(X: Any) -> tuple[Any, str, Any] | None:
-    """Return the name or number of the first column with text or dates, which of both, and a cell."""
+def _first_unencoded(X: Any) -> tuple[Any, Any] | None:
+    """Return the name or number of the first column with text or dates, and a cell."""
     if hasattr(X, "columns"):
         columns = [(name, np.asarray(X[name])) for name in X.columns]
     else:
@@ -131,10 +123,8 @@ def _first_unencoded(X: Any) -> tuple[Any, str, Any] | None:
         columns = list(enumerate(cells.T)) if cells.ndim == 2 else []
     for name, column in columns:
         for cell in column.ravel() if column.dtype.kind in "OUSM" else ():
-            if isinstance(cell, date | np.datetime64):
-                return name, "dates", cell
-            if isinstance(cell, str | bytes) and not _is_number(cell):
-                return name, "text", cell
+            if isinstance(cell, date | np.datetime64) or (isinstance(cell, str | bytes) and not _is_number(cell)):
+                return name, cell
     return None
 
 
@@ -207,17 +197,17 @@ def check_returned(
     >>> check_returned("`weighting` Own.weigh", [1, 2], (2,), "one number per frequency")
     array([1., 2.])
     """
+    problem = None
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        problem: str | None = reprlib.repr(values)
-    else:
-        if array.shape != shape:
-            problem = f"an array of shape {array.shape}" if array.ndim else repr(values)
-        elif not np.isfinite(array).all():
-            problem = "NaN or infinity"
-        else:
-            problem = None if negative or array.min(initial=0.0) >= 0.0 else "negative numbers"
+        array, problem = np.empty(0), reprlib.repr(values)
+    if problem is None and array.shape != shape:
+        problem = f"an array of shape {array.shape}" if array.ndim else repr(values)
+    elif not np.isfinite(array).all():
+        problem = "NaN or infinity"
+    elif not negative and array.min(initial=0.0) < 0.0:
+        problem = "negative numbers"
     if problem is not None:
         raise ValueError(f"{name} returned {problem}; return {remedy}, as an array of shape {shape}.")
     return array

@@ -12,22 +12,8 @@ import typer
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import StandardScaler
 
-from bochner.cli.console import (
-    Decimal,
-    Drop,
-    Json,
-    Kinds,
-    Thousands,
-    app,
-    check_output,
-    check_plots,
-    column_kinds,
-    comma_separated,
-    echo,
-    error_messages,
-    number_style,
-    report_console,
-)
+from bochner.cli import console
+from bochner.cli.console import Decimal, Drop, Json, Kinds, Thousands, app, check_output, echo
 from bochner.compare import Comparison
 from bochner.compare.page import comparison_page, comparison_table, recommend, recommendation
 from bochner.pages import write_atomically
@@ -36,14 +22,16 @@ from bochner.tables.description import column_messages
 from bochner.tables.file_table import FileTable
 from bochner.tables.survey import Survey
 
+PAGE = Path("bochner-comparison.html")
+
 
 @app.command()
 def demo(
     output: Annotated[Path, typer.Option(help="The page to write.")] = Path("bochner-demo.html"),
 ) -> None:
     """Compare Fourier features, landmark features and Nystroem on the bundled digits: a table and a page with plots."""
-    with error_messages():
-        check_plots()
+    with console.error_messages():
+        console.check_plots()
         check_output(output)
         # Without targets: ridge regression adds nothing to a look at the approximations.
         X = StandardScaler().fit_transform(load_digits().data)
@@ -54,29 +42,19 @@ def demo(
 @app.command()
 def compare(
     data: Annotated[Path, typer.Argument(help="A table that `bochner fit` reads: .csv, .parquet, ...")],
-    target: Annotated[
-        str | None, typer.Option(help="A column of the table to predict; prediction errors are then compared too.")
-    ] = None,
+    target: Annotated[str | None, typer.Option(help="A column to predict; compares prediction errors, too.")] = None,
     n_components: Annotated[
         list[str] | None,
-        typer.Option(help="Numbers of columns to compare at, separated by commas; 64,256 by default.", metavar="N,..."),
+        typer.Option(help="Numbers of columns, separated by commas; 64,256 by default.", metavar="N,..."),
     ] = None,
-    length_scale: Annotated[
-        float | None, typer.Option(help="Length scale of the kernel; the median distance by default.")
-    ] = None,
+    length_scale: Annotated[float | None, typer.Option(help="Of the kernel; the median distance by default.")] = None,
     kinds: Kinds = None,
     drop: Drop = None,
     decimal: Decimal = ".",
     thousands: Thousands = "",
-    seeds: Annotated[
-        int | None, typer.Option(min=1, help="Repetitions of each fit; 2 by default, 1 with --quick.")
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="At most 1,000 training rows, 64 columns by default: some seconds.")
-    ] = False,
-    output: Annotated[Path, typer.Option(help="The page to write; the fits are beside it as .csv.")] = Path(
-        "bochner-comparison.html"
-    ),
+    seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions; 2 by default, 1 with --quick.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="At most 1,000 training rows and 64 columns.")] = False,
+    output: Annotated[Path, typer.Option(help="The page to write; the fits are beside it as .csv.")] = PAGE,
     as_json: Json = False,
 ) -> None:
     """Recommend features for your data: Fourier features, landmark features and Nystroem, their errors and times.
@@ -84,13 +62,15 @@ def compare(
     Fits run one at a time because their times are reported; by default, this takes about a minute. Each finished fit is
     stored, and the same command continues a stopped run.
     """
-    with error_messages():
-        check_plots()
+    with console.error_messages():
+        console.check_plots()
         check_output(output, data)
         rows_file = output.with_suffix(".csv")
         check_output(rows_file, data)
-        style = number_style(decimal, thousands)
-        table = FileTable(data, target, drop=comma_separated(drop), kinds=column_kinds(kinds), style=style)
+        style = console.number_style(decimal, thousands)
+        table = FileTable(
+            data, target, drop=console.comma_separated(drop), kinds=console.column_kinds(kinds), style=style
+        )
         X, y, messages = _read(table)
         if messages and not as_json:
             echo("\n".join(messages))
@@ -118,7 +98,7 @@ def _read(table: FileTable) -> tuple[Floats, Array | None, list[str]]:
 
 def _sizes(values: list[str] | None) -> list[int] | None:
     """Return the numbers of the option --n-components."""
-    texts = comma_separated(values)
+    texts = console.comma_separated(values)
     for text in texts:
         if not text.isdecimal():
             raise ValueError(f"--n-components {text} is not a number; give for example --n-components 64,256.")
@@ -127,7 +107,7 @@ def _sizes(values: list[str] | None) -> list[int] | None:
 
 def _run(comparison: Comparison, name: str, output: Path, as_json: bool = False) -> None:
     """Measure what is missing, write the page and print the result; a stopped run prints what it has."""
-    n_all, console = len(comparison.trials), report_console(width=120)
+    n_all, terminal = len(comparison.trials), console.report_console(width=120)
     try:
         for fit in comparison.run():
             seconds = f", fit in {fit.fit_seconds:.2g} s" if isfinite(fit.fit_seconds) else ""
@@ -136,21 +116,19 @@ def _run(comparison: Comparison, name: str, output: Path, as_json: bool = False)
             echo(f"{place}: {trial}: kernel error {100.0 * fit.kernel_error:.3g} %{seconds}", err=True)
     except KeyboardInterrupt as error:
         if comparison.fits and not as_json:
-            console.print(comparison_table(comparison, name).rich())
+            terminal.print(comparison_table(comparison, name).rich())
         if comparison.path is not None:
             stored = f"{n_all - len(comparison.missing)} of {n_all} fits are in {comparison.path}"
             error.add_note(f"{stored}; run the same command to continue.")
         raise
     write_atomically(output, comparison_page(comparison, name, shlex.join(["bochner", *sys.argv[1:]])))
     if as_json:
-        chosen = recommend(comparison)
-        lines = [
-            {key: None if value != value else value for key, value in line.items()} for line in comparison.summary()
-        ]
-        call = comparison.finished(chosen, comparison.sizes[-1])[0].call
+        chosen, results = recommend(comparison), comparison.results()
+        lines = [{key: None if value != value else value for key, value in line.items()} for line in results.values()]
+        call = results[comparison.sizes[-1], chosen]["call"]
         found = {"recommended": chosen, "call": call, "length_scale": comparison.length_scale, "results": lines}
         typer.echo(json.dumps(found | {"page": str(output)}))
         return
-    console.print(comparison_table(comparison, name).rich())
-    console.print(f"\n{' '.join(recommendation(comparison))}", markup=False, highlight=False)
-    console.print(f"The page: {output}", soft_wrap=True, highlight=False)
+    terminal.print(comparison_table(comparison, name).rich())
+    terminal.print(f"\n{' '.join(recommendation(comparison))}", markup=False, highlight=False)
+    terminal.print(f"The page: {output}", soft_wrap=True, highlight=False)

@@ -2,10 +2,11 @@
 """The comparison: one fit per method, number of columns and seed, measured one at a time and stored as it is done."""
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, fields
 from functools import cached_property
 from hashlib import sha256
+from itertools import product
 from math import nan
 from pathlib import Path
 from time import perf_counter
@@ -27,7 +28,7 @@ from bochner.rows import Array, Floats
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["LIMIT", "MANY_ROWS", "Comparison", "Fit", "compare", "standard_error"]
+__all__ = ["LIMIT", "MANY_ROWS", "Comparison", "Fit", "compare"]
 
 LIMIT = "SVD limit"  # not a method: the lowest error of any matrix of that rank
 MANY_ROWS = 100_000  # transformed rows in the reported times
@@ -98,25 +99,23 @@ class Comparison:
     ) -> None:
         self.X: Floats = check_array(X, dtype=np.float64, ensure_min_samples=FEWEST_ROWS)
         self.task, self.y = _recognized(y)
-        if self.y is not None:
-            check_consistent_length(self.X, self.y)
+        check_consistent_length(self.X, self.y)
         self.n_test = min(TEST_ROWS, len(self.X) // 2)
         self.n_train = min(n_train, len(self.X) - self.n_test)
         self.sizes = _checked_sizes(n_components, self.n_train)
         if n_seeds < 1:
             raise ValueError(f"n_seeds is {n_seeds}; give at least 1.")
-        self.n_seeds = n_seeds
         if length_scale is None:
             median = FourierFeatures(n_frequencies=1, weighting="uniform", random_state=0).fit(self.X).length_scale_
             length_scale = float(f"{median:.4g}")
         elif not 0.0 < length_scale < np.inf:
             raise ValueError(f"length_scale is {length_scale}; give a positive number, or None for the median.")
-        self.length_scale = length_scale
+        self.length_scale, self.n_seeds = length_scale, n_seeds
         methods = (*METHODS, LIMIT)
         # All methods with one seed before the next seed, so that a stopped run has compared all of them.
         self.trials = [(seed, size, method) for seed in range(n_seeds) for size in self.sizes for method in methods]
         self.path = None if rows_file is None else Path(rows_file)
-        self.fits = self._read() if self.path is not None and self.path.exists() else {}
+        self.fits = _read(self.path, self._key) if self.path is not None and self.path.exists() else {}
 
     @property
     def missing(self) -> list[tuple[int, int, str]]:
@@ -128,39 +127,32 @@ class Comparison:
         split: _Split | None = None
         for seed, size, method in self.missing:
             if split is None:
-                self._warm_up()
+                for make in METHODS.values():  # compile all loops, so that no measured time includes it
+                    make(4, self.length_scale, 0).fit(self.X[:200]).transform(self.X[:200])
             if split is None or split.seed != seed:
                 split = _Split(self, seed)
             fit = split.measure(method, size)
             self.fits[fit.trial] = fit
-            self._write()
+            if self.path is not None:
+                _write(self.path, self._key, self.fits.values())
             yield fit
 
-    def finished(self, method: str, size: int) -> list[Fit]:
-        """Return the fits of a method with a number of columns."""
-        trials = [(seed, size, method) for seed in range(self.n_seeds)]
-        return [self.fits[trial] for trial in trials if trial in self.fits]
-
-    def values(self, name: str, method: str, size: int) -> Floats:
-        """Return a field of these fits (n_seeds,)."""
-        return np.array([getattr(fit, name) for fit in self.finished(method, size)])
-
-    def seconds(self, method: str, size: int) -> float:
-        """Return the seconds to fit and to transform many rows, the median of the seeds."""
-        return float(np.median([fit.fit_seconds + fit.transform_seconds for fit in self.finished(method, size)]))
-
-    def summary(self) -> list[dict[str, Any]]:
-        """Return one line per number of columns and method: means over the seeds, and standard errors (`_se`)."""
-        lines = []
-        for size in self.sizes:
-            for method in (method for method in (*METHODS, LIMIT) if self.finished(method, size)):
-                line: dict[str, Any] = {"n_components": size, "method": method}
-                for name in ("kernel_error", "test_error") if self.task else ("kernel_error",):
-                    values = self.values(name, method, size)
-                    line |= {name: float(values.mean()), f"{name}_se": float(standard_error(values))}
-                for name in ("fit_seconds", "transform_seconds"):
-                    line[name] = float(np.median(self.values(name, method, size)))
-                lines.append(line | {"call": self.finished(method, size)[0].call})
+    def results(self) -> dict[tuple[int, str], dict[str, Any]]:
+        """Return means over the seeds so far with standard errors (`_se`), by number of columns and method."""
+        lines = {}
+        for size, method in product(self.sizes, (*METHODS, LIMIT)):
+            trials = [(seed, size, method) for seed in range(self.n_seeds)]
+            fits = [self.fits[trial] for trial in trials if trial in self.fits]
+            if not fits:
+                continue
+            line: dict[str, Any] = {"n_components": size, "method": method}
+            for name in ("kernel_error", "test_error") if self.task else ("kernel_error",):
+                values = np.array([getattr(fit, name) for fit in fits])
+                noise = values.std(ddof=1) / np.sqrt(len(fits)) if len(fits) > 1 else 0.0
+                line |= {name: float(values.mean()), f"{name}_se": float(noise)}
+            for name in ("fit_seconds", "transform_seconds"):
+                line[name] = float(np.median([getattr(fit, name) for fit in fits]))
+            lines[size, method] = line | {"call": fits[0].call}
         return lines
 
     @cached_property
@@ -170,34 +162,26 @@ class Comparison:
         targets = b"" if self.y is None else self.y.tobytes()
         return sha256(settings + self.X.tobytes() + targets).hexdigest()[:16]
 
-    def _read(self) -> dict[tuple[int, int, str], Fit]:
-        """Return the fits of the same data in the file; those of other data are replaced by the first new fit."""
-        assert self.path is not None
-        header, *lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
-        if header != ",".join(NAMES):
-            raise ValueError(f"{self.path} does not have the fits of a comparison; give another name.")
-        kinds: list[Any] = [field.type for field in fields(Fit)]
-        try:
-            cells = [line[1:] for line in csv.reader(lines) if line[:1] == [self._key]]
-            fits = [Fit(*(kind(cell) for kind, cell in zip(kinds, line, strict=True))) for line in cells]
-        except (ValueError, csv.Error):
-            raise ValueError(f"{self.path} is damaged; delete it to measure all fits again.") from None
-        return {fit.trial: fit for fit in fits}
 
-    def _write(self) -> None:
-        """Write all fits; a stopped process leaves the file before or after this fit."""
-        if self.path is None:
-            return
-        with replaced_file(self.path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, NAMES, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows({"key": self._key, **asdict(fit)} for fit in self.fits.values())
+def _read(path: Path, key: str) -> dict[tuple[int, int, str], Fit]:
+    """Return the fits of the same data in a file; those of other data are replaced by the first new fit."""
+    header, *lines = path.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
+    if header != ",".join(NAMES):
+        raise ValueError(f"{path} does not have the fits of a comparison; give another name.")
+    kinds: list[Any] = [field.type for field in fields(Fit)]
+    try:
+        cells = [line[1:] for line in csv.reader(lines) if line[:1] == [key]]
+        fits = [Fit(*(kind(cell) for kind, cell in zip(kinds, line, strict=True))) for line in cells]
+    except (ValueError, csv.Error):
+        raise ValueError(f"{path} is damaged; delete it to measure all fits again.") from None
+    return {fit.trial: fit for fit in fits}
 
-    def _warm_up(self) -> None:
-        """Compile the loops of all methods, so that no measured time includes it."""
-        X = self.X[:200]
-        for make in METHODS.values():
-            make(4, self.length_scale, 0).fit(X).transform(X)
+
+def _write(path: Path, key: str, fits: Iterable[Fit]) -> None:
+    """Write all fits; a stopped process leaves the file before or after the last one."""
+    with replaced_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerows([NAMES, *([key, *astuple(fit)] for fit in fits)])
 
 
 class _Split:
@@ -228,11 +212,10 @@ class _Split:
         columns = features.transform(self.X_test)
         many = np.resize(self.X_test, (TIMED_ROWS, self.X_test.shape[1]))
         seconds = min(_seconds(features.transform, many) for _ in range(3))  # the first call warms up the caches
+        seconds *= MANY_ROWS / TIMED_ROWS
         error = np.linalg.norm(self.exact - columns @ columns.T) / np.linalg.norm(self.exact)
         test_error = self._test_error(features.transform(self.X_train), columns)
-        return Fit(
-            method, size, self.seed, float(error), test_error, fit_seconds, seconds * MANY_ROWS / TIMED_ROWS, call
-        )
+        return Fit(method, size, self.seed, float(error), test_error, fit_seconds, seconds, call)
 
     def _test_error(self, train: Floats, test: Floats) -> float:
         """Return the error of ridge regression on the features: relative to that of the mean, or misclassified rows."""
@@ -304,7 +287,7 @@ def compare(
     with show_progress(verbose):
         for _ in track(comparison.run(), "fitting", len(comparison.missing)):
             pass
-    return pandas.DataFrame(comparison.summary())
+    return pandas.DataFrame(comparison.results().values())
 
 
 def _seconds(function: Callable[[Floats], Any], X: Floats) -> float:
@@ -314,26 +297,15 @@ def _seconds(function: Callable[[Floats], Any], X: Floats) -> float:
     return perf_counter() - start
 
 
-def standard_error(values: Floats) -> Floats:
-    """Return the standard error of the mean over the last axis; 0 for a single value."""
-    n = values.shape[-1]
-    return np.asarray(values.std(axis=-1, ddof=1) / np.sqrt(n)) if n > 1 else np.zeros(values.shape[:-1])
-
-
 def _checked_sizes(n_components: Sequence[int] | None, n_train: int) -> tuple[int, ...]:
     """Return the numbers of columns in ascending order; by default, those that the rows allow."""
     if n_components is None:
         return tuple(size for size in SIZES if 4 * size <= n_train) or (n_train // 4 * 2,)
     sizes = tuple(sorted(set(n_components)))
-    if not sizes:
-        raise ValueError("n_components is empty; give at least one number of columns.")
-    for size in sizes:
-        if size < 2 or size % 2:
-            raise ValueError(f"n_components has {size}; give even numbers of at least 2: a frequency has two columns.")
-    if sizes[-1] > n_train:
+    if not sizes or any(size % 2 or not 2 <= size <= n_train for size in sizes):
         raise ValueError(
-            f"n_components has {sizes[-1]}, which is more than the {n_train} training rows, and Nystroem needs one row "
-            f"per column; give at most {n_train - n_train % 2}."
+            f"n_components is {list(n_components)}; give even numbers from 2 to {n_train}, the number of training "
+            f"rows: a frequency has two columns, and Nystroem needs one row per column."
         )
     return sizes
 

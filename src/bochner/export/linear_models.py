@@ -11,7 +11,18 @@ from bochner.features.kernel_features import KernelFeatures
 from bochner.losses import Quantile
 from bochner.rows import Array
 
-__all__ = ["convert_classifier", "convert_regressor", "set_classifier_types", "set_regressor_types"]
+__all__ = [
+    *("CLASSIFIER_OPTIONS", "convert_classifier", "parse_classifier", "set_classifier_types"),
+    *("convert_regressor", "set_regressor_types"),
+]
+
+# What skl2onnx offers for classifiers: dictionaries of probabilities, positions instead of labels, and so on.
+CLASSIFIER_OPTIONS: dict[str, list[Any]] = {
+    "zipmap": [True, False, "columns"],
+    "nocl": [True, False],
+    "output_class_labels": [False, True],
+    "raw_scores": [True, False],
+}
 
 
 def convert_regressor(scope: Any, operator: Any, container: Any) -> None:
@@ -49,6 +60,17 @@ def convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     graph.write(scores, 1)
 
 
+def parse_classifier(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
+    """Declare the outputs of a classifier; float64 probabilities stay a matrix, because ZipMap accepts float32 only."""
+    from skl2onnx._parse import _parse_sklearn_classifier
+    from skl2onnx.common.data_types import DoubleTensorType
+
+    if any(isinstance(variable.type, DoubleTensorType) for variable in inputs):
+        given = scope.get_options(model, {"zipmap": True})
+        scope.add_options(id(model), {"zipmap": False if given["zipmap"] is True else given["zipmap"]})
+    return _parse_sklearn_classifier(scope, model, inputs, custom_parsers)
+
+
 def set_classifier_types(operator: Any) -> None:
     """Declare labels, and a matrix with one column per class."""
     from skl2onnx.common.data_types import Int64TensorType, StringTensorType
@@ -62,25 +84,7 @@ def set_classifier_types(operator: Any) -> None:
 
 
 def class_labels(classes: Array) -> Array:
-    """Return classes as text or as int64, the two types of labels.
-
-    Parameters
-    ----------
-    classes : ndarray of shape (n_classes,)
-        The classes of a model.
-
-    Returns
-    -------
-    ndarray of shape (n_classes,)
-        The labels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner.export.linear_models import class_labels
-    >>> class_labels(np.array([False, True]))
-    array([0, 1])
-    """
+    """Return classes as text or as int64, the two types of labels."""
     if all(isinstance(label, str) for label in classes.tolist()):
         return classes.astype(np.str_)
     try:

@@ -3,14 +3,9 @@
 
 from typing import Any
 
+from bochner.export import linear_models
 from bochner.export.features import convert_features, set_feature_types
 from bochner.export.graph import import_skl2onnx
-from bochner.export.linear_models import (
-    convert_classifier,
-    convert_regressor,
-    set_classifier_types,
-    set_regressor_types,
-)
 from bochner.export.standardization import convert_standardizer, set_standardizer_types
 from bochner.export.tables import convert_encoder, set_encoder_types
 from bochner.feature_models.classifier import FeatureClassifier
@@ -27,15 +22,8 @@ CONVERTERS: dict[type, tuple[Any, Any]] = {
     LandmarkFeatures: (set_feature_types, convert_features),
     RobustStandardizer: (set_standardizer_types, convert_standardizer),
     TableEncoder: (set_encoder_types, convert_encoder),
-    FeatureRegressor: (set_regressor_types, convert_regressor),
-    FeatureClassifier: (set_classifier_types, convert_classifier),
-}
-# What skl2onnx offers for classifiers: dictionaries of probabilities, positions instead of labels, and so on.
-CLASSIFIER_OPTIONS = {
-    "zipmap": [True, False, "columns"],
-    "nocl": [True, False],
-    "output_class_labels": [False, True],
-    "raw_scores": [True, False],
+    FeatureRegressor: (linear_models.set_regressor_types, linear_models.convert_regressor),
+    FeatureClassifier: (linear_models.set_classifier_types, linear_models.convert_classifier),
 }
 
 
@@ -63,18 +51,7 @@ def register() -> None:
     skl2onnx = import_skl2onnx()
     for kind, (shapes, convert) in CONVERTERS.items():
         extra: Any = {}
-        if shapes is set_classifier_types:
-            extra = {"options": CLASSIFIER_OPTIONS, "parser": _parse_classifier}
+        if kind is FeatureClassifier:
+            extra = {"options": linear_models.CLASSIFIER_OPTIONS, "parser": linear_models.parse_classifier}
         alias = f"Bochner{kind.__name__}"
         skl2onnx.update_registered_converter(kind, alias, shapes, convert, overwrite=True, **extra)
-
-
-def _parse_classifier(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
-    """Declare the outputs of a classifier; float64 probabilities stay a matrix, because ZipMap accepts float32 only."""
-    from skl2onnx._parse import _parse_sklearn_classifier
-    from skl2onnx.common.data_types import DoubleTensorType
-
-    if any(isinstance(variable.type, DoubleTensorType) for variable in inputs):
-        given = scope.get_options(model, {"zipmap": True})
-        scope.add_options(id(model), {"zipmap": False if given["zipmap"] is True else given["zipmap"]})
-    return _parse_sklearn_classifier(scope, model, inputs, custom_parsers)

@@ -1,220 +1,123 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fitted estimators as torch modules, whose arrays can be trained; the only module that imports torch."""
+"""Torch modules of fitted estimators, whose arrays can be trained; the only module that imports torch."""
 
-from collections.abc import Sequence
-from copy import copy
+import math
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from bochner.feature_maps.formulas import Formula, LinearFormula, LogisticFormula, formulas_of
+import numpy as np
+import torch
+from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
 
-try:
-    import torch
-    from torch.nn import Module
-except ModuleNotFoundError:  # `to_torch` says what to install
-    torch, Module = None, object
+from bochner.feature_models.classifier import FeatureClassifier
+from bochner.feature_models.regressor import FeatureRegressor
+from bochner.features.fourier_features import FourierFeatures
+from bochner.features.landmark_features import LandmarkFeatures
+from bochner.kernels import Cauchy, Gaussian, Laplacian, Matern, RationalQuadratic
+from bochner.losses import Quantile
+from bochner.rows import Array, to_dense
 
-__all__ = ["FormulaModule", "LinearModule", "LogisticModule", "to_torch"]
+__all__ = ["FourierModule", "LandmarkModule", "LinearModule", "LogisticModule", "ScalerModule", "make_module"]
 
 ALIASES = {"weights": "amplitudes"}  # training square roots keeps the weights non-negative
+LARGEST_NU = 19.5  # of a Matern kernel; the powers of larger ones leave the range of float32
+Recipe = tuple[type, dict[str, Array], dict[str, Any]]  # a module, its arrays, its other arguments
 
 
-def to_torch(estimator: Any, trainable: Sequence[str] = ()) -> Any:
-    """Return a fitted estimator as a torch module that computes the same features or predictions.
+class ArrayModule(torch.nn.Module):
+    """Named arrays of a fitted estimator: parameters if they are trained, and buffers if not."""
 
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted `FourierFeatures` or `LandmarkFeatures`, a linear model of bochner on such features, or a pipeline of
-        `StandardScaler` and these.
-    trainable : sequence of str, default=()
-        Names of the arrays that become parameters; all others are buffers. `FourierFeatures` have "frequencies",
-        "weights", "length_scales" and, if compressed, "matrix"; `LandmarkFeatures` have "landmarks", "length_scales"
-        and "whitening", and a learned metric has "directions" and "diagonal"; linear models have "coef" and
-        "intercept"; scalers "mean" and "scale".
-
-    Returns
-    -------
-    torch.nn.Module
-        `forward` is `transform` of features, `predict` of a regression and `decision_function` of a classifier. That of
-        a `FeatureClassifier` with the log loss has `predict_proba` and `predict_log_proba` too. The module is on the
-        CPU and has the dtype that the estimator was fitted with.
-
-    Notes
-    -----
-    "weights" are stored as their square roots, in the array `amplitudes`, so that training keeps them non-negative.
-    `frequencies` are those at unit length scale: they are divided by `length_scales`, unless a learned metric has been
-    absorbed by them. Rows are not checked for NaN, infinity and values that are too large for the length scale.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner import FeatureRegressor
-    >>> from bochner.export.torch_modules import to_torch
-    >>> X = np.random.default_rng(0).normal(size=(200, 3))
-    >>> model = FeatureRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
-    >>> import torch  # doctest: +SKIP
-    >>> module = to_torch(model, trainable=("frequencies", "coef"))  # doctest: +SKIP
-    >>> bool(np.allclose(module(torch.tensor(X)).detach().numpy(), model.predict(X)))  # doctest: +SKIP
-    True
-    """
-    formulas = formulas_of(estimator)
-    if torch is None:
-        raise ImportError("`to_torch` needs torch: pip install 'bochner[torch]'.")
-    names = _trained_names(trainable, {name for formula in formulas for name in formula.arrays})
-    dtype = min((values.dtype for formula in formulas for values in formula.arrays.values()), key=lambda d: d.itemsize)
-    linear = formulas[-1] if isinstance(formulas[-1], LinearFormula) else None
-    modules = [FormulaModule(formula, names, dtype) for formula in formulas[: -1 if linear else None]]
-    features = modules[0] if len(modules) == 1 else torch.nn.Sequential(*modules)
-    if linear is None:
-        return features
-    kind = LogisticModule if isinstance(linear, LogisticFormula) else LinearModule
-    return kind(features, linear, names, dtype)
-
-
-class FormulaModule(Module):
-    """The formula of a fitted estimator as a torch module.
-
-    Parameters
-    ----------
-    formula : Formula
-        The formula; its arrays become attributes of the same names.
-    trainable : collection of str
-        Names of the arrays that become parameters; the others become buffers.
-    dtype : numpy dtype
-        The dtype of the arrays.
-    """
-
-    def __init__(self, formula: Formula, trainable: Any, dtype: Any) -> None:
+    def __init__(self, arrays: Mapping[str, Array], trainable: Collection[str], dtype: Any) -> None:
         super().__init__()
-        self.names = tuple(formula.arrays)
-        self.formula = copy(formula)
-        self.formula.arrays = {}  # the module has them
-        for name, values in formula.arrays.items():
-            tensor = torch.tensor(values.astype(dtype))
+        self.names = tuple(arrays)
+        for name, values in arrays.items():
+            tensor = torch.tensor(np.asarray(values, dtype=dtype))
             if name in trainable:
                 self.register_parameter(name, torch.nn.Parameter(tensor))
             else:
                 self.register_buffer(name, tensor)
 
-    def forward(self, X: Any) -> Any:
-        """Return the map of rows.
-
-        Parameters
-        ----------
-        X : tensor of shape (n_rows, n_features)
-            Rows, of the dtype and on the device of the module.
-
-        Returns
-        -------
-        tensor of shape (n_rows, n_columns)
-            Features.
-        """
-        return self.formula(X, {name: getattr(self, name) for name in self.names}, torch)
-
     def extra_repr(self) -> str:
-        """Return the shapes of the arrays, for the representation of the module.
-
-        Returns
-        -------
-        str
-            The names and shapes.
-        """
+        """Return the names and shapes of the arrays."""
         return ", ".join(f"{name}={tuple(getattr(self, name).shape)}" for name in self.names)
 
 
-class LinearModule(FormulaModule):
-    """A fitted linear model as a torch module, on the module of its features.
-
-    Parameters
-    ----------
-    features : torch.nn.Module
-        The module of the features.
-    formula : LinearFormula
-        The formula of the scores.
-    trainable : collection of str
-        Names of the arrays that become parameters; the others become buffers.
-    dtype : numpy dtype
-        The dtype of the arrays.
-    """
-
-    formula: LinearFormula
-
-    def __init__(self, features: Any, formula: LinearFormula, trainable: Any, dtype: Any) -> None:
-        super().__init__(formula, trainable, dtype)
-        self.features = features
+class ScalerModule(ArrayModule):
+    """The columns minus `mean`, divided by `scale`, as far as there are any."""
 
     def forward(self, X: Any) -> Any:
-        """Return the predictions of a regression, or the scores of a classifier.
+        """Return scaled rows."""
+        X = X - self.mean if "mean" in self.names else X
+        return X / self.scale if "scale" in self.names else X
 
-        Parameters
-        ----------
-        X : tensor of shape (n_rows, n_features)
-            Rows, of the dtype and on the device of the module.
 
-        Returns
-        -------
-        tensor of shape (n_rows,) or (n_rows, n_columns)
-            As `predict` of a regression, and `decision_function` of a classifier.
-        """
+class FourierModule(ArrayModule):
+    r"""The columns :math:`a_m \cos(w_m \cdot x / \ell)`, then :math:`a_m \sin(w_m \cdot x / \ell)`, times a matrix."""
+
+    def forward(self, X: Any) -> Any:
+        """Return the features of rows."""
+        rows = X / self.length_scales if "length_scales" in self.names else X
+        phases = rows @ self.frequencies.T
+        columns = torch.cat((self.amplitudes * torch.cos(phases), self.amplitudes * torch.sin(phases)), dim=1)
+        return columns @ self.matrix if "matrix" in self.names else columns
+
+
+class LandmarkModule(ArrayModule):
+    """Kernel values at landmarks, times the whitening matrix."""
+
+    def __init__(self, *arguments: Any, kernel: Any) -> None:
+        super().__init__(*arguments)
+        self.kernel = kernel
+
+    def forward(self, X: Any) -> Any:
+        """Return the features of rows."""
+        center = self.landmarks.mean(dim=0)  # relative to it, squared distances lose no digits to a common offset
+        rows, landmarks = (self._scaled(points - center) for points in (X, self.landmarks))
+        return _kernel_values(self.kernel, rows, landmarks) @ self.whitening
+
+    def _scaled(self, rows: Any) -> Any:
+        return rows @ self.metric.T if "metric" in self.names else rows / self.length_scales
+
+
+class LinearModule(ArrayModule):
+    """Predictions of a regression or scores of a classifier, on the module of its features."""
+
+    def __init__(self, *arguments: Any, features: Any, is_flat: bool, link: str) -> None:
+        super().__init__(*arguments)
+        self.features, self.is_flat, self.link = features, is_flat, link
+
+    def forward(self, X: Any) -> Any:
+        """Return what `predict` of a regression, or `decision_function` of a classifier, returns."""
         scores = self._scores(X)
-        predictions = torch.exp(scores) if self.formula.link == "log" else scores
-        return predictions[:, 0] if self.formula.is_flat else predictions
+        predictions = torch.exp(scores) if self.link == "log" else scores
+        return predictions[:, 0] if self.is_flat else predictions
 
     def _scores(self, X: Any) -> Any:
-        return super().forward(self.features(X))
+        return self.features(X) @ self.coef + self.intercept
 
 
 class LogisticModule(LinearModule):
-    """A fitted logistic regression as a torch module, on the module of its features.
-
-    Parameters
-    ----------
-    features : torch.nn.Module
-        The module of the features.
-    formula : LogisticFormula
-        The formula of the scores.
-    trainable : collection of str
-        Names of the arrays that become parameters; the others become buffers.
-    dtype : numpy dtype
-        The dtype of the arrays.
-    """
+    """Scores of a classifier that has probabilities too, on the module of its features."""
 
     def predict_proba(self, X: Any) -> Any:
-        """Return the probabilities of the classes.
-
-        Parameters
-        ----------
-        X : tensor of shape (n_rows, n_features)
-            Rows, of the dtype and on the device of the module.
-
-        Returns
-        -------
-        tensor of shape (n_rows, n_classes)
-            Probabilities.
-        """
+        """Return the probabilities of the classes."""
         return torch.exp(self.predict_log_proba(X))
 
     def predict_log_proba(self, X: Any) -> Any:
-        """Return the logarithms of the probabilities of the classes.
-
-        Parameters
-        ----------
-        X : tensor of shape (n_rows, n_features)
-            Rows, of the dtype and on the device of the module.
-
-        Returns
-        -------
-        tensor of shape (n_rows, n_classes)
-            Logarithms of probabilities.
-        """
+        """Return the logarithms of the probabilities of the classes."""
         scores = self._scores(X)
         if scores.shape[1] == 1:  # those of the second of two classes
             scores = torch.cat((torch.zeros_like(scores), scores), dim=1)
         return torch.log_softmax(scores, dim=1)
 
 
-def _trained_names(trainable: Sequence[str], known: set[str]) -> set[str]:
-    """Return the names of the arrays to train, checked."""
+def make_module(estimator: Any, trainable: Sequence[str]) -> Any:
+    """Return the module of an estimator; see `bochner.export.to_torch`."""
+    recipes = _recipes(estimator)
+    known = {name for _, arrays, _ in recipes for name in arrays}
     names = {trainable} if isinstance(trainable, str) else set(trainable)
     trained = {ALIASES.get(name, name) for name in names}
     unknown = sorted(trained - known)
@@ -223,4 +126,102 @@ def _trained_names(trainable: Sequence[str], known: set[str]) -> set[str]:
             f"`trainable` contains {unknown[0]!r}, which this estimator does not have; use names among "
             f"{', '.join(map(repr, sorted(known)))}."
         )
-    return trained
+    dtype = min((values.dtype for _, arrays, _ in recipes for values in arrays.values()), key=lambda d: d.itemsize)
+    modules: list[Any] = []
+    for kind, arrays, options in recipes:
+        if issubclass(kind, LinearModule):  # on all modules before it
+            options["features"] = modules[0] if len(modules) == 1 else torch.nn.Sequential(*modules)
+            modules = []
+        modules.append(kind(arrays, trained, dtype, **options))
+    return modules[0] if len(modules) == 1 else torch.nn.Sequential(*modules)
+
+
+def _recipes(estimator: Any) -> list[Recipe]:
+    """Return what the modules of an estimator are made from, in the order in which they are applied."""
+    if isinstance(estimator, Pipeline):
+        steps = [step for _, step in estimator.steps if step not in (None, "passthrough")]
+        return [recipe for step in steps for recipe in _recipes(step)]
+    if not isinstance(
+        estimator, StandardScaler | FourierFeatures | LandmarkFeatures | FeatureRegressor | FeatureClassifier
+    ):
+        raise ValueError(
+            f"{type(estimator).__name__} has no torch module; give FourierFeatures, LandmarkFeatures, a "
+            f"FeatureRegressor or FeatureClassifier on them, or a pipeline of StandardScaler and these."
+        )
+    check_is_fitted(estimator)
+    if isinstance(estimator, StandardScaler):
+        scaling = {"mean": estimator.mean_ if estimator.with_mean else None, "scale": estimator.scale_}
+        return [(ScalerModule, {name: values for name, values in scaling.items() if values is not None}, {})]
+    if isinstance(estimator, FourierFeatures):
+        return [(FourierModule, _fourier_arrays(estimator), {})]
+    if isinstance(estimator, LandmarkFeatures):
+        _check_kernel(estimator.kernel_)
+        arrays = {"landmarks": estimator.landmarks_, "whitening": estimator.whitening_, **_scaling(estimator)}
+        return [(LandmarkModule, arrays, {"kernel": estimator.kernel_})]
+    return [*_recipes(estimator.features_), _linear_recipe(estimator)]
+
+
+def _linear_recipe(model: Any) -> Recipe:
+    coef, intercept = np.atleast_2d(model.coef_).T, np.atleast_1d(model.intercept_)
+    if isinstance(model.loss_, Quantile) and len(intercept) > 1:
+        raise ValueError(f"`to_torch` has no model of {len(intercept)} quantiles at once; fit one model per level.")
+    is_flat = len(model.classes_) == 2 if is_classifier(model) else np.ndim(model.coef_) == 1
+    kind = LogisticModule if hasattr(model, "predict_proba") else LinearModule
+    return kind, {"coef": coef, "intercept": intercept}, {"is_flat": is_flat, "link": model.loss_.link}
+
+
+def _fourier_arrays(features: Any) -> dict[str, Array]:
+    """Return the arrays of Fourier features; their frequencies contain a metric, but not a length scale."""
+    arrays = {"frequencies": features.frequencies_, "amplitudes": np.sqrt(features.weights_)}
+    scaling = _scaling(features)
+    if "length_scales" in scaling:
+        arrays |= {"frequencies": features.frequencies_ * scaling["length_scales"], **scaling}
+    return arrays if features.matrix_ is None else arrays | {"matrix": features.matrix_}
+
+
+def _scaling(features: Any) -> dict[str, Array]:
+    """Return the metric, or the length scales if there is none, in the dtype of the features."""
+    metric, dtype = getattr(features, "metric_", None), features.feature_map_.dtype
+    if metric is not None:
+        return {"metric": to_dense(metric).astype(dtype)}
+    return {"length_scales": np.asarray(features.length_scale_, dtype=dtype)}
+
+
+def _check_kernel(kernel: Any) -> None:
+    """Refuse kernels that torch cannot compute: functions of a user, and Matern kernels with Bessel functions."""
+    is_half_integer = isinstance(kernel, Matern) and kernel.nu % 1.0 == 0.5 and kernel.nu <= LARGEST_NU
+    if not is_half_integer and type(kernel) not in (Gaussian, RationalQuadratic, Laplacian, Cauchy):
+        raise ValueError(
+            f"The kernel {kernel!r} has no formula in torch; use FourierFeatures, or one of gaussian, laplacian, "
+            f"cauchy, exponential, rational_quadratic and Matern with nu=0.5, 1.5, ... up to {LARGEST_NU}."
+        )
+
+
+def _kernel_values(kernel: Any, X: Any, Y: Any) -> Any:
+    """Return the kernel of two sets of scaled rows; see the classes in `bochner.kernels`."""
+    # One column at a time needs as much memory as the kernel values.
+    differences = (X[:, j][:, None] - Y[:, j][None, :] for j in range(X.shape[1]))
+    if isinstance(kernel, Laplacian):
+        return torch.exp(-sum(torch.abs(difference) for difference in differences))
+    if isinstance(kernel, Cauchy):
+        return 1.0 / math.prod(1.0 + difference * difference for difference in differences)
+    if isinstance(kernel, Matern) and kernel.nu == 0.5:
+        # A kink at zero would turn the rounding error of a matrix product into the root of it.
+        squares: Any = sum(difference * difference for difference in differences)
+    else:
+        squares = torch.sum(X * X, dim=1)[:, None] + torch.sum(Y * Y, dim=1)[None, :] - 2.0 * (X @ Y.T)
+        squares = torch.clamp(squares, min=0.0)
+    if isinstance(kernel, Gaussian):
+        return torch.exp(-0.5 * squares)
+    if isinstance(kernel, RationalQuadratic):
+        return torch.exp(-kernel.alpha * torch.log1p(squares / (2.0 * kernel.alpha)))
+    # The root has no derivative at 0, where gradients shall be 0, as those of `Kernel.gradient_at`.
+    apart = squares > 0.0
+    positive = torch.where(apart, 2.0 * kernel.nu * squares, torch.ones_like(squares))
+    r = torch.where(apart, torch.sqrt(positive), torch.zeros_like(squares))
+    p = round(kernel.nu - 0.5)
+    factors = [math.comb(p, j) / math.perm(2 * p, j) * 2.0**j for j in range(p + 1)]
+    polynomial: Any = factors[-1]  # by Horner's rule
+    for factor in reversed(factors[:-1]):
+        polynomial = polynomial * r + factor
+    return polynomial * torch.exp(-r)

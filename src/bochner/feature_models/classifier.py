@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from bochner.feature_maps.formulas import LinearFormula, LogisticFormula
 from bochner.feature_models.feature_model import ALPHAS, FeatureModel, has_closed_form
 from bochner.feature_models.folds import warn_at_edge
 from bochner.feature_models.labels import ClassWeights, check_labels, label_indicators, label_positions
@@ -18,7 +17,7 @@ from bochner.feature_models.training_sets import TrainingSet
 from bochner.kernels import Kernel
 from bochner.losses import CLASSIFICATION_LOSSES, Loss
 from bochner.memory import check_memory
-from bochner.parameters import CLASSIFIER_EXPLANATIONS, Explanation
+from bochner.parameters import CLASSIFIER_EXPLANATIONS
 from bochner.rows import Array, Batch, Floats, RowSource
 from bochner.validation import StrOptions, available_if, fit_context, positive_values
 
@@ -136,7 +135,7 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
         "Cs": ["array-like", None],
         "class_weight": [dict, StrOptions(["balanced"]), None],
     }
-    _explanations: ClassVar[Mapping[str, Explanation]] = CLASSIFIER_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, str]] = CLASSIFIER_EXPLANATIONS
     _fitted_names = (*FeatureModel._fitted_names, "_class_totals")
 
     def __init__(
@@ -296,6 +295,3 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
 
     def _n_loss_targets(self, targets: Array) -> int:
         return len(self.classes_)
-
-    def _formula(self) -> Callable[..., LinearFormula]:
-        return LogisticFormula if hasattr(self.loss_, "predict_proba") else LinearFormula

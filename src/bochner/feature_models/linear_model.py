@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, apply_to_features
 from bochner.feature_maps.feature_map import accepts_nan
-from bochner.feature_maps.formulas import Formula, LinearFormula, formulas_of
 from bochner.feature_models.candidates import feature_map_of, features_of_kernels, fit_candidates, seed_of
 from bochner.feature_models.folds import RoundRobin, assign_folds, number_of_folds
 from bochner.feature_models.labels import ClassCounts, check_labels, count_classes, label_indicators
@@ -25,7 +24,7 @@ from bochner.feature_models.training_sets import TrainingSet
 from bochner.features.fourier_features import FourierFeatures
 from bochner.kernels import Kernel
 from bochner.memory import expected_width
-from bochner.parameters import LINEAR_EXPLANATIONS, Explanation, Parametrized
+from bochner.parameters import LINEAR_EXPLANATIONS, Parametrized
 from bochner.progress import show_progress
 from bochner.rows import (
     Array,
@@ -70,7 +69,7 @@ class LinearModel(Parametrized):
         "verbose": ["verbose"],
     }
     _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {"features": {None: FourierFeatures}}
-    _explanations: ClassVar[Mapping[str, Explanation]] = LINEAR_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, str]] = LINEAR_EXPLANATIONS
     # What fits leave behind, beside what scikit-learn's validation sets.
     _fitted_names: ClassVar[tuple[str, ...]] = (
         "features_",
@@ -204,44 +203,6 @@ class LinearModel(Parametrized):
         bare = type(self).__new__(type(self))
         bare.__dict__ = {name: value for name, value in vars(self).items() if name != "encoding_"}
         return bare
-
-    def to_torch(self, trainable: Sequence[str] = ()) -> Any:
-        """Return a torch module that computes the predictions, from encoded rows if the model was fitted on a table.
-
-        Parameters
-        ----------
-        trainable : sequence of str, default=()
-            Names of the arrays that become parameters; see `bochner.export.torch_modules.to_torch`.
-
-        Returns
-        -------
-        torch.nn.Module
-            Its `forward` is `predict` of a regression and `decision_function` of a classifier; the module of its
-            features is `features`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bochner import FeatureRegressor
-        >>> X = np.random.default_rng(0).normal(size=(200, 3))
-        >>> model = FeatureRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
-        >>> model.to_torch(trainable=("coef",))  # doctest: +SKIP
-        LinearModule(
-          coef=(512, 1), intercept=(1,)
-          (features): FormulaModule(frequencies=(256, 3), amplitudes=(256,), length_scales=())
-        )
-        """
-        from bochner.export.torch_modules import to_torch  # imports torch
-
-        return to_torch(self, trainable)
-
-    def _formulas(self) -> list[Formula]:
-        """Return the scores for arrays of other libraries than numpy."""
-        return [*formulas_of(self.features_), self._formula()(*self._coefficients(), self._scores_are_flat)]
-
-    def _formula(self) -> Callable[..., LinearFormula]:
-        """Return the formula of the scores."""
-        return LinearFormula
 
     def _gradients(self, X: Any, function: Callable[[Any, Floats], Floats]) -> Floats:
         """Compute gradients of the scores of validated rows, blocks of rows in threads."""

@@ -13,7 +13,6 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, apply_to_features
-from bochner.feature_maps.formulas import LinearFormula
 from bochner.feature_models.feature_model import ALPHAS, FeatureModel, has_closed_form
 from bochner.feature_models.folds import assign_folds, warn_at_edge
 from bochner.feature_models.linear_model import is_path
@@ -21,8 +20,8 @@ from bochner.feature_models.ridge import RidgeSolution
 from bochner.feature_models.ridge_moments import Residuals, RidgeChoice, r2_scores
 from bochner.feature_models.training_sets import TrainingSet
 from bochner.kernels import Kernel
-from bochner.losses import LOSSES, Loss, Quantile
-from bochner.parameters import RIDGE_EXPLANATIONS, Explanation
+from bochner.losses import LOSSES, Loss
+from bochner.parameters import RIDGE_EXPLANATIONS
 from bochner.rows import Array, Batch, Floats, RowSource
 from bochner.validation import StrOptions, available_if, fit_context, positive_values
 
@@ -133,7 +132,7 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
         "loss": [StrOptions(LOSSES), *FeatureModel._parameter_constraints["loss"]],
         "alphas": ["array-like", None],
     }
-    _explanations: ClassVar[Mapping[str, Explanation]] = RIDGE_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, str]] = RIDGE_EXPLANATIONS
     _fitted_names = (*FeatureModel._fitted_names, "_is_flat")
     _target_options: ClassVar[dict[str, bool]] = {"multi_output": True}
     _is_flat: bool
@@ -290,12 +289,6 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
     @property
     def _scores_are_flat(self) -> bool:
         return self._is_flat and len(self._coefficients()[1]) == 1
-
-    def _formula(self) -> Callable[..., LinearFormula]:
-        n_outputs = len(self._coefficients()[1])
-        if isinstance(self.loss_, Quantile) and n_outputs > 1:
-            raise ValueError(f"`to_torch` has no model of {n_outputs} quantiles at once; fit one model per level.")
-        return partial(LinearFormula, link=self.loss_.link)
 
     def _alphas(self, total_weight: float = 1.0) -> Floats:
         default = ALPHAS if self._made_loss().has_closed_form else ALPHAS[::COARSE]

@@ -10,14 +10,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from bochner.feature_maps import FeatureMap, FourierMap, ProductMap
-from bochner.feature_maps.formulas import Formula, FourierFormula
 from bochner.features.kernel_features import KernelFeatures, Streams
 from bochner.features.refinement import refine
 from bochner.inspection.sizes import OutOfReachError, SizeTrials, Suggestion
 from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel, make_kernel
 from bochner.memory import check_memory
-from bochner.parameters import FEATURE_EXPLANATIONS, Explanation
-from bochner.rows import LengthScales, Metric, TrainingRows
+from bochner.parameters import FEATURE_EXPLANATIONS
+from bochner.rows import Metric, TrainingRows
 from bochner.samplers import SAMPLERS, Sampler, draw_frequencies, make_sampler
 from bochner.scaling.learned_metric import LearnedMetric
 from bochner.scaling.learned_scales import LearnedLengthScales
@@ -143,7 +142,7 @@ class FourierFeatures(KernelFeatures):
         "sampler": SAMPLERS,
         "weighting": WEIGHTINGS,
     }
-    _explanations: ClassVar[Mapping[str, Explanation]] = FEATURE_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, str]] = FEATURE_EXPLANATIONS
     _size_parameter: ClassVar[str] = "n_frequencies"
 
     def __init__(
@@ -216,10 +215,6 @@ class FourierFeatures(KernelFeatures):
         dtype = self.weights_.dtype if dtype is None else dtype
         plain = FourierMap(self._frequencies.astype(dtype), self.weights_.astype(dtype), self._scaling)
         return plain if self.matrix_ is None else ProductMap(plain, self.matrix_.astype(dtype))
-
-    def _formulas(self) -> list[Formula]:
-        length_scale = self.length_scale_ if isinstance(self._scaling, LengthScales) else None
-        return [FourierFormula(self.frequencies_, self.weights_, length_scale, self.matrix_)]
 
     def _check_memory(self, n_frequencies: int, n_components: int | None, shape: tuple[int, ...]) -> None:
         """Refuse frequencies that the memory of the machine is too small for."""

@@ -18,7 +18,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, map_rows
-from bochner.feature_maps.formulas import Formula
 from bochner.feature_maps.kernel_columns import kernel_function
 from bochner.inspection.kernel_error import Approximation, KernelError, estimate_kernel_error
 from bochner.kernels import NAMED_KERNELS, Kernel, make_kernel
@@ -127,7 +126,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         return self
 
     def _fit_scaling(self, source: RowSource, streams: "Streams", warn: bool) -> tuple[TrainingRows, TrainingRows]:
-        """Find the scaling; return the scaled rows, equal ones merged if there are few, and as they are with targets."""
+        """Find the scaling; return the scaled rows twice: equal ones merged if there are few, and all, with targets."""
         needs_targets = self._needs_targets()
         if needs_targets and not source.has_targets:
             name, other = ("length_scale", "median") if self._learns() else ("weighting", "stein")
@@ -201,10 +200,6 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
     @abstractmethod
     def _learning_frequencies(self, kernel: Kernel) -> tuple[Sampler, int]:
         """Return the sampler and the number of the frequencies to learn length scales with."""
-
-    @abstractmethod
-    def _formulas(self) -> list[Formula]:
-        """Return the fitted map for torch."""
 
     @abstractmethod
     def size_parameters(self, n_columns: int) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from sklearn.base import clone
 
 from bochner.compression import best_matrix
 from bochner.feature_maps import FeatureMap, ProductMap, kernel_columns
-from bochner.feature_maps.formulas import Formula, LandmarkFormula
 from bochner.feature_maps.kernel_columns import kernel_function
 from bochner.features.kernel_features import KernelFeatures, Streams
 from bochner.function_kernels import FunctionKernel, PrecomputedKernel
@@ -19,7 +18,7 @@ from bochner.inspection.kernel_error import Approximation
 from bochner.inspection.sizes import LandmarkSuggestion, OutOfReachError, SizeTrials
 from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel, make_kernel
 from bochner.landmarks import LANDMARKS, LandmarkSelection, inverse_root
-from bochner.parameters import FEATURE_EXPLANATIONS, Explanation
+from bochner.parameters import FEATURE_EXPLANATIONS
 from bochner.rows import (
     Array,
     Floats,
@@ -136,7 +135,7 @@ class LandmarkFeatures(KernelFeatures):
         **KernelFeatures._default_parts,
         "landmarks": LANDMARKS,
     }
-    _explanations: ClassVar[Mapping[str, Explanation]] = FEATURE_EXPLANATIONS
+    _explanations: ClassVar[Mapping[str, str]] = FEATURE_EXPLANATIONS
     _size_parameter: ClassVar[str] = "n_landmarks"
 
     def __init__(
@@ -216,9 +215,6 @@ class LandmarkFeatures(KernelFeatures):
     def _make_map(self, dtype: Any = None) -> FeatureMap:
         whitening = self.whitening_ if dtype is None else self.whitening_.astype(dtype)
         return ProductMap(kernel_columns(self.kernel_, self.landmarks_, self._scaling, whitening.dtype), whitening)
-
-    def _formulas(self) -> list[Formula]:
-        return [LandmarkFormula(self.kernel_, self.landmarks_, self._scaling, self.whitening_)]
 
     def _has_length_scale(self) -> bool:
         return self.kernel in NAMED_KERNELS if isinstance(self.kernel, str) else hasattr(self.kernel, "uniform_dim")

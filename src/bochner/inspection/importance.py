@@ -4,7 +4,8 @@ r"""Importance of the columns of a model, and their contributions to single pred
 Gradients see every effect of a column, linear ones too. Length scales do not: a linear effect needs only a long one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +14,12 @@ from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.rows import Array, Floats, Indices, is_sparse, row_spans, serial_blas, to_dense
+from bochner.rows import Array, Floats, Indices, is_sparse, row_spans, to_dense
 
-__all__ = ["ColumnContributions", "ColumnImportance", "column_contributions", "column_importance", "names_out"]
+__all__ = ["ColumnContributions", "ColumnImportance", "column_contributions", "column_importance"]
 
 BLOCK_VALUES = 1 << 22  # gradients that are held at a time
+QUADRATURE_NODES = 16
 
 
 @dataclass(frozen=True)
@@ -85,25 +87,24 @@ def column_importance(model: Any, X: Any, *, groups: Sequence[str] | None = None
 
     .. math:: I = \frac{1}{n} \sum_i \sum_k \left(\frac{\partial f_k}{\partial x}(x_i)\right)^2 \mathrm{Var}(x)
 
-    where :math:`f_k` are the predictions, or the scores of the classes. A column of a table that is encoded as several
-    (categories, cycles of dates, an indicator of missing cells) has
+    where :math:`f_k` are the predictions, or the scores of the classes. A group of columns, such as those that
+    one column of a table is encoded as, has
 
     .. math:: I = \frac{1}{n} \sum_i \sum_k g_k(x_i)^T C \, g_k(x_i)
 
-    with the gradients :math:`g_k` with respect to its encoded columns and their covariance matrix C. Both are the mean
-    squared change of the linearized prediction between two rows that differ in this column only, divided by 2. For a
-    linear effect :math:`b x` it is :math:`b^2 \mathrm{Var}(x)`.
+    with the gradients :math:`g_k` with respect to its columns and their covariance matrix C. Both are the mean squared
+    change of the linearized prediction between two rows that differ in these columns only, divided by 2. For a linear
+    effect :math:`b x` it is :math:`b^2 \mathrm{Var}(x)`.
 
     Parameters
     ----------
-    model : TableModel, linear model or Pipeline
-        A fitted model of bochner, or a pipeline that ends in one; then its importance is that of the columns that the
-        last step gets.
-    X : {array-like, sparse matrix} of shape (n_samples, n_features), path or data frame
-        Rows to average over: for a model of a table, a file, a data frame or encoded rows. Files are read in chunks.
+    model : estimator or Pipeline
+        A fitted model with `gradients`, or a pipeline that ends in one; then its importance is that of the columns that
+        the last step gets.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Rows to average over.
     groups : sequence of str, default=None
-        Name of the column that each column of the rows belongs to. None means the columns of the table, if the model
-        was fitted on one, and else a group per column.
+        Name of the group that each column of the rows belongs to; None means one group per column.
 
     Returns
     -------
@@ -127,14 +128,28 @@ def column_importance(model: Any, X: Any, *, groups: Sequence[str] | None = None
     >>> print(f"{importance.effects[0]:.1f}")
     2.0
     """
-    estimator, X, names = _estimator_and_names(model, X, groups)
-    columns, members = _grouped(estimator, names)
-    moments, on_rows = _Moments(members), estimator.without_encoding()
-    for rows in _blocks(estimator, X):
-        moments.add(rows, on_rows.gradients(rows))
-    if not moments.n_rows:
+    estimator, rows, columns = _opened(model, X, groups)
+    n_rows, members = rows.shape[0], list(columns.values())
+    if not n_rows:
         raise ValueError("`X` has no rows to average gradients over; give some.")
-    return ColumnImportance(columns, moments.importance(), moments.n_rows)
+    origin: Any = None
+    sums = np.zeros(rows.shape[1])
+    squares, products = ([np.zeros((len(group), len(group))) for group in members] for _ in range(2))
+    for span in _spans(estimator, rows):
+        gradients, values = estimator.gradients(rows[span]), to_dense(rows[span]).astype(np.float64)
+        origin = values.mean(axis=0) if origin is None else origin  # squares of values far from 0 keep their digits
+        values -= origin
+        sums += values.sum(axis=0)
+        for group, square, product in zip(members, squares, products, strict=True):
+            slopes = np.moveaxis(gradients[:, group], 1, 2).reshape(-1, len(group))
+            square += values[:, group].T @ values[:, group]
+            product += slopes.T @ slopes
+    means = sums / n_rows
+    importance = [
+        float((product * (square / n_rows - np.outer(means[group], means[group]))).sum()) / n_rows
+        for group, square, product in zip(members, squares, products, strict=True)
+    ]
+    return ColumnImportance(list(columns), np.maximum(importance, 0.0), n_rows)  # rounding errors of constant columns
 
 
 def column_contributions(
@@ -146,21 +161,20 @@ def column_contributions(
 
     .. math:: (x_j - s_j) \int_0^1 \frac{\partial f}{\partial x_j}(s + t (x - s)) \, dt
 
-    where s is the baseline row; the contributions of the encoded columns of a column of a table are added (integrated
-    gradients; Sundararajan, Taly and Yan, 2017). They add up to :math:`f(x) - f(s)`: exactly for Fourier features,
+    where s is the baseline row; the contributions of the columns of a group are added (integrated gradients;
+    Sundararajan, Taly and Yan, 2017). They add up to :math:`f(x) - f(s)`: exactly for Fourier features,
     whose integral has a closed form, and up to quadrature errors for others.
 
     Parameters
     ----------
-    model : TableModel, linear model or Pipeline
-        A fitted model of bochner, or a pipeline that ends in one.
-    X : {array-like, sparse matrix} of shape (n_samples, n_features), path or data frame
-        Rows: for a model of a table, a file, a data frame or encoded rows.
+    model : estimator or Pipeline
+        A fitted model with `gradients`, or a pipeline that ends in one.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Rows.
     baseline : array-like of shape (n_features,), default=None
-        The row that the contributions start from. None means the mean of the training rows for a `TableModel`, and of
-        `X` for other models.
+        The row that the contributions start from; None means the mean of the rows.
     groups : sequence of str, default=None
-        Name of the column that each column of the rows belongs to, as in `column_importance`.
+        Name of the group that each column of the rows belongs to, as in `column_importance`.
 
     Returns
     -------
@@ -181,118 +195,66 @@ def column_contributions(
     >>> parts.contributions[0, :, 0].round(1)
     array([ 2., -1.])
     """
-    fitted = getattr(model, "model_", None)
-    center = None if fitted is None else fitted.baseline
-    estimator, X, names = _estimator_and_names(model, X, groups)
-    rows = np.concatenate([to_dense(block) for block in _blocks(estimator, X)])
-    start = rows.mean(axis=0, dtype=np.float64) if center is None else np.asarray(center, dtype=np.float64)
-    start = start if baseline is None else np.asarray(baseline, dtype=np.float64)
-    columns, members = _grouped(estimator, names)
-    estimator = estimator.without_encoding()
-    parts = np.zeros((len(rows), len(columns), estimator.gradients(rows[:1]).shape[2]))
-    for span in row_spans(len(rows), _block_rows(estimator, rows.shape[1])):
-        steps = rows[span].astype(np.float64) - start
-        shares = estimator.mean_gradients(rows[span], start) * steps[:, :, None]
-        parts[span] = np.stack([shares[:, group].sum(axis=1) for group in members], axis=1)
-    return ColumnContributions(columns, parts, _scores(estimator, start[None].astype(rows.dtype))[0])
+    estimator, rows, columns = _opened(model, X, groups)
+    rows = to_dense(rows)
+    start = np.asarray(rows.mean(axis=0, dtype=np.float64) if baseline is None else baseline, dtype=np.float64)
+    spans = _spans(estimator, rows)
+    parts = [_mean_gradients(estimator, rows[span], start) * (rows[span] - start)[:, :, None] for span in spans]
+    shares = [np.stack([part[:, group].sum(axis=1) for group in columns.values()], axis=1) for part in parts]
+    first = start[None].astype(rows.dtype)
+    scores = estimator.decision_function(first) if hasattr(estimator, "classes_") else estimator.predict(first)
+    return ColumnContributions(list(columns), np.concatenate(shares), np.asarray(scores, dtype=np.float64).reshape(-1))
 
 
-class _Moments:
-    """Second moments of gradients and covariances of rows, within groups of columns."""
-
-    def __init__(self, groups: list[Indices]) -> None:
-        self.n_rows = 0
-        self._groups = groups
-        self._origin: Floats | None = None
-        self._sums: Any = 0.0
-        self._squares: list[Any] = [0.0] * len(groups)
-        self._products: list[Any] = [0.0] * len(groups)
-
-    @serial_blas  # no bit depends on the number of threads
-    def add(self, rows: Array, gradients: Floats) -> None:
-        rows = to_dense(rows).astype(np.float64)
-        if self._origin is None:
-            self._origin = rows.mean(axis=0)  # squares of columns that are far from 0 keep their digits
-        rows -= self._origin
-        self.n_rows += len(rows)
-        self._sums = self._sums + rows.sum(axis=0)
-        for number, group in enumerate(self._groups):
-            values, slopes = rows[:, group], np.moveaxis(gradients[:, group], 1, 2).reshape(-1, len(group))
-            self._squares[number] = self._squares[number] + values.T @ values
-            self._products[number] = self._products[number] + slopes.T @ slopes
-
-    def importance(self) -> Floats:
-        means = self._sums / self.n_rows
-        covariances = (
-            square / self.n_rows - np.outer(means[group], means[group])
-            for square, group in zip(self._squares, self._groups, strict=True)
-        )
-        parts = zip(self._products, covariances, strict=True)
-        values = [float((product * covariance).sum()) / self.n_rows for product, covariance in parts]
-        return np.maximum(values, 0.0)  # rounding errors of constant columns
+def _mean_gradients(estimator: Any, rows: Array, start: Floats) -> Floats:
+    """Average the gradients from a row to others: in the model's closed form, or by Gauss-Legendre quadrature."""
+    if hasattr(estimator, "mean_gradients"):
+        return np.asarray(estimator.mean_gradients(rows, start))
+    nodes, weights = np.polynomial.legendre.leggauss(QUADRATURE_NODES)
+    places = zip((0.5 + 0.5 * nodes).tolist(), (0.5 * weights).tolist(), strict=True)
+    return np.asarray(sum(weight * estimator.gradients(start + t * (rows - start)) for t, weight in places))
 
 
-def _estimator_and_names(model: Any, X: Any, groups: Sequence[str] | None) -> tuple[Any, Any, list[str]]:
-    """Return the linear model, its rows, and the name of the column that each column of the rows belongs to."""
+def _opened(model: Any, X: Any, groups: Sequence[str] | None) -> tuple[Any, Any, dict[str, list[int]]]:
+    """Return the last step of a model, the rows that it gets, and the positions of the columns of each name."""
     check_is_fitted(model)
-    names: Any = None
-    if isinstance(model, Pipeline):
-        before, model = model[:-1], model.steps[-1][1]
-        X = before.transform(X) if len(before.steps) else X
-        names = names_out(before)
-    estimator = getattr(model, "estimator_", model)
-    if not hasattr(estimator, "mean_gradients"):
+    before, estimator = last_step(model)
+    if not hasattr(estimator, "gradients"):
         raise ValueError(
-            f"`model` has no gradients, but is a {type(model).__name__}; give a fitted TableModel or linear model of "
+            f"`model` has no gradients, but is a {type(estimator).__name__}; give a fitted regressor or classifier of "
             f"bochner, or a pipeline that ends in one."
         )
-    if hasattr(estimator, "encoding_"):
-        names = estimator.encoding_.origins
-    n_columns = estimator.n_features_in_ if not hasattr(estimator, "encoding_") else len(names)
+    rows = X if before is None else before.transform(X)
+    rows = rows if is_sparse(rows) else np.asarray(rows)
+    positions: dict[str, list[int]] = {}
+    for number, name in enumerate(column_names(before, estimator, rows.shape[1], groups, "groups")):
+        positions.setdefault(name, []).append(number)
+    return estimator, rows, positions
+
+
+def last_step(model: Any) -> tuple[Pipeline | None, Any]:
+    """Return the steps of a pipeline before the last one, None if there are none, and the last one."""
+    if not isinstance(model, Pipeline):
+        return None, model
+    return (model[:-1] if len(model.steps) > 1 else None), model.steps[-1][1]
+
+
+def column_names(before: Any, estimator: Any, n_columns: int, given: Sequence[str] | None, parameter: str) -> list[str]:
+    """Return the given names of columns, or those of the steps before an estimator, those of its fit, or numbers."""
+    names = given
+    if names is None and before is not None:
+        with suppress(AttributeError, ValueError):  # a step without names
+            names = before.get_feature_names_out()
     if names is None:
         names = getattr(estimator, "feature_names_in_", [f"column {j}" for j in range(n_columns)])
-    names = [str(name) for name in (names if groups is None else groups)]
     if len(names) != n_columns:
         raise ValueError(
-            f"`groups` has {len(names)} names and the rows have {n_columns} columns; give one name per column."
+            f"`{parameter}` has {len(names)} names and the rows have {n_columns} columns; give one name per column."
         )
-    return estimator, X, names
+    return [str(name) for name in names]
 
 
-def _grouped(estimator: Any, names: list[str]) -> tuple[list[str], list[Indices]]:
-    """Return the distinct names, in the order of the table if there is one, and the positions of each."""
-    columns = [column.name for column in estimator.encoding_.columns] if hasattr(estimator, "encoding_") else []
-    positions: dict[str, list[int]] = {name: [] for name in (columns if set(columns) == set(names) else names)}
-    for number, name in enumerate(names):
-        positions[name].append(number)
-    return list(positions), [np.array(group) for group in positions.values()]
-
-
-def names_out(transformers: Pipeline) -> Any:
-    """Return the names of the columns that transformers give, or None if one of them has no names."""
-    try:
-        return transformers.get_feature_names_out() if len(transformers.steps) else None
-    except (AttributeError, ValueError):
-        return None
-
-
-def _blocks(estimator: Any, X: Any) -> Iterator[Array]:
-    """Yield encoded rows; those of a file or data frame chunk by chunk."""
-    if hasattr(estimator, "encoding_") and not is_sparse(X) and not isinstance(X, np.ndarray | list):
-        chunks: Any = (rows for _, rows in estimator.encoding_.open(X).batches())
-    else:
-        chunks = [X if is_sparse(X) else np.asarray(X)]
-    for rows in chunks:
-        size = _block_rows(estimator, rows.shape[1])
-        yield from (rows[span] for span in row_spans(rows.shape[0], size))
-
-
-def _block_rows(estimator: Any, n_columns: int) -> int:
-    n_outputs = max(1, len(np.atleast_1d(estimator.intercept_)))
-    return max(16, BLOCK_VALUES // (n_columns * n_outputs))
-
-
-def _scores(estimator: Any, rows: Array) -> Floats:
-    """Return predictions of a regression or scores of classes, one column per output."""
-    scores = estimator.decision_function(rows) if hasattr(estimator, "classes_") else estimator.predict(rows)
-    return np.asarray(scores, dtype=np.float64).reshape(len(rows), -1)
+def _spans(estimator: Any, rows: Any) -> list[slice]:
+    """Return spans of rows whose gradients fit into memory."""
+    n_outputs = estimator.gradients(rows[:1]).shape[2]
+    return row_spans(rows.shape[0], max(16, BLOCK_VALUES // (rows.shape[1] * n_outputs)))

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Smallest number of features whose kernel error stays below a tolerance."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,7 +72,6 @@ class LandmarkSuggestion(NamedTuple):
     error: float
 
 
-@dataclass(frozen=True)
 class SizeTrials:
     """Trials of sizes on samples of the rows: features are fitted on some rows and validated on others.
 
@@ -85,26 +83,20 @@ class SizeTrials:
         Sample weights; None means 1 for every row.
     seed : int
         Seed of the splits of the rows and of the features.
+
+    Attributes
+    ----------
+    n_fit, n_validation : int
+        Numbers of rows to fit on and to validate on; fewer than eight rows are all used for both.
     """
 
-    X: Any
-    weights: Floats | None
-    seed: int
-
-    @property
-    def n_sampled(self) -> int:
-        """Number of rows that are used."""
-        return min(int(self.X.shape[0]), 2 * TRIAL_ROWS)
-
-    @property
-    def n_validation(self) -> int:
-        """Number of rows to validate on; fewer than eight rows are all used for both."""
-        return max(self.n_sampled // 4, self.n_sampled - TRIAL_ROWS) if self.n_sampled >= 8 else self.n_sampled
-
-    @property
-    def n_fit(self) -> int:
-        """Number of rows to fit on."""
-        return self.n_sampled - self.n_validation if self.n_sampled >= 8 else self.n_sampled
+    def __init__(self, X: Any, weights: Floats | None, seed: int) -> None:
+        self.X, self.weights, self.seed = X, weights, seed
+        n_sampled = min(int(X.shape[0]), 2 * TRIAL_ROWS)
+        self.n_fit = self.n_validation = n_sampled
+        if n_sampled >= 8:
+            self.n_validation = max(n_sampled // 4, n_sampled - TRIAL_ROWS)
+            self.n_fit = n_sampled - self.n_validation
 
     def smallest(
         self,
@@ -132,38 +124,24 @@ class SizeTrials:
         """
 
         def error_at(size: int, split: int, draw: int) -> float:
-            return self.error(make_features(size), split, draw)
+            return self._error(make_features(size), split, draw)
 
         n_splits = 3 if 2 * self.n_validation >= TRIAL_ROWS else 8
         return smallest_size(error_at, tolerance, largest, confidence, n_splits, unit)
 
-    def error(self, features: Any, split: int, draw: int) -> float:
-        """Fit features with the seed of a draw on a split of the rows, and return the error on the other rows.
-
-        Parameters
-        ----------
-        features : transformer
-            Unfitted features.
-        split, draw : int
-            Numbers of the split of the rows and of the draw of the features.
-
-        Returns
-        -------
-        float
-            The kernel error.
-        """
+    def _error(self, features: Any, split: int, draw: int) -> float:
+        """Fit features with the seed of a draw on a split of the rows, and return the error on the other rows."""
         splitting, drawing = np.random.default_rng([self.seed, split]), np.random.default_rng([self.seed, split, draw])
         order = splitting.permutation(self.X.shape[0])
         fit, validation = order[-self.n_fit :], order[: self.n_validation]
-        counts = np.ones(len(order)) if self.weights is None else self.weights
         features.set_params(random_state=int(drawing.integers(2**31)))
         rows = MemoryRows(self.X[fit], None, None if self.weights is None else self.weights[fit])
         features.fit_rows(rows, warn=False)
         held_out = self.X[validation]
         exact, approximate = features.exact_kernel(held_out), features.approximate_kernel(held_out)
+        counts = np.ones(len(validation)) if self.weights is None else self.weights[validation]
         # For more rows the diagonal counts less, and the error is smaller.
-        n_rows = min(self.X.shape[0], TRIAL_ROWS)
-        return sampled_error(exact, approximate, counts[validation], n_rows)
+        return sampled_error(exact, approximate, counts, min(self.X.shape[0], TRIAL_ROWS))
 
 
 def smallest_size(
@@ -258,39 +236,29 @@ def _crossing(
 ) -> tuple[int, float]:
     """Return about where the error crosses the tolerance, and the slope of log error against log size there."""
     tried: dict[int, float] = {}
-    for size in _sizes_to_try(tried, tolerance):
+
+    def attempt(size: int) -> None:
         if size > largest:
             raise _out_of_reach(size, tolerance, largest, unit)
         tried[size] = error_at(size, 0, 0)
-    above, below, slope = _bracket(tried, tolerance)
-    if above is None:
-        return below, slope
-    crossing = above * np.exp(np.log(tolerance / tried[above]) / slope)
-    return int(np.clip(np.ceil(crossing), above + 1, below)), slope
 
-
-def _sizes_to_try(tried: dict[int, float], tolerance: float) -> Iterator[int]:
-    """Yield sizes until the tolerance lies between two errors; the caller adds the error of each size to `tried`."""
-    yield FIRST_SIZE
-    yield FIRST_SIZE // 2 if tried[FIRST_SIZE] <= tolerance else 2 * FIRST_SIZE
+    attempt(FIRST_SIZE)
+    attempt(FIRST_SIZE // 2 if tried[FIRST_SIZE] <= tolerance else 2 * FIRST_SIZE)
     while min(tried) > 1 and max(tried.values()) <= tolerance:
-        yield min(tried) // 2
+        attempt(min(tried) // 2)
     while tried[max(tried)] > tolerance:
         small, large = sorted(tried)[-2:]
-        slope = _slope(tried, small, large)
-        step = np.exp(np.log(tolerance / tried[large]) / slope)
-        yield int(np.ceil(large * np.clip(1.1 * step, 1.25, LARGEST_STEP)))
-
-
-def _bracket(tried: dict[int, float], tolerance: float) -> tuple[int | None, int, float]:
-    """Return the largest size that fails, if any, the next larger size, which passes, and the slope between them."""
+        step = np.exp(np.log(tolerance / tried[large]) / _slope(tried, small, large))
+        attempt(int(np.ceil(large * np.clip(1.1 * step, 1.25, LARGEST_STEP))))
     failing = [size for size in tried if tried[size] > tolerance]
     if not failing:
         small, large = sorted(tried)[:2]
-        return None, small, _slope(tried, small, large)
+        return small, _slope(tried, small, large)
     above = max(failing)
     below = min(size for size in tried if size > above)
-    return above, below, _slope(tried, above, below)
+    slope = _slope(tried, above, below)
+    crossing = above * np.exp(np.log(tolerance / tried[above]) / slope)
+    return int(np.clip(np.ceil(crossing), above + 1, below)), slope
 
 
 def _slope(tried: dict[int, float], small: int, large: int) -> float:

@@ -85,7 +85,7 @@ def collect_rows(source: RowSource, rng: np.random.Generator) -> tuple[TrainingR
     n_rows, n_features = source.shape
     is_sampled = n_rows > MOST_ROWS or n_rows * n_features * source.dtype.itemsize > MOST_BYTES
     source = sample_source(source, rng) if is_sampled else source
-    X, y, weights, _ = source.select(slice(None))
+    X, y, weights = source.select(slice(None))[:3]
     if weights is None:
         return TrainingRows(X), y
     kept = weights > 0.0

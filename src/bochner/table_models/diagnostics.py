@@ -119,7 +119,11 @@ def _diagnose(
     measures: dict[str, float],
     curves: list[LearningCurve],
 ) -> Diagnostics:
-    importance = column_importance(model.estimator, model.encoding.encode(cells[:IMPORTANCE_ROWS]))
+    importance = column_importance(
+        model.estimator.without_encoding(),
+        model.encoding.encode(cells[:IMPORTANCE_ROWS]),
+        groups=model.encoding.origins,
+    )
     shown = importance.ranking[:MOST_COLUMNS]
     has_learned = held_out is None or held_out.has_learned
     permutation = permutation_importance(held_out, shown) if held_out is not None and has_learned else None

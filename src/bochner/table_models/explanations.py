@@ -28,7 +28,8 @@ def explanation_columns(model: FittedModel, rows: Array) -> dict[str, Array]:
     dict of str to ndarray of shape (n_rows,)
         The columns "<target>_baseline" and "<target>_from_<column>", and "<target>_score" for classes.
     """
-    found = column_contributions(model.estimator, rows, baseline=model.baseline)
+    estimator, groups = model.estimator.without_encoding(), model.encoding.origins
+    found = column_contributions(estimator, rows, baseline=model.baseline, groups=groups)
     outputs, signs = _predicted_outputs(model, rows)
     numbers = np.arange(len(rows))
     parts = found.contributions[numbers, :, outputs] * signs[:, None]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from bochner.display import STYLES, ImportanceDisplay, draw_bars, shortened
+from bochner.inspection.displays import STYLES, ImportanceDisplay, draw_bars, shortened
 from bochner.pages import subplots, svg
 from bochner.rows import Array, Floats
 from bochner.table_models.diagnostics import MOST_COLUMNS, Diagnostics

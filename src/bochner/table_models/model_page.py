@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bochner.display import ImportanceDisplay
 from bochner.features.kernel_features import KernelFeatures
+from bochner.inspection.displays import ImportanceDisplay
 from bochner.inspection.kernel_error import KernelError
 from bochner.pages import (
     Table,

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.features.fourier_features import FourierFeatures
-from bochner.features.kernel_features import KernelFeatures
-from bochner.inspection.importance import column_importance, names_out
+from bochner.inspection.importance import column_importance, column_names, last_step
 from bochner.rows import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
-__all__ = ["STYLES", "ImportanceDisplay", "KernelErrorDisplay", "WeightsDisplay", "draw_bars", "shortened"]
+__all__ = [
+    *("STYLES", "ImportanceDisplay", "KernelErrorDisplay", "WeightsDisplay"),
+    *("draw_bars", "percent_axis", "shortened"),
+]
 
 # Colors of increasing lightness, which remain distinct in grayscale, each with its own marker and dash pattern.
 STYLES: tuple[dict[str, Any], ...] = (
@@ -30,6 +31,7 @@ STYLES: tuple[dict[str, Any], ...] = (
     {"color": "#4aa564", "marker": "v", "linestyle": ":"},
     {"color": "#a9a9a9", "marker": "x", "linestyle": "--"},
 )
+BARS: dict[str, Any] = {"color": "#8fb4d9", "edgecolor": "#1b1b1b", "linewidth": 0.5}
 
 
 class _Display:
@@ -40,8 +42,13 @@ class _Display:
 
     def _set_axes(self, ax: "Axes | None") -> None:
         """Draw on the given axes, or on those of a new figure."""
-        self.ax_ = _import_pyplot().subplots(layout="constrained")[1] if ax is None else ax
-        self.figure_ = self.ax_.figure
+        if ax is None:
+            try:
+                import matplotlib.pyplot as plt  # optional, and slow to import
+            except ImportError as error:
+                raise ImportError("Displays need matplotlib: pip install 'bochner[plot]'.") from error
+            ax = plt.subplots(layout="constrained")[1]
+        self.ax_, self.figure_ = ax, ax.figure
 
 
 class KernelErrorDisplay(_Display):
@@ -81,7 +88,7 @@ class KernelErrorDisplay(_Display):
     @classmethod
     def from_estimators(
         cls,
-        estimators: Mapping[str, KernelFeatures],
+        estimators: Mapping[str, Any],
         X: Any,
         X_test: Any = None,
         *,
@@ -120,7 +127,7 @@ class KernelErrorDisplay(_Display):
         seeds = [int(seed) for seed in check_random_state(random_state).randint(2**31 - 1, size=n_repeats)]
         X_test = X if X_test is None else X_test
 
-        def error(estimator: KernelFeatures, size: int, seed: int) -> float:
+        def error(estimator: Any, size: int, seed: int) -> float:
             fitted = clone(estimator).set_params(random_state=seed, **estimator.size_parameters(2 * size)).fit(X)
             return float(fitted.kernel_error(X_test, random_state=seed).error)
 
@@ -154,7 +161,7 @@ class KernelErrorDisplay(_Display):
         self.ax_.set(xscale="log", yscale="log", xlabel="columns", ylabel="relative kernel error")
         self.ax_.set_xticks(self.n_columns, labels=[str(n) for n in self.n_columns])
         self.ax_.minorticks_off()
-        _label_decades(self.ax_)
+        percent_axis(self.ax_.yaxis)
         self.ax_.grid(alpha=0.3)
         self.ax_.legend(frameon=False)
         return self
@@ -190,7 +197,7 @@ class WeightsDisplay(_Display):
         self.weights: Floats = np.asarray(weights, dtype=np.float64)
 
     @classmethod
-    def from_estimator(cls, estimator: FourierFeatures, *, ax: "Axes | None" = None) -> Self:
+    def from_estimator(cls, estimator: Any, *, ax: "Axes | None" = None) -> Self:
         """Plot the weights of a fitted `FourierFeatures`.
 
         Parameters
@@ -223,10 +230,8 @@ class WeightsDisplay(_Display):
         """
         self._set_axes(ax)
         n = len(self.weights)
-        top = max(float(self.weights.max()), 2.0 / n)
-        self.ax_.hist(
-            self.weights, bins=np.linspace(0.0, top, 31).tolist(), color="#8fb4d9", edgecolor="#1b1b1b", linewidth=0.5
-        )
+        bins = np.linspace(0.0, max(float(self.weights.max()), 2.0 / n), 31).tolist()
+        self.ax_.hist(self.weights, bins=bins, **BARS)
         self.ax_.axvline(1.0 / n, color="#7a1f5c", linestyle="--", label=f"1/M = 1/{n}")
         self.ax_.set(xlabel="weight", ylabel="frequencies", title=f"M = {n}, sum of weights {self.weights.sum():.3f}")
         self.ax_.legend(frameon=False)
@@ -292,10 +297,10 @@ class ImportanceDisplay(_Display):
 
         Parameters
         ----------
-        estimator : TableModel, linear model, transformer or Pipeline
-            A fitted model of bochner, or a pipeline that ends in one; to plot relevances, also `FourierFeatures` or
-            `LandmarkFeatures`.
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), path or data frame, default=None
+        estimator : estimator or Pipeline
+            A fitted model with `gradients`, or a pipeline that ends in one; to plot relevances, also `FourierFeatures`
+            or `LandmarkFeatures`.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
             Rows to average over. None plots the relevance: one over the length scale of each column, as a share.
         names : sequence of str, default=None
             Names of the columns; None means the column names seen in `fit`, those that the step before it in a pipeline
@@ -310,11 +315,20 @@ class ImportanceDisplay(_Display):
         ImportanceDisplay
             The plotted display.
         """
-        if X is None:
-            features, names = _features_and_names(estimator, names)
-            return cls(features.relevance_, names, 1.0 / len(names)).plot(ax=ax, n_columns=n_columns)
-        found = column_importance(estimator, X, groups=names)
-        return cls(found.effects, found.names).plot(ax=ax, n_columns=n_columns)
+        if X is not None:
+            found = column_importance(estimator, X, groups=names)
+            return cls(found.effects, found.names).plot(ax=ax, n_columns=n_columns)
+        check_is_fitted(estimator)
+        before, last = last_step(estimator)
+        features = getattr(last, "features_", last)
+        if not hasattr(features, "relevance_"):
+            raise ValueError(
+                f"`estimator` has no features with a length scale, but {features!r}; give `FourierFeatures`, "
+                f"`LandmarkFeatures`, a model on them, or a pipeline that ends in one."
+            )
+        n_features = features.n_features_in_
+        names = column_names(before, last, n_features, names, "names")
+        return cls(features.relevance_, names, 1.0 / n_features).plot(ax=ax, n_columns=n_columns)
 
     def plot(self, ax: "Axes | None" = None, *, n_columns: int = 20) -> Self:
         """Draw the bars.
@@ -348,84 +362,25 @@ class ImportanceDisplay(_Display):
         return self
 
 
-def _features_and_names(estimator: Any, names: Sequence[str] | None) -> tuple[Any, Sequence[str]]:
-    """Return the fitted features of a transformer, a linear model or a pipeline, and the names of their columns."""
-    check_is_fitted(estimator)
-    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-    features = getattr(last, "features_", last)
-    if not isinstance(features, KernelFeatures):
-        raise ValueError(
-            f"`estimator` has no features with a length scale, but {features!r}; give `FourierFeatures`, "
-            f"`LandmarkFeatures`, a linear model on them, or a pipeline that ends in one."
-        )
-    n_columns = features.n_features_in_
-    if names is None:
-        names = getattr(last, "feature_names_in_", None)
-    if names is None and last is not estimator:
-        names = names_out(estimator[:-1])
-    if names is None:
-        names = [f"column {j}" for j in range(n_columns)]
-    if len(names) != n_columns:
-        raise ValueError(
-            f"`names` has {len(names)} names and the estimator has {n_columns} columns; give one name per column."
-        )
-    return features, names
-
-
 def draw_bars(ax: "Axes", values: Floats, names: Sequence[str], deviations: Floats | None = None) -> None:
-    """Draw horizontal bars with names, the first one on top.
-
-    Parameters
-    ----------
-    ax : matplotlib Axes
-        Axes to draw on.
-    values : ndarray of shape (n_bars,)
-        Lengths of the bars.
-    names : sequence of str
-        Their names.
-    deviations : ndarray of shape (n_bars,), default=None
-        Half lengths of error bars; None draws none.
-    """
+    """Draw horizontal bars with names, the first one on top, and error bars if there are deviations."""
     places = np.arange(len(values))
-    marks: Any = {"ecolor": "#7a1f5c", "capsize": 2}
-    ax.barh(places, values, xerr=deviations, color="#8fb4d9", edgecolor="#1b1b1b", linewidth=0.5, error_kw=marks)
+    ax.barh(places, values, xerr=deviations, error_kw={"ecolor": "#7a1f5c", "capsize": 2}, **BARS)
     ax.set_yticks(places, labels=[shortened(name) for name in names])
     ax.set_ylim(len(values) - 0.4, -0.6)
 
 
 def shortened(name: str, length: int = 28) -> str:
-    """Return a label of bounded length, with dollar signs escaped, which matplotlib would read as a formula.
-
-    Parameters
-    ----------
-    name : str
-        The label.
-    length : int, default=28
-        Number of characters to keep.
-
-    Returns
-    -------
-    str
-        The text to draw.
-    """
+    """Return a label of bounded length, with dollar signs escaped, which matplotlib would read as a formula."""
     name = name if name.isprintable() else repr(name)[1:-1]
     return (name if len(name) <= length else f"{name[: length - 1]}…").replace("$", r"\$")
 
 
-def _import_pyplot() -> Any:
-    """Import matplotlib when it is first used, because it is optional and slow to import."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("Displays need matplotlib: pip install 'bochner[plot]'.") from error
-    return plt
+def percent_axis(axis: "Axis") -> None:
+    """Label 1, 2 and 5 of each decade of a logarithmic axis in percent, or 1 only where there are many decades."""
+    from matplotlib.ticker import LogLocator, NullLocator
 
-
-def _label_decades(ax: "Axes") -> None:
-    """Put ticks at 1, 2 and 5 of each decade, or at 1 only if there are many decades, and label them as percentages."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
-    low, high = ax.get_ylim()
-    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 1e3 * low else (1.0,)))
-    ax.yaxis.set_minor_locator(NullLocator())
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %"))
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 200.0 * low else (1.0,), numticks=5))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(lambda value, _: f"{100.0 * value:g} %")

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Cholesky factors in float32 or float64, computed without the global interpreter lock.
+
+SciPy's wrappers of LAPACK hold the lock, so that threads could not share the work. Here the same routines are called
+through `ctypes`, which releases it.
+"""
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cython_lapack
+
+from bochner.rows import Array, Floats
+
+__all__ = ["CholeskyFactor", "factorize"]
+
+# With smaller penalties, rounding errors of float32 can make a kernel matrix indefinite.
+SMALLEST_FLOAT32_PENALTY = 3e-4
+
+
+class CholeskyFactor:
+    """The factor L of a positive definite matrix L L^T; its memory belongs to this object."""
+
+    def __init__(self, lower: Array) -> None:
+        self._lower = lower  # rows of the transposed factor are contiguous: Fortran order
+
+    def solve(self, right: Array) -> Array:
+        """Return the solution of the linear system with several right-hand sides."""
+        solution = np.array(right, self._lower.dtype, order="F")
+        n, n_right = solution.shape
+        _call("potrs", self._lower.dtype, b"L", n, n_right, self._lower, n, solution, n)
+        return solution
+
+    def half_solve(self, right: Array) -> Array:
+        """Return the solution of the triangular system with the factor L."""
+        solution = np.array(right, self._lower.dtype, order="F")
+        n, n_right = solution.shape
+        _call("trtrs", self._lower.dtype, b"L", b"N", b"N", n, n_right, self._lower, n, solution, n)
+        return solution
+
+    def inverse(self) -> Array:
+        """Return the inverse matrix; the factor is overwritten and of no use any more."""
+        n = len(self._lower)
+        _call("potri", self._lower.dtype, b"L", n, self._lower, n)
+        lower = np.tril(self._lower)
+        return lower + np.tril(lower, -1).T
+
+    def inverse_diagonal(self) -> Floats:
+        """Return the diagonal of the inverse matrix; the factor is overwritten and of no use any more."""
+        n = len(self._lower)
+        _call("trtri", self._lower.dtype, b"L", b"N", n, self._lower, n)
+        columns = self._lower.T  # contiguous; before the diagonal, there is what is left of the matrix
+        return np.array([float(column[i:] @ column[i:]) for i, column in enumerate(columns)])
+
+
+def factorize(kernel: Array, penalties: Array, smallest: float = SMALLEST_FLOAT32_PENALTY) -> CholeskyFactor:
+    """Return the factor of a kernel matrix plus a diagonal matrix of penalties.
+
+    Float32 serves if the smallest penalty is at least `smallest`, else float64. Penalties that rounding errors exceed
+    are raised by factors of ten.
+    """
+    raised = penalties.astype(np.float64)
+    dtype = kernel.dtype if raised.min() >= smallest else np.dtype(np.float64)
+    for _ in range(20):
+        matrix = np.array(kernel, dtype, order="C").T  # symmetric: the transpose has Fortran order
+        np.einsum("ii->i", matrix)[...] += raised.astype(dtype)
+        info = _call("potrf", dtype, b"L", len(matrix), matrix, len(matrix))
+        if info == 0 and np.isfinite(np.einsum("ii->i", matrix)).all():
+            return CholeskyFactor(matrix)
+        if dtype == np.float64:
+            raised = np.maximum(10.0 * raised, 1e-12)
+        dtype = np.dtype(np.float64)
+    raise np.linalg.LinAlgError("The kernel matrix has no Cholesky factor; it has NaN or infinite entries.")
+
+
+def _call(name: str, dtype: Any, *arguments: Any) -> int:
+    """Call a routine of LAPACK, which takes all arguments by reference, and return its error code."""
+    routine, integer = _routine(("s" if dtype == np.float32 else "d") + name)
+    converted: list[Any] = []
+    for argument in arguments:
+        if isinstance(argument, bytes):
+            converted.append(ctypes.c_char_p(argument))
+        elif isinstance(argument, int):
+            converted.append(ctypes.byref(integer(max(argument, 1))))
+        else:
+            converted.append(ctypes.c_void_p(argument.ctypes.data))
+    info = integer(0)
+    routine(*converted, ctypes.byref(info))
+    return int(info.value)
+
+
+@cache
+def _routine(name: str) -> tuple[Any, Any]:
+    """Return a routine of SciPy's LAPACK and the type of its integers."""
+    capsules: Any = cython_lapack.__pyx_capi__
+    capsule = capsules[name]
+    get_name, get_pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    signature = get_name(capsule)
+    integer = ctypes.c_int if b" int *" in signature else ctypes.c_int64
+    return ctypes.CFUNCTYPE(None)(get_pointer(capsule, signature)), integer

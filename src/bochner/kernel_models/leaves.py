@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: BSD-3-Clause
+r"""Kernel ridge regression in the leaves of a tree.
+
+Up to 5,000 rows are one leaf. More rows are divided at quantiles of their first principal direction, until a leaf has
+at most 2,500 rows. Each leaf is trained on its rows and on some beyond each split, so that predictions hardly jump
+there.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bochner.kernel_models.cholesky import factorize
+from bochner.kernel_models.kernel_values import KernelShape
+from bochner.rows import Array, Floats, Indices, row_spans
+
+__all__ = ["Leaf", "LeafTree", "Split"]
+
+MAX_EXACT_ROWS = 5_000
+LEAF_ROWS = 2_500
+MARGIN, TOTAL_MARGIN = 0.1, 0.3  # shares of the rows around one split, and around all splits of a leaf
+DIRECTION_ROWS = 4_000
+BLOCK_ROWS = 1_024
+
+
+@dataclass(frozen=True)
+class Split:
+    """A division of rows by a threshold of their product with a direction; children are numbers of nodes."""
+
+    direction: Floats
+    threshold: float
+    low: int
+    high: int
+
+
+@dataclass
+class Leaf:
+    """Rows of a leaf and the coefficients of the kernel expansion.
+
+    Attributes
+    ----------
+    own : ndarray of shape (n_own,)
+        Indices of the training rows inside the leaf.
+    members : ndarray of shape (n,)
+        Indices of the rows that the leaf is trained on, also those beyond its borders.
+    rows : ndarray of shape (n, n_columns)
+        The scaled rows.
+    noise : ndarray of shape (n,)
+        The penalties of the rows, inversely proportional to their weights.
+    coef : ndarray of shape (n, n_outputs)
+        The coefficients.
+    """
+
+    own: Indices
+    members: Indices
+    rows: Array = field(default_factory=lambda: np.empty((0, 0)))
+    noise: Floats = field(default_factory=lambda: np.empty(0))
+    coef: Floats = field(default_factory=lambda: np.empty((0, 0)))
+
+    def fit(self, shape: KernelShape, X: Array, Y: Floats, w: Floats, penalty: float) -> tuple[Floats, Floats]:
+        """Solve for the coefficients; return leave-one-out residuals of the own rows, and their variances.
+
+        Variances are relative to that of the kernel, and include the noise of the rows. Rows that the leaf is not
+        trained on have NaN.
+        """
+        self.rows, self.noise = X[self.members], penalty / w[self.members]
+        factor = factorize(shape.matrix(self.rows), self.noise)
+        self.coef = factor.solve(Y[self.members]).astype(np.float64)
+        variances = 1.0 / factor.inverse_diagonal()
+        where = np.full(len(X), -1)
+        where[self.members] = np.arange(len(self.members))
+        found = where[self.own]
+        is_known = (found >= 0)[:, None]
+        residuals = np.where(is_known, self.coef[found] * variances[found, None], np.nan)
+        return residuals, np.where(is_known[:, 0], variances[found], np.nan)
+
+    def predict(self, shape: KernelShape, X: Array) -> Floats:
+        """Return the kernel expansion at rows."""
+        blocks = [shape.matrix(X[span], self.rows) @ self.coef for span in row_spans(len(X), BLOCK_ROWS)]
+        return np.concatenate(blocks)
+
+    def variance(self, shape: KernelShape, X: Array, noise: float) -> Floats:
+        """Return predictive variances of rows, relative to that of the kernel; the factor is computed again."""
+        factor = factorize(shape.matrix(self.rows), self.noise)
+        explained = [
+            np.square(factor.half_solve(shape.matrix(X[span], self.rows).T), dtype=np.float64).sum(axis=0)
+            for span in row_spans(len(X), BLOCK_ROWS)
+        ]
+        return np.asarray(np.maximum(1.0 - np.concatenate(explained), 0.0) + noise)
+
+    def gradients(self, shape: KernelShape, X: Floats) -> Floats:
+        """Return the gradients of the kernel expansion at rows."""
+        rows = self.rows.astype(np.float64)
+        blocks = [shape.row_gradients(X[span], rows, self.coef) for span in row_spans(len(X), 256)]
+        return np.concatenate(blocks)
+
+
+class LeafTree:
+    """A tree that divides rows into leaves.
+
+    Attributes
+    ----------
+    nodes : list of Split or Leaf
+        The nodes; the first one is the root.
+    """
+
+    def __init__(
+        self, X: Array, max_exact_rows: int = MAX_EXACT_ROWS, leaf_rows: int = LEAF_ROWS, margin: float = MARGIN
+    ) -> None:
+        self.nodes: list[Split | Leaf] = []
+        everything = np.arange(len(X))
+        if len(X) > max_exact_rows:
+            depth = int(np.ceil(np.log2(len(X) / leaf_rows)))
+            self._divide(X, everything, everything, leaf_rows, min(margin, TOTAL_MARGIN / depth))
+        else:
+            self.nodes.append(Leaf(everything, everything))
+
+    def _divide(self, X: Array, own: Indices, members: Indices, leaf_rows: int, margin: float) -> int:
+        """Add a node for rows and its descendants, and return its number."""
+        number = len(self.nodes)
+        n_leaves = int(np.ceil(len(own) / leaf_rows))
+        sample = X[own[:DIRECTION_ROWS]].astype(np.float64)
+        direction = np.linalg.eigh(np.cov(sample.T).reshape(X.shape[1], -1))[1][:, -1].astype(X.dtype)
+        positions = X[own] @ direction
+        share = (n_leaves // 2) / n_leaves
+        threshold, low, high = np.quantile(
+            positions, [share, max(share - margin / 2, 0.0), min(share + margin / 2, 1.0)]
+        ).astype(X.dtype)
+        is_low = positions <= threshold
+        if n_leaves == 1 or is_low.all():
+            # Rows with the same position cannot be divided; a leaf of too many of them is trained on some.
+            self.nodes.append(Leaf(own, members[: 2 * leaf_rows]))
+            return number
+        self.nodes.append(Leaf(own, members))  # replaced below, when the numbers of the children are known
+        member_positions = X[members] @ direction
+        low_child = self._divide(X, own[is_low], members[member_positions <= high], leaf_rows, margin)
+        high_child = self._divide(X, own[~is_low], members[member_positions > low], leaf_rows, margin)
+        self.nodes[number] = Split(direction, float(threshold), low_child, high_child)
+        return number
+
+    @property
+    def leaves(self) -> list[Leaf]:
+        """The leaves."""
+        return [node for node in self.nodes if isinstance(node, Leaf)]
+
+    def route(self, X: Array) -> Iterator[tuple[Leaf, Indices]]:
+        """Yield leaves with the indices of the rows inside them."""
+        pending = [(0, np.arange(len(X)))]
+        while pending:
+            number, rows = pending.pop()
+            node = self.nodes[number]
+            if isinstance(node, Leaf):
+                if len(rows):
+                    yield node, rows
+            else:
+                is_low = X[rows] @ node.direction <= node.threshold
+                pending += [(node.low, rows[is_low]), (node.high, rows[~is_low])]

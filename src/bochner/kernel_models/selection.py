@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Selection of the members of a kernel machine: kernels, scales and penalties, by their errors on validation rows.
+
+The error of the rows that the scales were learned on is too optimistic to choose by, so that every candidate is fitted
+to the sample that it was learned on and judged on other rows.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from bochner.kernel_models.cholesky import factorize
+from bochner.kernel_models.kernel_values import kernel_shape
+from bochner.kernel_models.scale_learning import (
+    FEW_ROWS,
+    PENALTIES,
+    LearnedScales,
+    initial_scales,
+    learn_scales,
+    scaled_rows,
+)
+from bochner.kernel_models.training_rows import ColumnScaling
+from bochner.kernels import Exponential, Kernel, Laplacian, Matern, PowerExponential
+from bochner.progress import progress_bar
+from bochner.rows import Floats, in_threads
+
+__all__ = ["Candidate", "Sample", "select_members"]
+
+FIRST_SAMPLE, SECOND_SAMPLE = 1_000, 2_000  # rows that the scales are learned on
+SAMPLE_ROWS = 2 * SECOND_SAMPLE  # rows of both stages, validation rows included
+LEAST_ROWS = 20  # fewer rows are too few to learn from
+MAX_METRIC_COLUMNS = 60
+MAX_MEMBERS = 3
+SMALLEST_GAIN = 0.005  # by which a further member lowers the error of the mean
+CLOSE = 1.1  # the other column scaling is tried with the best kernel, if its error is at most this multiple
+HOPELESS = 0.98  # of the variance of the targets; beyond, the second stage finds nothing more
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A kernel with scales and a penalty, and its error on validation rows.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    uses_ranks : bool
+        The scaling of the columns, see `ColumnScaling`.
+    kind : {"one scale", "scales", "metric"}
+        Whether all columns share a scale, or have one each, or a matrix is learned.
+    learned : LearnedScales
+        The scales and the penalty.
+    error : float
+        Weighted mean squared error on the validation rows, summed over the outputs.
+    predictions : ndarray of shape (n_validation, n_outputs)
+        Predictions for the validation rows.
+    """
+
+    kernel: Kernel
+    uses_ranks: bool
+    kind: str
+    learned: LearnedScales
+    error: float = np.inf
+    predictions: Floats = field(default_factory=lambda: np.empty((0, 0)), repr=False)
+
+
+class Sample:
+    """Rows to learn from and rows to validate with, in both scalings of the columns."""
+
+    def __init__(self, X: Floats, Y: Floats, w: Floats, scalings: dict[bool, ColumnScaling]) -> None:
+        self.rows = {uses_ranks: scaling(X).astype(np.float32) for uses_ranks, scaling in scalings.items()}
+        self.Y, self.w = Y, w
+        self.n_learn = self.n_used = len(Y)
+
+    def divided(self, n_learn: int, n_validation: int) -> "Sample":
+        """Return this sample with other numbers of rows to learn from and to validate with."""
+        sample = object.__new__(Sample)
+        sample.rows, sample.Y, sample.w = self.rows, self.Y, self.w
+        sample.n_learn = min(n_learn, max(1, int(0.7 * len(self.Y))))
+        sample.n_used = min(sample.n_learn + n_validation, len(self.Y))
+        return sample
+
+    def learn(self, candidate: Candidate, max_steps: int, is_new: bool = True) -> Candidate:
+        """Learn the scales of a candidate, from the scales that it has or, if `is_new`, from one scale."""
+        X, Y, w = self.rows[candidate.uses_ranks][: self.n_learn], self.Y[: self.n_learn], self.w[: self.n_learn]
+        start, is_metric = None if is_new else candidate.learned, candidate.kind == "metric"
+        learned = learn_scales(candidate.kernel, X, Y, w, start=start, is_metric=is_metric, max_steps=max_steps)
+        return self.validate(replace(candidate, learned=learned))
+
+    def validate(self, candidate: Candidate) -> Candidate:
+        """Return the candidate with its error on the validation rows, for the best of up to three penalties."""
+        shape, scales = kernel_shape(candidate.kernel), candidate.learned.scales.astype(np.float32)
+        X = scaled_rows(self.rows[candidate.uses_ranks][: self.n_used], scales)
+        n, w = self.n_learn, self.w[: self.n_learn]
+        K, cross = shape.matrix(X[:n]), shape.matrix(X[n:], X[:n])
+        best = candidate
+        for factor in (1.0, 0.25, 4.0):
+            penalty = float(np.clip(factor * candidate.learned.penalty, 0.1 * PENALTIES[0], PENALTIES[1]))
+            predictions = cross @ factorize(K, penalty / w).solve(self.Y[:n])
+            error = self.error(predictions)
+            if factor == 1.0 or error < best.error:
+                learned = replace(candidate.learned, penalty=penalty)
+                best = replace(candidate, learned=learned, error=error, predictions=predictions)
+            if factor == 0.25 and best.learned.penalty < candidate.learned.penalty:
+                break
+        return best
+
+    def error(self, predictions: Floats) -> float:
+        """Return the weighted mean squared error on the validation rows, summed over the outputs."""
+        rows = slice(self.n_learn, self.n_used)
+        squares = np.square(predictions - self.Y[rows]).sum(axis=1)
+        return float(np.average(squares, weights=self.w[rows]))
+
+    def variance(self) -> float:
+        """Return the error of predicting zero."""
+        return self.error(np.zeros((1, self.Y.shape[1])))
+
+
+def select_members(sample: Sample, is_fast: bool) -> tuple[list[Candidate], list[Candidate]]:
+    """Return the members, the best one first, and all candidates of the last stage, sorted by their errors."""
+    if len(sample.Y) < LEAST_ROWS:
+        shape, few = kernel_shape(Matern()), len(sample.Y) < 2
+        learned = LearnedScales(np.ones(sample.rows[False].shape[1]), 1.0, np.inf)
+        if not few:
+            learned = initial_scales(shape, sample.rows[False], sample.Y, sample.w, min(4, len(sample.Y)))
+        only = Candidate(Matern(), False, "one scale", learned, learned.error)
+        return [only], [only]
+    with progress_bar("learning scales") as advance:
+        stage = sample.divided(FIRST_SAMPLE, SECOND_SAMPLE)
+        candidates = _first_stage(stage, advance)
+        is_hopeless = candidates[0].error > HOPELESS * stage.variance()
+        if not is_fast and len(sample.Y) >= FEW_ROWS and not is_hopeless:
+            stage = sample.divided(SECOND_SAMPLE, SECOND_SAMPLE)
+            candidates = _second_stage(stage, candidates, advance)
+    return _average(stage, candidates, 1 if is_fast else MAX_MEMBERS), candidates
+
+
+def _first_stage(sample: Sample, advance: Callable[[float], None]) -> list[Candidate]:
+    """Learn every kernel on a small sample and return the candidates, the best one first."""
+
+    def learn(task: tuple[Kernel, bool]) -> list[Candidate]:
+        kernel, uses_ranks = task
+        X, Y, w = sample.rows[uses_ranks][: sample.n_learn], sample.Y[: sample.n_learn], sample.w[: sample.n_learn]
+        start = initial_scales(kernel_shape(kernel), X, Y, w, 4)
+        shared = Candidate(kernel, uses_ranks, "one scale", start)
+        return [sample.validate(shared), sample.learn(replace(shared, kind="scales"), 20, is_new=False)]
+
+    def best(candidates: Sequence[Candidate]) -> Candidate:
+        return min(candidates, key=lambda candidate: candidate.error)
+
+    by_scaling = list(in_threads(learn, [(Matern(), True), (Matern(), False)]))
+    advance(2)
+    uses_ranks = best(by_scaling[0]).error <= best(by_scaling[1]).error
+    found = by_scaling[0] + by_scaling[1]
+    kernels = (PowerExponential(p=1.5, q=1.0), Laplacian(), Exponential())
+    for pair in in_threads(learn, [(kernel, uses_ranks) for kernel in kernels]):
+        found += pair
+        advance(1)
+    leader = best(found)
+    tasks: list[tuple[Kernel, bool] | Candidate] = []
+    if sample.rows[uses_ranks].shape[1] <= MAX_METRIC_COLUMNS:
+        euclidean = [c for c in found if kernel_shape(c.kernel).p == 2.0 and c.kind == "scales"]
+        tasks.append(replace(best(euclidean), kind="metric"))
+    others = by_scaling[1 if uses_ranks else 0]
+    is_close = best(others).error <= CLOSE * best(by_scaling[0 if uses_ranks else 1]).error
+    if is_close and kernel_shape(leader.kernel) != kernel_shape(Matern()):
+        tasks.append((leader.kernel, not uses_ranks))
+
+    def continue_with(task: tuple[Kernel, bool] | Candidate) -> list[Candidate]:
+        return [sample.learn(task, 16, is_new=False)] if isinstance(task, Candidate) else learn(task)
+
+    for more in in_threads(continue_with, tasks):
+        found += more
+        advance(1)
+    return sorted(found, key=lambda candidate: candidate.error)
+
+
+def _second_stage(sample: Sample, candidates: list[Candidate], advance: Callable[[float], None]) -> list[Candidate]:
+    """Continue the best two on more rows, and validate them again beside the best of the first stage."""
+    learned = [candidate for candidate in candidates if candidate.kind != "one scale"][:2]
+    shared = [candidate for candidate in candidates[3:] if candidate.kind == "one scale"][:1]
+    tasks = [(candidate, True) for candidate in learned]
+    tasks += [(candidate, False) for candidate in candidates[:3] + shared]
+
+    def work(task: tuple[Candidate, bool]) -> Candidate:
+        candidate, continues = task
+        return sample.learn(candidate, 10, is_new=False) if continues else sample.validate(candidate)
+
+    found = []
+    for candidate in in_threads(work, tasks):
+        found.append(candidate)
+        advance(1)
+    return sorted(found, key=lambda candidate: candidate.error)
+
+
+def _average(sample: Sample, candidates: list[Candidate], max_members: int) -> list[Candidate]:
+    """Return the best candidate and those that lower the error of the mean of the predictions."""
+    members, total, error = [candidates[0]], candidates[0].predictions, candidates[0].error
+    while len(members) < min(max_members, len(candidates)):
+        rest = [c for c in candidates if not any(c is member for member in members)]
+        errors = [sample.error((total + c.predictions) / (len(members) + 1)) for c in rest]
+        number = int(np.argmin(errors))
+        if errors[number] > (1.0 - SMALLEST_GAIN) * error:
+            break
+        members.append(rest[number])
+        total, error = total + rest[number].predictions, errors[number]
+    return members

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The estimators: accuracy, weights, degenerate data, intervals, probabilities, gradients."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_digits, make_classification
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bochner import KernelClassifier, KernelRegressor
+from bochner.kernel_models.leaves import LeafTree
+from bochner.kernel_models.members import KernelMember, fit_members, mean_prediction
+from bochner.kernel_models.training_rows import ColumnScaling
+from bochner.kernels import Matern
+
+BOTH = [KernelRegressor(random_state=0), KernelClassifier(random_state=0)]
+
+
+def friedman(rng, n):
+    X = rng.uniform(size=(n, 6))
+    signal = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3]
+    return X, signal + rng.normal(size=n)
+
+
+@parametrize_with_checks([KernelRegressor(), KernelClassifier(), KernelClassifier(effort="fast")])
+def test_estimator_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("effort", ["default", "fast"])
+def test_regression_learns_which_columns_matter(effort, rng):
+    X, y = friedman(rng, 1200)
+    model = KernelRegressor(effort=effort, random_state=0).fit(X[:800], y[:800])
+    assert np.sqrt(np.mean((model.predict(X[800:]) - y[800:]) ** 2)) < 1.25  # the noise has a deviation of 1
+    member = model.members_[0]
+    if member.length_scale_ is not None:
+        assert member.length_scale_[4:].min() > 3 * member.length_scale_[:4].max()
+    assert len(model.members_) == 1 or effort == "default"
+    assert model.validation_errors_[0][-1] == member.validation_error < 0.3
+
+
+def test_one_leaf_equals_kernel_ridge_and_leaves_without_margin_equal_separate_fits(rng):
+    X, y = rng.normal(size=(300, 2)), rng.normal(size=(300, 1))
+    w = rng.uniform(0.5, 2.0, size=300)
+    scaling = ColumnScaling(np.zeros(2), np.ones(2))
+
+    def member(tree=None):
+        return KernelMember(Matern(), scaling, np.array([1.0, 0.5]), 0.1, 0.0, tree)
+
+    def refit(inside):
+        rows = scaled[inside]
+        coef = np.linalg.solve(Matern()(rows) + 0.1 * np.diag(1 / w[inside]), y[inside])
+        return Matern()(scaled, rows) @ coef
+
+    scaled = X * [1.0, 0.5]
+    whole = member()
+    residuals, _ = fit_members([whole], X, y, w)
+    np.testing.assert_allclose(mean_prediction([whole], X), refit(np.arange(300)), atol=1e-4)
+    unweighted = KernelRidge(alpha=0.1, kernel=lambda a, b: Matern()(a[None], b[None])[0, 0]).fit(scaled[:30], y[:30])
+    small = member()
+    fit_members([small], X[:30], y[:30], np.ones(30))
+    np.testing.assert_allclose(mean_prediction([small], X), unweighted.predict(scaled), atol=1e-4)
+    others = np.delete(np.arange(300), 7)
+    assert residuals[7] == pytest.approx(y[7] - refit(others)[7], abs=1e-4)
+
+    tree = LeafTree(scaled.astype(np.float32), max_exact_rows=100, leaf_rows=80, margin=0.0)
+    assert len(tree.leaves) == 4
+    assert sorted(np.concatenate([leaf.own for leaf in tree.leaves])) == list(range(300))
+    divided = member(tree)
+    for leaf in tree.leaves:
+        leaf.fit(divided.shape, scaled.astype(np.float32), y, w, 0.1)
+    for leaf in tree.leaves:
+        np.testing.assert_array_equal(leaf.own, leaf.members)
+        np.testing.assert_allclose(mean_prediction([divided], X)[leaf.own], refit(leaf.own)[leaf.own], atol=1e-4)
+    wide = LeafTree(scaled.astype(np.float32), max_exact_rows=100, leaf_rows=80)
+    assert all(80 < len(leaf.members) < 120 for leaf in wide.leaves)
+
+
+def test_more_rows_than_one_leaf_holds(rng):
+    X, y = friedman(rng, 7000)
+    model = KernelRegressor(effort="fast", random_state=0).fit(X[:6000], y[:6000])
+    assert len(model.members_[0].tree.leaves) == 3
+    assert np.sqrt(np.mean((model.predict(X[6000:]) - y[6000:]) ** 2)) < 1.1
+
+
+def test_several_targets_dtype_and_seed(rng):
+    X, y = friedman(rng, 200)
+    Y = np.stack([y, -3 * y, X[:, 0]], axis=1).astype(np.float32)
+    model = KernelRegressor(random_state=3).fit(X.astype(np.float32), Y)
+    predictions, deviations = model.predict(X.astype(np.float32), return_std=True)
+    assert predictions.dtype == deviations.dtype == np.float32
+    assert predictions.shape == deviations.shape == (200, 3)
+    np.testing.assert_allclose(predictions[:, 1], -3 * predictions[:, 0], rtol=1e-4, atol=1e-3)
+    np.testing.assert_array_equal(
+        KernelRegressor(random_state=3).fit(X.astype(np.float32), Y).predict(X), model.predict(X)
+    )
+    assert model.predict_interval(X).shape == (200, 3, 2)
+
+
+def test_intervals_cover_and_deviations_grow_away_from_the_rows(rng):
+    X, y = friedman(rng, 1600)
+    model = KernelRegressor(random_state=0).fit(X[:800], y[:800])
+    for coverage in (0.8, 0.9):
+        lower, upper = model.predict_interval(X[800:], coverage).T
+        assert ((lower < y[800:]) & (y[800:] < upper)).mean() == pytest.approx(coverage, abs=0.05)
+    deviations = model.predict(np.array([X.mean(axis=0), X.mean(axis=0) + 5]), return_std=True)[1]
+    assert 0.7 < deviations[0] < 1.5 < deviations[1]
+    with pytest.raises(ValueError, match=r"`coverage` must be between 0 and 1. Got 90"):
+        model.predict_interval(X, 90)
+
+
+@pytest.mark.parametrize("n_classes", [2, 10])
+def test_probabilities_are_calibrated(n_classes, rng):
+    X, y = load_digits(return_X_y=True)
+    y = y if n_classes == 10 else y % 2
+    model = KernelClassifier(random_state=0).fit(X[:900], y[:900])
+    probabilities = model.predict_proba(X[900:])
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-6)
+    assert model.score(X[900:], y[900:]) > 0.93
+    assert log_loss(y[900:], probabilities) < (0.2 if n_classes == 10 else 0.16)  # boosting: 0.39 and 0.19
+    hits = probabilities.argmax(axis=1) == y[900:]
+    assert probabilities.max(axis=1).mean() == pytest.approx(hits.mean(), abs=0.04)
+
+
+def test_rare_classes_are_learned(rng):
+    X = rng.normal(size=(6000, 8))
+    y = (X[:, 0] ** 2 + X[:, 1] ** 2 + 0.5 * rng.normal(size=6000) > 8.7).astype(int)
+    assert 0.01 < y.mean() < 0.03
+    model = KernelClassifier(effort="fast", random_state=0).fit(X[:3000], y[:3000])
+    probabilities = model.predict_proba(X[3000:])[:, 1]
+    assert roc_auc_score(y[3000:], probabilities) > 0.99  # boosting: 0.988
+    assert brier_score_loss(y[3000:], probabilities) < 0.6 * y.mean()
+
+
+def test_class_weights_move_predictions(rng):
+    X, y = make_classification(400, 5, flip_y=0.2, weights=[0.8], random_state=0)
+    y = np.array(["no", "yes"])[y]
+    shares = [
+        (KernelClassifier(class_weight=weight, random_state=0).fit(X, y).predict(X) == "yes").mean()
+        for weight in (None, "balanced", {"yes": 100.0}, {"no": 0.0})
+    ]
+    assert shares[0] < shares[1] < shares[2] <= shares[3] == 1.0
+
+
+@pytest.mark.parametrize(
+    "model", [KernelRegressor(random_state=0), KernelClassifier(random_state=0)], ids=["y", "class"]
+)
+def test_weights_are_copies_and_order_does_not_matter(model, rng):
+    X = rng.normal(size=(120, 3))
+    y = (X[:, 0] + 0.3 * rng.normal(size=120) > 0).astype(int)
+    w = rng.integers(0, 4, size=120)
+    expected = model.fit(X, y, sample_weight=w).predict(X)
+    copies = rng.permutation(np.repeat(np.arange(120), w))
+    np.testing.assert_array_equal(model.fit(X[copies], y[copies]).predict(X), expected)
+
+
+@pytest.mark.parametrize("n_rows", [2, 5, 19, 30])
+@pytest.mark.parametrize("n_columns", [1, 500])
+@pytest.mark.parametrize("kind", ["plain", "constant column", "constant", "duplicates", "large", "constant target"])
+def test_degenerate_data_give_finite_numbers(n_rows, n_columns, kind, rng):
+    X, y = rng.normal(size=(n_rows, n_columns)), np.arange(n_rows) / n_rows
+    if kind == "constant column":
+        X[:, 0] = 3.0
+    elif kind == "constant":
+        X[:] = 3.0
+    elif kind == "duplicates":
+        X[:] = X[:1]
+        X[0] += 1.0
+    elif kind == "large":
+        X *= 1e200
+    elif kind == "constant target":
+        y[:] = 7.0
+    model = KernelRegressor(random_state=0).fit(X, y)
+    predictions, deviations = model.predict(X, return_std=True)
+    assert np.isfinite(predictions).all()
+    assert np.isfinite(deviations).all()
+    assert np.isfinite(model.predict_interval(X)).all()
+    assert np.isfinite(model.gradients(X[:2])).all()
+    if kind == "constant target":
+        np.testing.assert_allclose(predictions, 7.0)
+    classes = np.arange(n_rows) % 2
+    assert np.isfinite(KernelClassifier(random_state=0).fit(X, classes).predict_proba(X)).all()
+
+
+@pytest.mark.parametrize(
+    "model", [KernelRegressor(random_state=0), KernelClassifier(random_state=0)], ids=["y", "class"]
+)
+def test_gradients_equal_differences(model, rng):
+    X = rng.normal(size=(150, 3))
+    y = X[:, 0] + X[:, 1] ** 2
+    y = y if isinstance(model, KernelRegressor) else np.digitize(y, [0.0, 2.0])
+    model.fit(X, y)
+    score = model.predict if isinstance(model, KernelRegressor) else model.decision_function
+    points, step = rng.normal(size=(4, 3)), 1e-2  # predictions have the precision of float32
+    gradients = model.gradients(points)
+    for j, axis in enumerate(np.eye(3)):
+        expected = (score(points + step * axis) - score(points - step * axis)) / (2 * step)
+        np.testing.assert_allclose(gradients[:, j], expected.reshape(4, -1), rtol=0.05, atol=0.05)
+
+
+def test_messages(rng):
+    X, y = rng.normal(size=(20, 2)), np.arange(20)
+    with pytest.raises(TypeError, match=r"X is sparse; use FeatureRegressor\(LandmarkFeatures\(\)\), or X.toarray\(\)"):
+        KernelRegressor().fit(sparse.csr_array(X), y)
+    X[3, 1] = np.nan
+    with pytest.raises(
+        ValueError, match="contains NaN, and KernelClassifier has no missing values; use TableClassifier"
+    ):
+        KernelClassifier().fit(X, y)
+    with pytest.raises(ValueError, match=r"needs at least two classes. Got one class: 'a'"):
+        KernelClassifier().fit(rng.normal(size=(3, 2)), ["a"] * 3)
+
+
+def test_progress_is_shown_on_request(rng, capsys):
+    X, y = friedman(rng, 50)
+    KernelRegressor(verbose=1, random_state=0).fit(X, y)
+    assert "fitting leaves: done" in capsys.readouterr().err
