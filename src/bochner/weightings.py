@@ -279,7 +279,7 @@ def _quadrature_weights(bandwidth: float, log_embedding: Floats, squared_distanc
         _, jitter = jittered_cholesky(covariance, JITTERS)
     except np.linalg.LinAlgError:
         raise np.linalg.LinAlgError(
-            f"The covariance matrix of the frequencies is singular at bandwidth {bandwidth:g}; use smaller `bandwidths`."
+            f"The covariance of the frequencies is singular at bandwidth {bandwidth:g}; use smaller `bandwidths`."
         ) from None
     covariance.flat[:: len(covariance) + 1] += jitter
     # In many dimensions the embedding underflows, but the ratios of its entries do not.

@@ -7,7 +7,6 @@ write the features of a block of rows. `FeatureMap` is that interface. Our own t
 """
 
 import math
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
@@ -68,16 +67,6 @@ class FeatureMap(ABC):
     dtype: np.dtype[Any]
     block_rows: int
     row_products: float = math.inf
-
-    def __init__(self) -> None:
-        self._local = threading.local()  # buffers of each thread: new memory costs page faults
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the buffers, which belong to the threads of one process."""
-        return {name: value for name, value in self.__dict__.items() if name != "_local"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _local=threading.local())
 
     @property
     def small_rows(self) -> int:
@@ -171,29 +160,6 @@ class FeatureMap(ABC):
         self.write(X, out)
         return out
 
-    def features64(self, X: Any) -> Floats:
-        """Return the features of up to `GRAM_ROWS` rows in float64, in a buffer that a thread's next call reuses."""
-        wide = self._buffer("float64", self.n_columns, GRAM_ROWS, np.float64)[: X.shape[0]]
-        if self.dtype == np.float64:
-            self.write(X, wide)
-        else:
-            narrow = self._buffer("narrow", self.n_columns, GRAM_ROWS)[: X.shape[0]]
-            self.write(X, narrow)
-            wide[...] = narrow
-        return wide
-
-    def release_buffers(self) -> None:
-        """Free the buffers of all threads, which are large for sums of moments."""
-        self._local = threading.local()
-
-    def _buffer(self, name: str, width: int, n_rows: int | None = None, dtype: Any = None) -> Array:
-        """Return the calling thread's array of that name, with `block_rows` rows unless `n_rows` is given."""
-        local = self._local  # another thread may release the buffers now
-        if not hasattr(local, name):
-            setattr(local, name, np.empty((n_rows or self.block_rows, width), dtype=dtype or self.dtype))
-        buffer: Array = getattr(local, name)
-        return buffer
-
 
 class ProductMap(FeatureMap):
     """The features of another map times a matrix.
@@ -207,7 +173,6 @@ class ProductMap(FeatureMap):
     """
 
     def __init__(self, inner: FeatureMap, matrix: Array) -> None:
-        super().__init__()
         self.inner = inner
         self.matrix = matrix
         self.n_columns = matrix.shape[1]
@@ -238,10 +203,7 @@ class ProductMap(FeatureMap):
 
     def write(self, X: Any, out: Array) -> None:
         for rows in row_spans(X.shape[0], self.block_rows):
-            block = X[rows]
-            columns = self._buffer("columns", self.inner.n_columns)[: block.shape[0]]
-            self.inner.write(block, columns)
-            multiply_rows(columns, self.matrix, out[rows])
+            multiply_rows(self.inner.features(X[rows]), self.matrix, out[rows])
 
 
 class TransformerMap(FeatureMap):
@@ -269,7 +231,6 @@ class TransformerMap(FeatureMap):
     """
 
     def __init__(self, transformer: Any, n_columns: int) -> None:
-        super().__init__()
         self.transformer = transformer
         self.n_columns = n_columns
         self.dtype = np.dtype(np.float64)

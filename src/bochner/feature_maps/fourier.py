@@ -38,7 +38,6 @@ class FourierMap(FeatureMap):
         weights: Array,
         scaling: Scaling = Unscaled(),  # noqa: B008
     ) -> None:
-        super().__init__()
         from bochner.feature_maps import trigonometry  # imports numba, which takes longer than all of bochner
 
         self._quarter_turns = trigonometry.QUARTER_TURNS
@@ -87,7 +86,7 @@ class FourierMap(FeatureMap):
         return averages
 
     def _write_block(self, block: Any, out: Array) -> None:
-        turns = self._buffer("phases", self._turns.shape[1])[: block.shape[0]]
+        turns = np.empty((block.shape[0], self._turns.shape[1]), dtype=self.dtype)
         if is_sparse(block):
             turns[...] = block @ self._turns
         elif self._structured is not None:

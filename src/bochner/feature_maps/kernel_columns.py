@@ -98,7 +98,6 @@ class KernelColumns(FeatureMap):
     """
 
     def __init__(self, kernel: Any, landmarks: Floats, scaling: Scaling, dtype: Any) -> None:
-        super().__init__()
         self.n_columns = len(landmarks)
         self.dtype = dtype
         self.block_rows = max(16, BLOCK_BYTES // (dtype.itemsize * self.n_columns))
@@ -154,8 +153,7 @@ class DistanceColumns(KernelColumns):
 
     def _write_block(self, block: Any, out: Array) -> None:
         products, squares = self._products(block)
-        sums = self._buffer("sums", self.n_columns, dtype=self._work_dtype)[: len(products)]
-        np.add(squares[:, None], self._squares, out=sums)
+        sums = squares[:, None] + self._squares
         products *= -2.0
         products += sums
         # Less than its rounding error is no distance: a row that equals a landmark has the kernel value 1.
@@ -165,7 +163,7 @@ class DistanceColumns(KernelColumns):
 
     def _products(self, block: Any) -> tuple[Array, Array]:
         """Return inner products of scaled rows with the landmarks, and the squared norms of the rows."""
-        products = self._buffer("products", self.n_columns, dtype=self._work_dtype)[: block.shape[0]]
+        products = np.empty((block.shape[0], self.n_columns), dtype=self._work_dtype)
         offset: Any = 0.0
         if self._divisor is not None:
             rows = block.astype(self._work_dtype, copy=False)
@@ -219,7 +217,6 @@ class FunctionColumns(FeatureMap):
     """
 
     def __init__(self, function: Any, landmarks: Any) -> None:
-        super().__init__()
         self.n_columns = landmarks.shape[0]
         self.dtype = np.dtype(np.float64)
         self.block_rows = max(16, BLOCK_BYTES // (8 * self.n_columns))

@@ -65,4 +65,3 @@ def add_moments(
             totals[fold] += moments
         else:
             totals[fold] = moments
-    feature_map.release_buffers()

@@ -116,11 +116,12 @@ def _sum_by_fold(
         for fold in range(len(total)):
             own = span.start + np.flatnonzero(folds[span] == fold)
             for rows in row_spans(len(own), GRAM_ROWS):
-                total[fold] += of_rows(fold, own[rows], feature_map.features64(batch.X[own[rows]]))
+                total[fold] += of_rows(
+                    fold, own[rows], feature_map.features(batch.X[own[rows]]).astype(np.float64, copy=False)
+                )
         return total
 
     result = zeros
     for addend in in_threads(part, row_spans(len(folds), SPAN_ROWS)):
         result = result + addend
-    feature_map.release_buffers()
     return result

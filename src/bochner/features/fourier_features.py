@@ -53,7 +53,7 @@ class FourierFeatures(KernelFeatures):
         finds necessary for `tolerance`, before a compression to the given `n_components`.
     sampler : str or Sampler, default="auto"
         How frequencies are drawn: "mc", "halton", "sobol", "lattice", "orthogonal", "sorf", or an instance such as
-        ``Sobol(rotate=True)``. "auto" means "orthogonal" for isotropic kernels and "halton" for all others, such as
+        ``Sobol()``. "auto" means "orthogonal" for isotropic kernels and "halton" for all others, such as
         "laplacian" and "cauchy".
     weighting : str or Weighting, default="stein"
         How frequencies are weighted: "uniform", "shrinkage", "quadrature", "stein", "matrix", or an instance

@@ -158,7 +158,7 @@ class LearnedMetric(Parametrized):
         initial = _DirectionScales.of_columns(column_scales, self._n_directions(n_features, len(frequencies)))
         if not self.n_rounds or not start.is_possible(sample):
             return LearningResult(_column_metric(initial), gain)
-        problem = LearningProblem.with_folds(sample, start.folds, n_rows // HELD_OUT_RATIO, frequencies)
+        problem = LearningProblem.with_folds(sample, start.n_folds, n_rows // HELD_OUT_RATIO, frequencies)
         best, further_gain = self._best_round(problem, initial)
         if best is None:
             return LearningResult(_column_metric(initial), gain)

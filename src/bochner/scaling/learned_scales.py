@@ -375,11 +375,11 @@ class LearnedLengthScales(Parametrized):
         Maximum number of rows to learn from.
     n_iterations : int, default=40
         Maximum number of iterations.
-    folds : int, default=3
+    n_folds : int, default=3
         Number of folds of the validation loss.
-    penalty : float, default=10.0
+    prior_strength : float, default=10.0
         Strength of a normal prior that pulls the length scales towards their initial proportions. Their logarithms
-        have the standard deviation :math:`1 / \sqrt{\mathrm{penalty}}`; 0 means no prior.
+        have the standard deviation one over the square root of this number; 0 means no prior.
     objective : {"validation", "likelihood"} or Objective, default="validation"
         Objective to minimize: "validation" is the cross-validated mean squared error of ridge regression, "likelihood"
         is minus the log evidence of a Bayesian linear model.
@@ -400,8 +400,8 @@ class LearnedLengthScales(Parametrized):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_rows": [Interval(Integral, FEWEST_ROWS, None, closed="left")],
         "n_iterations": [Interval(Integral, 0, None, closed="left")],
-        "folds": [Interval(Integral, 2, None, closed="left")],
-        "penalty": [Interval(Real, 0, None, closed="left")],
+        "n_folds": [Interval(Integral, 2, None, closed="left")],
+        "prior_strength": [Interval(Real, 0, None, closed="left")],
         "objective": [StrOptions(OBJECTIVES), Objective],
     }
     _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {"objective": OBJECTIVES}
@@ -410,14 +410,14 @@ class LearnedLengthScales(Parametrized):
         self,
         n_rows: int = 8000,
         n_iterations: int = 40,
-        folds: int = 3,
-        penalty: float = 10.0,
+        n_folds: int = 3,
+        prior_strength: float = 10.0,
         objective: str | Objective = "validation",
     ) -> None:
         self.n_rows = n_rows
         self.n_iterations = n_iterations
-        self.folds = folds
-        self.penalty = penalty
+        self.n_folds = n_folds
+        self.prior_strength = prior_strength
         self.objective = objective
 
     def learn(self, rows: LabeledRows, frequencies: Floats, rng: np.random.Generator) -> LearningResult:
@@ -464,14 +464,14 @@ class LearnedLengthScales(Parametrized):
         if not self.is_possible(sample):
             return LearningResult(LengthScales(np.full(n_features, median_distance(rows.X, rng, rows.weights))), 0.0)
         n_held_out = n_rows // HELD_OUT_RATIO
-        whole = LearningProblem.with_folds(sample, self.folds, 0, frequencies)
+        whole = LearningProblem.with_folds(sample, self.n_folds, 0, frequencies)
         start, alpha = self._select_start(whole, _start_candidates(sample, rng))
         n_trials = int(np.clip(self.n_rows // (TRIAL_RATIO * n_rows), 1, HELD_OUT_RATIO - 1))
         changes, gains = [], []
         with progress_bar("learning length scales", n_trials * self.n_iterations) as advance:
             for trial in range(n_trials):
                 problem = LearningProblem.with_folds(
-                    sample.rolled(trial * n_held_out), self.folds, n_held_out, frequencies
+                    sample.rolled(trial * n_held_out), self.n_folds, n_held_out, frequencies
                 )
                 change, gain = self._optimize(problem, start, alpha, advance)
                 changes.append(change)
@@ -492,14 +492,16 @@ class LearnedLengthScales(Parametrized):
         bool
             Whether anything can be learned.
         """
-        return bool(sample.X.shape[0] >= max(FEWEST_ROWS, 2 * self.folds) and sample.targets.shape[1] > 0)
+        return bool(sample.X.shape[0] >= max(FEWEST_ROWS, 2 * self.n_folds) and sample.targets.shape[1] > 0)
 
     def _select_start(self, problem: LearningProblem, candidates: list[Floats]) -> tuple[Floats, float]:
         """Return the candidate multiple and the penalty with the smallest mean squared error over the folds."""
         results = []
         for length_scales in [factor * candidate for candidate in candidates for factor in FACTORS]:
             moments = problem.moments(LengthScales(length_scales))
-            n_training = float(moments[:, -1 - problem.n_targets, -1 - problem.n_targets].sum()) * (1 - 1 / self.folds)
+            n_training = float(moments[:, -1 - problem.n_targets, -1 - problem.n_targets].sum()) * (
+                1 - 1 / self.n_folds
+            )
             folds = np.concatenate([moments, np.zeros_like(moments[:1])])
             errors = cross_validated_errors(folds, problem.n_targets, ALPHAS * n_training).mean(axis=(1, 2))
             results.append((float(errors.min()), length_scales, float(ALPHAS[errors.argmin()])))
@@ -511,7 +513,7 @@ class LearnedLengthScales(Parametrized):
     ) -> tuple[Floats, float]:
         """Return changes of the logarithms of the length scales, selected on the held-out rows, and the gain there."""
         objective = OBJECTIVES[self.objective]() if isinstance(self.objective, str) else clone(self.objective)
-        prior_strength = self.penalty / problem.rows.shape[0]
+        prior_strength = self.prior_strength / problem.rows.shape[0]
         required_ratio = 1.0 - max(LEAST_GAIN, 1.0 / np.count_nonzero(problem.folds == problem.n_folds))
         best, smallest_error, n_stale = np.zeros(len(start)), np.inf, 0
         start_error = last_error = np.nan  # L-BFGS evaluates an iterate last before it calls back
