@@ -13,9 +13,7 @@ import numpy as np
 from bochner.feature_maps.feature_map import GRAM_ROWS, FeatureMap
 from bochner.rows import Floats, Indices, in_threads, row_spans
 
-__all__ = ["SPAN_ROWS", "add_moments"]
-
-SPAN_ROWS = 8192  # a sum that is continued after a whole number of spans equals an uninterrupted one
+__all__ = ["add_moments"]
 
 
 def add_moments(
@@ -45,12 +43,11 @@ def add_moments(
     """
     fold_of = np.zeros(X.shape[0], dtype=np.intp) if folds is None else folds
     tasks: list[tuple[int, Any]] = []
-    for span in row_spans(X.shape[0], SPAN_ROWS):
-        for fold in np.unique(fold_of[span]).tolist():
-            own = span.start + np.flatnonzero(fold_of[span] == fold)
-            for rows in (own[block] for block in row_spans(len(own), GRAM_ROWS)):
-                is_slice = rows[-1] - rows[0] == len(rows) - 1  # which copies nothing
-                tasks.append((fold, slice(int(rows[0]), int(rows[-1]) + 1) if is_slice else rows))
+    for fold in np.unique(fold_of).tolist():
+        own = np.flatnonzero(fold_of == fold)
+        for rows in (own[block] for block in row_spans(len(own), GRAM_ROWS)):
+            is_slice = rows[-1] - rows[0] == len(rows) - 1  # which copies nothing
+            tasks.append((fold, slice(int(rows[0]), int(rows[-1]) + 1) if is_slice else rows))
 
     def moments_of(task: tuple[int, Any]) -> Floats:
         rows = task[1]

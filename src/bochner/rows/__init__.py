@@ -5,8 +5,8 @@ A `RowSource` (`sources`) is rows with targets and sample weights: in memory, in
 cluster (`partitions`, and `dask_partitions` for Dask collections) or in a file (`bochner.tables`). `open_rows`
 (`opening`) turns user input into one; no other package distinguishes arrays from collections. `sampling` draws rows and
 pairs of rows, `scalings` has the linear maps of rows that come before everything else, `training_rows` collects the
-rows that features are fitted on, `threads` runs work on blocks of rows in threads, `workers` are these threads, `blas`
-has matrix products for them, `arrays` names the array types.
+rows that features are fitted on, `threads` runs work on blocks of rows in threads, `workers` are these threads,
+`arrays` names the array types.
 """
 
 from bochner.rows.arrays import Array as Array
@@ -17,10 +17,6 @@ from bochner.rows.arrays import as_csr as as_csr
 from bochner.rows.arrays import is_sparse as is_sparse
 from bochner.rows.arrays import stack_rows as stack_rows
 from bochner.rows.arrays import to_dense as to_dense
-from bochner.rows.blas import add_gram as add_gram
-from bochner.rows.blas import add_product as add_product
-from bochner.rows.blas import cholesky as cholesky
-from bochner.rows.blas import mirror as mirror
 from bochner.rows.dask_partitions import ClusterError as ClusterError
 from bochner.rows.dask_partitions import DaskPartitions as DaskPartitions
 from bochner.rows.opening import apply_to_rows as apply_to_rows
