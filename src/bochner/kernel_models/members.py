@@ -2,7 +2,7 @@
 """Members of a kernel machine: a kernel with its scales, fitted in the leaves of a tree; predictions are averaged."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class KernelMember:
     scales: Floats
     penalty: float
     validation_error: float
-    tree: LeafTree
+    tree: LeafTree = field(default_factory=lambda: LeafTree(np.empty((0, 1), np.float32)))
 
     @property
     def length_scale_(self) -> Floats | None:
