@@ -20,10 +20,10 @@ from bochner.rows import (
     to_dense,
 )
 from bochner.rows.sources import check_batch_weights
-from bochner.tables.file_table import FileTable
-from bochner.tables.survey import Survey
+from bochner.tables.encoding import EncodedTable
+from bochner.tables.row_source import TableRows
 from tests.rows.array_partitions import ArrayPartitions
-from tests.tables.tables import write_table
+from tests.tables.tables import survey_file, write_table
 
 N_ROWS = 230
 SELECTIONS = {
@@ -245,7 +245,7 @@ class TestMemoryMappedRows(RowSourceTests):
 
 class TestPartitionedRows(RowSourceTests):
     def make(self, X, y, weights, folder):
-        return open_rows(ArrayPartitions((0, 120, 0, 1, 109, 0), X=X, y=y, weights=weights))
+        return open_rows(ArrayPartitions((0, 120, 0, 1, 109, 0), X=X, y=y, sample_weight=weights))
 
     def test_partitions_without_rows_are_not_visited(self, source):
         assert source.partition_numbers == [1, 3, 4]
@@ -280,11 +280,8 @@ class TestFileRows(RowSourceTests):
 
     def make(self, X, y, weights, folder):
         columns = {f"x{j}": X[:, j] for j in range(X.shape[1])} | {"y": y}
-        table = FileTable(write_table(folder / f"rows{self.suffix}", columns, row_group_size=90), "y")
-        table.batch_rows = 50
-        survey = table.survey(Survey.of(table, seed=0))
-        survey.check(table)
-        return table.rows(survey.encoding("none"), survey.lengths)
+        survey = survey_file(write_table(folder / f"rows{self.suffix}", columns, row_group_size=90))
+        return TableRows(EncodedTable(survey.table, survey.encoding("none")), survey.lengths)
 
     @pytest.mark.parametrize(("value", "message"), [(np.inf, "inf")])
     def test_missing_and_infinite_values_are_refused(self, arrays, tmp_path, value, message):
