@@ -48,7 +48,7 @@ def statistics(start, batch):
     """Return statistics of all columns of a batch, with the number of its first row."""
     X = to_dense(batch.X)
     numbers = start + np.arange(X.shape[0])
-    weights = np.ones(X.shape[0]) if batch.weights is None else batch.weights
+    weights = np.ones(X.shape[0]) if batch.sample_weight is None else batch.sample_weight
     return np.concatenate([X.sum(axis=0), (X * numbers[:, None]).sum(axis=0), [batch.y @ weights, X.shape[0]]])
 
 
@@ -93,9 +93,9 @@ class RowSourceTests:
         np.testing.assert_array_equal(to_dense(batch.X), X)
         np.testing.assert_array_equal(batch.y, y)
         if weights is None:
-            assert batch.weights is None
+            assert batch.sample_weight is None
         else:
-            np.testing.assert_array_equal(batch.weights, weights)
+            np.testing.assert_array_equal(batch.sample_weight, weights)
 
     def test_shape(self, source):
         assert source.shape == (N_ROWS, 4)
@@ -127,7 +127,7 @@ class RowSourceTests:
         assert batch.X is None
         np.testing.assert_array_equal(batch.y, arrays[1][rows])
         if self.has_weights:
-            np.testing.assert_array_equal(batch.weights, arrays[2][rows])
+            np.testing.assert_array_equal(batch.sample_weight, arrays[2][rows])
 
     def test_columns_are_collected(self, source, arrays):
         y, weights = source.collect_columns()
@@ -336,9 +336,9 @@ def test_arrays_with_missing_values_are_refused():
 def test_rows_of_positive_weight_in_a_batch(rng):
     batch = Batch(rng.normal(size=(4, 2)), np.arange(4), np.array([1.0, 0.0, 2.0, 0.0]), np.array([0, 1, 0, 1]))
     kept = batch.drop_zero_weights()
-    assert [kept.y.tolist(), kept.weights.tolist(), kept.folds.tolist()] == [[0, 2], [1.0, 2.0], [0, 0]]
+    assert [kept.y.tolist(), kept.sample_weight.tolist(), kept.fold_of.tolist()] == [[0, 2], [1.0, 2.0], [0, 0]]
     assert kept.drop_zero_weights() is kept
-    assert Batch(batch.X, batch.y).counts.tolist() == [1.0] * 4
+    assert Batch(batch.X, batch.y).row_weights.tolist() == [1.0] * 4
 
 
 @pytest.mark.parametrize(

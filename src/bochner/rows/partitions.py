@@ -189,7 +189,7 @@ class PartitionedRows(RowSource):
         # A source that was validated before comes from an estimator, which has seen to the names of the columns.
         template = self.partitions.templates["X"] if self.dtype is None else np.empty((0, self.shape[1]), self.dtype)
         checked = validate_data(estimator, template, ensure_min_samples=0, **options)
-        allow_nan = options.get("ensure_all_finite", True) == "allow-nan"
+        allow_nan = options.get("ensure_all_finite", True) is not True
         source = replace(self, dtype=checked.dtype, allow_nan=allow_nan, _last={})
         if not source.shape[0]:
             raise ValueError(f"Found array with 0 sample(s) (shape={source.shape}) while a minimum of 1 is required.")
