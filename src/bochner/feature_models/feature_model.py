@@ -239,39 +239,15 @@ class FeatureModel(Parametrized):
         (1, 2, 1)
         """
         check_is_fitted(self)
-        return self._gradients(X, self._feature_map.gradients)
+        X, coef = self._validate_rows(X, lambda: LAZY_GRADIENTS), self._chosen().coef.astype(np.float64)
+        out, feature_map = np.empty((*X.shape, coef.shape[1])), self._feature_map
 
-    def mean_gradients(self, X: Any, start: Any) -> Floats:
-        r"""Average the gradients of the scores along the segments from a row to the rows of X.
+        def work(span: slice) -> None:
+            for rows in row_spans(span.stop - span.start, GRADIENT_ROWS):
+                out[span][rows] = feature_map.gradients(X[span][rows], coef)
 
-        The average is :math:`\int_0^1 \nabla f(s + t (x - s)) \, dt`, in closed form for Fourier features. Its
-        product with x - s is the difference f(x) - f(s), which it divides among the columns (integrated gradients).
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows x.
-        start : array-like of shape (n_features,)
-            The row s.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features, n_outputs)
-            The average gradients, in float64; one output per target or class, a single one for two classes.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bochner import FeatureRegressor
-        >>> X = np.random.default_rng(0).uniform(-1, 1, size=(500, 2))
-        >>> model = FeatureRegressor(random_state=0).fit(X, X[:, 0] * X[:, 1])
-        >>> total = (model.mean_gradients(X, X[0])[:, :, 0] * (X - X[0])).sum(axis=1)
-        >>> bool(np.allclose(total, model.predict(X) - model.predict(X[:1])))
-        True
-        """
-        check_is_fitted(self)
-        feature_map, row = self._feature_map, np.asarray(start, dtype=np.float64)
-        return self._gradients(X, lambda block, coef: feature_map.mean_gradients(block, row, coef))
+        for_each_span(work, X.shape[0], GRADIENT_ROWS)
+        return out
 
     @property
     def features_(self) -> Any:
@@ -437,18 +413,6 @@ class FeatureModel(Parametrized):
         rows = self._check_targets(self._validate_training(source, reset=False))
         of_batch = partial(_statistic_of_scores, statistic, self._scorer())
         return TrainingSet(rows, RoundRobin(0)).accumulate(of_batch)
-
-    def _gradients(self, X: Any, function: Callable[[Any, Floats], Floats]) -> Floats:
-        """Compute gradients of the scores of validated rows, blocks of rows in threads."""
-        X, coef = self._validate_rows(X, lambda: LAZY_GRADIENTS), self._chosen().coef.astype(np.float64)
-        out = np.empty((*X.shape, coef.shape[1]))
-
-        def work(span: slice) -> None:
-            for rows in row_spans(span.stop - span.start, GRADIENT_ROWS):
-                out[span][rows] = function(X[span][rows], coef)
-
-        for_each_span(work, X.shape[0], GRADIENT_ROWS)
-        return out
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the moments that `fit` has accumulated; those of `partial_fit` are kept."""

@@ -91,9 +91,12 @@ def _moment_map(feature_map: FeatureMap) -> tuple[FeatureMap, Floats | None]:
     exceed a hundredth of the smallest default penalty, or where there are many more columns than features, rows are
     multiplied one by one.
     """
-    if not isinstance(feature_map, ProductMap) or feature_map.inner.width > MAX_EXTRA_COLUMNS * feature_map.width:
+    if (
+        not isinstance(feature_map, ProductMap)
+        or feature_map.inner.n_columns > MAX_EXTRA_COLUMNS * feature_map.n_columns
+    ):
         return feature_map, None
-    rounding = np.finfo(np.float64).eps * np.sqrt(feature_map.inner.width) * feature_map.matrix_norm**2
+    rounding = np.finfo(np.float64).eps * np.sqrt(feature_map.inner.n_columns) * feature_map.matrix_norm**2
     if rounding > MAX_ROUNDING:
         return feature_map, None
     return feature_map.inner, feature_map.matrix.astype(np.float64)
@@ -145,7 +148,7 @@ def fit_ridge(
     origin = np.median(encode(training.first_targets(FIRST_ROWS)), axis=0)
     row = training.rows.select(slice(0, 1)).X
     maps = [feature_map_of(features, row=row) for features in candidates]
-    check_moments(max(feature_map.width for feature_map in maps) + 1 + len(origin), training.n_folds, len(maps))
+    check_moments(max(feature_map.n_columns for feature_map in maps) + 1 + len(origin), training.n_folds, len(maps))
     moments = training.accumulate(partial(moments_of_batch, maps, encode, origin), "accumulating moments")
     accumulator = MomentAccumulator(training.n_folds, encode, candidates, origin, moments)
     return accumulator.choose(penalties, cv), accumulator

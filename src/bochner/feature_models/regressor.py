@@ -385,5 +385,5 @@ def _predict_with_std(feature_map: FeatureMap, chosen: Choice, X: Any) -> Array:
         deviations = np.sqrt(chosen.posterior.variance(features))
         return np.hstack([features @ chosen.coef + chosen.intercept, deviations])
 
-    columns = apply_to_features(feature_map, X, 2 * len(chosen.intercept), both, feature_map.width)
+    columns = apply_to_features(feature_map, X, 2 * len(chosen.intercept), both, feature_map.n_columns)
     return columns.astype(X.dtype, copy=False)
