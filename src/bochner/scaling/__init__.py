@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is learned from data by optimization.
+"""What rows are multiplied by before anything else: length scales and metrics.
 
-`length_scales` learns one length scale per column from targets. It minimizes an objective (`objectives`), a function of
-the features' second moments. `metrics` learns a linear map of all columns from the gradients of ridge models
-(`gradients`). `refinement` moves frequencies to lower the kernel error.
-Building blocks: `ridge` solves ridge regression for every penalty from second moments, also for the linear models
-(`fold_errors` and `band_form` cross-validate it where there are many columns). `nonnegative_ridge` solves it with
-non-negative coefficients, and `pair_statistics` accumulates the regression of a kernel on cosines over pairs of rows;
-both are for the weightings.
+`median` computes a length scale from the rows alone. `learned_scales` learns one per column from targets, by minimizing
+an objective (`objectives`), which is a function of the second moments of features. `learned_metric` learns a linear map
+of all columns from the gradients of ridge models (`gradients`). `robust_standardizer` is a transformer of its own.
 """
 
 from bochner.scaling.learned_metric import LearnedMetric as LearnedMetric
