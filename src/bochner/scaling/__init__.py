@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What rows are multiplied by before anything else: length scales and metrics.
+"""What rows are multiplied by before anything else: median distances, learned length scales, learned metrics.
 
-`median` computes a length scale from the rows alone. `learned_scales` learns one per column from targets, by minimizing
-an objective (`objectives`), which is a function of the second moments of features. `learned_metric` learns a linear map
-of all columns from the gradients of ridge models (`gradients`). `robust_standardizer` is a transformer of its own.
+`learned` learns a scaling from targets with `scale_learning`, which minimizes the `held_out_errors` of exact kernel
+ridge regression on a sample of rows. The kernel machines learn in the same way. `kernel_values` and `cholesky` are the
+compiled arithmetic below. `median` measures distances, and `robust_standardizer` scales the columns of tables.
 """
 
-from bochner.scaling.learned_metric import LearnedMetric as LearnedMetric
-from bochner.scaling.learned_scales import LearnedLengthScales as LearnedLengthScales
-from bochner.scaling.objectives import MarginalLikelihood as MarginalLikelihood
-from bochner.scaling.objectives import ValidationLoss as ValidationLoss
+from bochner.scaling.learned import LearnedLengthScales as LearnedLengthScales
+from bochner.scaling.learned import LearnedMetric as LearnedMetric
