@@ -136,7 +136,7 @@ ESTIMATORS = [
     LandmarkFeatures("precomputed", n_landmarks=6, random_state=0),
     RobustStandardizer(),
     TableEncoder(),
-    TableEncoder(standardize="plain"),
+    TableEncoder(standardize="none"),
 ]
 SLOW_ESTIMATORS = [
     *(build(*parts) for parts in COVERING_COMBINATIONS if parts not in FEW_COMBINATIONS),

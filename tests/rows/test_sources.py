@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from bochner.tables.file_table import FileTable
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
@@ -18,7 +19,6 @@ from bochner.rows import (
     to_dense,
 )
 from bochner.rows.sources import check_batch_weights
-from bochner.tables.file_table import FileTable
 from bochner.tables.survey import Survey
 from tests.rows.array_partitions import ArrayPartitions
 from tests.tables.tables import write_table

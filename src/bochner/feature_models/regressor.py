@@ -288,9 +288,6 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
             )
         return alphas
 
-    def _alphas(self, weight: float) -> Floats:
-        return self._penalties(weight)
-
     def _columns_of(self) -> Callable[[Any], Floats]:
         return np.asarray  # checked targets are columns already
 
