@@ -59,10 +59,12 @@ def sincos_rows(turns: Array, amplitudes: Array, out: Array) -> None:
     >>> out + 0.0
     array([[1., 0., 0., 5.]])
     """
-    sine, cosine = _TABLES[turns.dtype.name]
-    kind = turns.dtype.type
-    coefficients = tuple(map(kind, (np.pi / 2, *sine))), tuple(map(kind, cosine))
-    _sincos(turns, amplitudes, *coefficients, out)
+    _sincos(turns, amplitudes, *_coefficients(turns.dtype), out)
+
+
+def _coefficients(dtype: np.dtype[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    sine, cosine = _TABLES[dtype.name]
+    return tuple(map(dtype.type, (np.pi / 2, *sine))), tuple(map(dtype.type, cosine))
 
 
 # Full fastmath would allow the compiler to undo the exact reduction; these three flags do not.

@@ -5,17 +5,12 @@ The average gradient outer product of functions f is :math:`G = \frac{1}{n} \sum
 f(x_i)^T`. Directions with large eigenvalues matter most to the model; a direction that no f depends on has none.
 """
 
-from typing import Any
-
 import numpy as np
 from scipy import linalg
 
-from bochner.feature_maps import FeatureMap
-from bochner.rows import Floats, sum_over_spans
+from bochner.rows import Floats
 
-__all__ = ["gradient_factor", "gradient_outer_product"]
-
-BLOCK_ROWS = 256
+__all__ = ["gradient_factor"]
 
 
 def gradient_factor(frequencies: Floats, coef: Floats, gram: Floats) -> Floats:
@@ -54,41 +49,3 @@ def gradient_factor(frequencies: Floats, coef: Floats, gram: Floats) -> Floats:
     inner = (b @ b.T) * gram[:m, :m] - crossed - crossed.T + (a @ a.T) * gram[m:, m:]
     values, vectors = linalg.eigh(inner, driver="evd", check_finite=False)
     return np.sqrt(np.maximum(values, 0.0))[:, None] * (vectors.T @ frequencies)
-
-
-def gradient_outer_product(feature_map: FeatureMap, X: Any, coef: Floats, weights: Floats | None = None) -> Floats:
-    """Return the average gradient outer product G of linear functions of any features with gradients.
-
-    Parameters
-    ----------
-    feature_map : FeatureMap
-        The map to features.
-    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
-        Rows to average over.
-    coef : ndarray of shape (width, n_functions)
-        Coefficients of the functions.
-    weights : ndarray of shape (n_samples,), default=None
-        Sample weights; None means 1 for every row.
-
-    Returns
-    -------
-    ndarray of shape (n_features, n_features)
-        The matrix G.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner.feature_maps import FourierMap
-    >>> from bochner.scaling.gradients import gradient_outer_product
-    >>> sine = FourierMap(np.array([[3.0]]), np.ones(1)), np.array([[0.0], [1.0]])  # f(x) = sin(3 x)
-    >>> gradient_outer_product(sine[0], np.array([[0.0]]), sine[1])  # f'(0) = 3
-    array([[9.]])
-    """
-    counts = np.ones(X.shape[0]) if weights is None else weights
-
-    def part(span: slice) -> Floats:
-        gradients = feature_map.gradients(X[span], coef) * np.sqrt(counts[span])[:, None, None]
-        flat = np.moveaxis(gradients, 1, 2).reshape(-1, X.shape[1])
-        return flat.T @ flat
-
-    return np.asarray(sum_over_spans(part, X.shape[0], BLOCK_ROWS) / counts.sum())
