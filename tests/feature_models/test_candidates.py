@@ -252,7 +252,7 @@ class TestOtherTransformers:
 
     def test_many_rows_in_partitions_are_sampled(self, rng, monkeypatch):
         monkeypatch.setattr(bochner.feature_models.candidates, "MAX_COLLECTED", 2000)
-        monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_ROWS", 192)
+        monkeypatch.setattr(bochner.rows.sampling, "MAX_SAMPLE_ROWS", 192)
         X = np.arange(2001.0)[:, None]
         partitioned = fit_one(Recorder(), in_partitions(X, -X), 0)
         assert partitioned.X_.shape == (192, 1)
