@@ -34,7 +34,7 @@ FIRST_C = 0.01  # up to which Newton's method starts from coefficients 0
 ROUGH_TOLERANCE = 1e-3
 # Predicted decrease of the last step, relative to the objective; what is left after it is a hundredth of that or less.
 PATH_TOLERANCE = 1e-4  # serves the choice of C
-TOLERANCE = 1e-14
+TOLERANCE = 1e-17
 PASS_TOLERANCE = 1e-9  # where a step needs a pass over rows that are not held
 RESOLUTION = 1e-14  # predicted decrease, relative, that cannot be seen in the objective
 PATIENCE = 4  # steps below the resolution that do not halve the smallest predicted decrease
