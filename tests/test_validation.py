@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from bochner.scaling.objectives import OBJECTIVES
 from sklearn.base import clone
 
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures, RobustStandardizer
@@ -16,7 +17,6 @@ from bochner.kernels import KERNELS
 from bochner.landmarks import LANDMARKS, KMeans, Pivoted
 from bochner.samplers import SAMPLERS
 from bochner.scaling import LearnedLengthScales, LearnedMetric
-from bochner.scaling.objectives import OBJECTIVES
 from bochner.validation import Interval, StrOptions, check_weight_range, check_weights, positive_values
 from bochner.weightings import WEIGHTINGS, Matrix, Quadrature, Shrinkage, Stein
 

@@ -10,6 +10,8 @@ from numbers import Integral
 
 import numpy as np
 import pyarrow as pa
+from bochner.scaling.learned_metric import LearnedMetric
+from bochner.scaling.learned_scales import FEWEST_ROWS, LearnedLengthScales
 from hypothesis import strategies as st
 
 from bochner import (
@@ -19,8 +21,6 @@ from bochner import (
 from bochner.kernels import KERNELS
 from bochner.landmarks import LANDMARKS
 from bochner.samplers import SAMPLERS
-from bochner.scaling.learned_metric import LearnedMetric
-from bochner.scaling.learned_scales import FEWEST_ROWS, LearnedLengthScales
 from bochner.validation import Interval, StrOptions
 from bochner.weightings import WEIGHTINGS
 
