@@ -127,13 +127,11 @@ class Encoding:
         """Type of the encoded rows."""
         return np.dtype(np.float32 if self.single else np.float64)
 
-    def open(
-        self, data: Any, *, with_target: bool = False, label: str | None = None, keep: Sequence[str] = ()
-    ) -> "EncodedTable":
+    def open(self, data: Any, *, with_target: bool = False, keep: Sequence[str] = ()) -> "EncodedTable":
         """Open another table that has the same columns, and others to read without encoding them."""
         target = self.target.name if with_target and self.target is not None else None
         columns = list(dict.fromkeys([*(column.name for column in self.columns), *keep]))
-        return EncodedTable(Table(data, target, columns=columns, reading=self.reading, label=label), self)
+        return EncodedTable(Table(data, target, columns=columns, reading=self.reading), self)
 
     def encode(self, cells: "pa.RecordBatch", unseen: UnseenCells | None = None) -> Array:
         """Return the cells as an array of shape (n_rows, len(names)); `unseen` counts new kinds of cells."""
