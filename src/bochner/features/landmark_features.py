@@ -30,9 +30,7 @@ from bochner.rows import (
     shuffled_sample,
     to_dense,
 )
-from bochner.samplers import Sampler, make_sampler
-from bochner.scaling.learned_metric import LearnedMetric
-from bochner.scaling.learned_scales import LearnedLengthScales
+from bochner.scaling.learned import LearnedLengthScales, LearnedMetric
 from bochner.validation import HasMethods, Interval, StrOptions, check_returned, make_part
 from bochner.weightings import MATRIX_GRID
 
@@ -42,7 +40,6 @@ POINTS_PER_LANDMARK = 16  # rows that the whitening is fitted on
 FEWEST_POINTS, MOST_POINTS = 1000, 2000
 POOL = 3  # landmarks per column of a pool
 LARGEST_SIZE = 4096  # landmarks that `suggest` tries at most
-TO_LEARN_WITH = 256  # frequencies
 
 
 class LandmarkFeatures(KernelFeatures):
@@ -309,9 +306,6 @@ class LandmarkFeatures(KernelFeatures):
 
     def _landmarks_per_column(self) -> float:
         return POOL if isinstance(self.n_landmarks, str) else self.n_landmarks / (self.n_components or self.n_landmarks)
-
-    def _learning_frequencies(self, kernel: Kernel) -> tuple[Sampler, int]:
-        return make_sampler("auto", kernel), TO_LEARN_WITH
 
     def _approximation(self, X: Any) -> Approximation:
         if not isinstance(self.kernel_, PrecomputedKernel):

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bochner.kernel_models.kernel_values import KernelShape, kernel_shape
 from bochner.kernel_models.leaves import BLOCK_ROWS, Leaf, LeafTree
-from bochner.kernel_models.scale_learning import scaled_rows
 from bochner.kernel_models.training_rows import ColumnScaling
 from bochner.kernels import Kernel
 from bochner.progress import track
 from bochner.rows import Array, Floats, Indices, in_threads, row_spans
+from bochner.scaling.kernel_values import KernelShape, kernel_shape
+from bochner.scaling.scale_learning import scaled_rows
 
 __all__ = ["KernelMember", "fit_members", "mean_gradients", "mean_prediction", "predictive_variance"]
 

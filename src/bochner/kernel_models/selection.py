@@ -12,9 +12,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from bochner.kernel_models.cholesky import factorize
-from bochner.kernel_models.kernel_values import kernel_shape
-from bochner.kernel_models.scale_learning import (
+from bochner.kernels import Exponential, Kernel, Laplacian, Matern, PowerExponential
+from bochner.progress import track
+from bochner.rows import Array, Floats, in_threads
+from bochner.scaling.cholesky import factorize
+from bochner.scaling.kernel_values import kernel_shape
+from bochner.scaling.scale_learning import (
     FEW_ROWS,
     PENALTIES,
     LearnedScales,
@@ -22,9 +25,6 @@ from bochner.kernel_models.scale_learning import (
     learn_scales,
     scaled_rows,
 )
-from bochner.kernels import Exponential, Kernel, Laplacian, Matern, PowerExponential
-from bochner.progress import track
-from bochner.rows import Array, Floats, in_threads
 
 __all__ = ["Candidate", "Sample", "select_members"]
 
