@@ -12,7 +12,7 @@ SPHINX := $(BIN)/sphinx-build --quiet --nitpicky --fail-on-warning --keep-going 
 
 .PHONY: docs linkcheck figures
 .PHONY: demo reproduce test test-slow test-all coverage lint dist floor
-.PHONY: bench bench-coverage bench-dask bench-mnist bench-tabular bench-tables
+.PHONY: bench bench-coverage bench-dask bench-machine bench-mnist bench-tabular bench-tables
 .PHONY: lock clean
 
 demo: .venv/.ready
@@ -95,6 +95,11 @@ bench-mnist: .venv/.ready
 bench-tabular: .venv/tables/.ready
 	PYTHONPATH=.venv/tables $(BIN)/python benchmarks/bench_tabular.py $(OPTIONS)
 
+# The kernel machine beside LightGBM, CatBoost and xRFM: hours in total, resumed by the same command.
+bench-machine: .venv/tables/.ready .venv/boosting/.ready
+	OMP_NUM_THREADS=1 PYTHONPATH=src:benchmarks:.venv/tables .venv/boosting/bin/python \
+	    benchmarks/bench_kernel_machine.py $(OPTIONS)
+
 # About half an hour, resumed by the same command.
 bench-tables: .venv/tables/.ready
 	PYTHONPATH=.venv/tables $(BIN)/python benchmarks/bench_tables.py $(OPTIONS)
@@ -124,6 +129,13 @@ clean:
 	rm -rf .venv/tables
 	$(BIN)/$(INSTALL) --no-deps --require-hashes --requirement tables.lock --target .venv/tables
 	rm -rf .venv/tables/tests
+	touch $@
+
+# In an environment of its own: torch, which xRFM needs, is large. The first line installs it without CUDA.
+.venv/boosting/.ready: .venv/.ready
+	$(PYTHON) -m venv .venv/boosting
+	.venv/boosting/bin/$(INSTALL) torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu
+	.venv/boosting/bin/$(INSTALL) catboost==1.2.10 lightgbm==4.7.0 xrfm==0.4.5 numba pandas openpyxl scikit-learn
 	touch $@
 
 .venv-release/.ready: release.lock

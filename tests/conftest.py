@@ -65,10 +65,10 @@ COMBINATIONS = [
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Put tests on the paper's data and the examples of the documentation into the slow lane, before it is selected."""
+    """Put tests on the paper's data, runs of its studies and examples of the pages into the slow lane."""
     for item in items:
         is_page = item.path.suffix == ".md" and item.path.name != "README.md"
-        if is_page or "paper_data" in getattr(item, "fixturenames", ()):
+        if is_page or {"paper_data", "small_run"} & {*getattr(item, "fixturenames", ())}:
             item.add_marker(pytest.mark.slow)
 
 

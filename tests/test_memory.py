@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-import bochner.feature_models.feature_passes
+import bochner.feature_models.paths
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures
 from bochner.feature_maps import map_rows
 from bochner.memory import check_memory, expected_width
@@ -30,7 +30,7 @@ class Stopping(Uniform):
 )
 def test_memory_is_refused_with_its_size_before_any_work(model, n_bytes, rng, monkeypatch):
     X, y = rng.normal(size=(60, 2)), np.arange(60) % 3
-    monkeypatch.setattr(bochner.feature_models.feature_passes, "HELD_BYTES", 0)
+    monkeypatch.setattr(bochner.feature_models.paths, "MAX_HELD_BYTES", 0)
     features = FourierFeatures(n_frequencies=1_000_000, weighting=Stopping())
     message = rf"2,000,00\d columns.* needs {n_bytes}\.\d GB for .* and this machine has .* GB; use fewer"
     with pytest.raises(ValueError, match=message):
@@ -98,9 +98,9 @@ def test_output_of_a_transformer_is_refused(rng):
         ),
         (
             "squared_hinge",
-            r"FeatureClassifier on 500,000 rows of 100,000 classes needs 400\.0 GB for scores.* use fewer classes",
+            r"FeatureClassifier on 500,000 rows with 100,000 outputs needs 400\.0 GB for scores.* use fewer classes",
         ),
-        ("log_loss", r"FeatureClassifier on 500,000 rows of 100,000 classes needs 400\.0 GB"),
+        ("log_loss", r"FeatureClassifier on 500,000 rows with 100,000 outputs needs 400\.0 GB"),
     ],
 )
 def test_many_classes_are_refused_before_folds_and_features(loss, message):

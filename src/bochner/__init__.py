@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from bochner.inspection.kernel_error import KernelError
     from bochner.kernel_models import KernelClassifier, KernelRegressor
     from bochner.scaling.robust_standardizer import RobustStandardizer
-    from bochner.table_models.table_model import TableModel
     from bochner.tables.table_encoder import TableEncoder
+    from bochner.tables.table_models import TableClassifier, TableRegressor
 
     __version__: str
 
@@ -42,8 +42,9 @@ __all__ = [
     "KernelRegressor",
     "LandmarkFeatures",
     "RobustStandardizer",
+    "TableClassifier",
     "TableEncoder",
-    "TableModel",
+    "TableRegressor",
     "WeightsDisplay",
     "column_contributions",
     "column_importance",
@@ -62,8 +63,9 @@ _MODULES = {
     "KernelRegressor": "kernel_models",
     "LandmarkFeatures": "features.landmark_features",
     "RobustStandardizer": "scaling.robust_standardizer",
+    "TableClassifier": "tables.table_models",
     "TableEncoder": "tables.table_encoder",
-    "TableModel": "table_models.table_model",
+    "TableRegressor": "tables.table_models",
     "WeightsDisplay": "inspection.displays",
     "column_contributions": "inspection.importance",
     "column_importance": "inspection.importance",

@@ -19,7 +19,7 @@ from bochner.validation import Interval
 
 __all__ = [
     *("CLASSIFICATION_LOSSES", "LOSSES", "Gamma", "Huber", "LogLoss", "Loss", "Poisson", "Quantile", "SquaredError"),
-    "SquaredHinge",
+    *("SquaredHinge", "best_classes", "class_signs"),
 ]
 
 LARGEST_LOG_LOSS = float(-np.log(np.finfo(np.float64).eps))  # of a held-out row, as in scikit-learn's log_loss
@@ -369,12 +369,10 @@ class SquaredHinge(Loss):
         return np.asarray(2.0 * (self._signs(y, scores) * scores < 1.0), dtype=scores.dtype)
 
     def errors(self, y: Array, scores: Floats) -> Floats:
-        return np.asarray(_best_classes(scores) != y[:, None], dtype=np.float64)
+        return np.asarray(best_classes(scores) != y[:, None], dtype=np.float64)
 
     def _signs(self, y: Array, scores: Array) -> Array:
-        positive = np.arange(1, 2) if scores.shape[2] == 1 else np.arange(scores.shape[2])
-        signs = np.where(y[:, None] == positive, 1.0, -1.0)
-        return np.asarray(signs[:, None], dtype=scores.dtype)
+        return np.asarray(class_signs(y, scores.shape[2])[:, None], dtype=scores.dtype)
 
 
 class LogLoss(Loss):
@@ -449,10 +447,16 @@ class LogLoss(Loss):
         return np.asarray(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
 
 
-def _best_classes(scores: Floats) -> Array:
+def best_classes(scores: Floats) -> Array:
     """Return the position of the class with the largest score; the second one of two if its score is positive."""
-    best = scores[:, :, 0] > 0.0 if scores.shape[2] == 1 else scores.argmax(axis=2)
+    best = scores[..., 0] > 0.0 if scores.shape[-1] == 1 else scores.argmax(axis=-1)
     return np.asarray(best, dtype=np.intp)
+
+
+def class_signs(positions: Array, n_outputs: int) -> Floats:
+    """Return 1 for a row's class and -1 for the rest: one column per class, that of the second class for one output."""
+    positive = np.arange(1, 2) if n_outputs == 1 else np.arange(n_outputs)
+    return np.where(positions[:, None] == positive, 1.0, -1.0)
 
 
 def _quantiles(y: Array, weights: Floats, level: float) -> Floats:

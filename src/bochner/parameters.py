@@ -117,8 +117,10 @@ class Parametrized(BaseEstimator):
         value = getattr(self, name)
         if hasattr(value, "get_params") and not isinstance(value, type):
             return value
-        kinds = self._default_parts.get(name, {}) if value is None or isinstance(value, str) else {}
-        return kinds[value]() if value in kinds else None
+        if value is not None and not isinstance(value, str):
+            return None
+        kind = self._default_parts.get(name, {}).get(value)
+        return None if kind is None else kind()
 
 
 def _explaining(init: Init) -> Init:

@@ -6,8 +6,8 @@ import pytest
 from sklearn.svm import LinearSVC
 
 import bochner.feature_models.active_sets
-from bochner.feature_models.active_sets import ClassProblems, solve_classes, walk_classes
-from bochner.feature_models.feature_passes import FeatureBatch
+from bochner.feature_models.active_sets import ClassProblems
+from bochner.rows import Batch
 
 CS = np.array([1e-4, 0.1, 10.0, 1e3])
 
@@ -18,8 +18,8 @@ def batch():
     rng = np.random.default_rng(0)
     features = rng.normal(size=(300, 12))
     labels = np.digitize(features[:, 0] + 0.3 * rng.normal(size=300), [-1.0, -0.3, 0.3, 1.0])
-    weights, counts = rng.uniform(0.5, 2.0, size=(2, 300))
-    return FeatureBatch(features, labels, weights, counts, np.arange(300) % 4 - 1)
+    in_loss, weights = rng.uniform(0.5, 2.0, size=(2, 300))
+    return Batch(features, labels, weights, np.arange(300) % 4 - 1, in_loss)
 
 
 @pytest.fixture(params=["active rows", "columns", "conjugate gradients", "float64"])
@@ -48,11 +48,11 @@ def every_step(n_steps, evaluate):
 
 def objectives(batch, weights, C):
     """Return the objective of each class, and its gradient relative to the weights."""
-    rows = np.column_stack([batch.features, np.ones(300)])
-    signs = np.where(batch.targets[:, None] == np.arange(5), 1.0, -1.0)
+    rows = np.column_stack([batch.X, np.ones(300)])
+    signs = np.where(batch.y[:, None] == np.arange(5), 1.0, -1.0)
     slack = np.maximum(0.0, 1.0 - signs * (rows @ weights))
-    gradients = weights - 2.0 * C * rows.T @ (batch.weights[:, None] * signs * slack)
-    values = 0.5 * np.square(weights).sum(axis=0) + C * batch.weights @ np.square(slack)
+    gradients = weights - 2.0 * C * rows.T @ (batch.loss_weight[:, None] * signs * slack)
+    values = 0.5 * np.square(weights).sum(axis=0) + C * batch.loss_weight @ np.square(slack)
     return values, np.abs(gradients).max() / np.abs(weights).max()
 
 
@@ -60,15 +60,15 @@ def liblinear(batch, C):
     """Return the weights of every class against the rest."""
     weights = []
     for label in range(5):
-        signs = np.where(batch.targets == label, 1.0, -1.0)
-        model = LinearSVC(C=C, dual=False, tol=1e-12, max_iter=100_000).fit(batch.features, signs, batch.weights)
+        signs = np.where(batch.y == label, 1.0, -1.0)
+        model = LinearSVC(C=C, dual=False, tol=1e-12, max_iter=100_000).fit(batch.X, signs, batch.loss_weight)
         weights.append([*model.coef_[0], *model.intercept_])
     return np.transpose(weights)
 
 
 @pytest.mark.parametrize("C", CS)
 def test_solution_has_zero_gradient_and_equals_liblinear(batch, problems, C):
-    weights, expected = solve_classes(problems, C), liblinear(batch, C)
+    weights, expected = problems.finish(C, None), liblinear(batch, C)
     values, gradient = objectives(batch, weights, C)
     assert gradient < 1e-6 * max(1.0, C)
     np.testing.assert_allclose(values, objectives(batch, expected, C)[0], rtol=1e-9)
@@ -79,37 +79,37 @@ def test_errors_of_a_path_are_those_without_each_fold(batch, problems, monkeypat
     monkeypatch.setattr(bochner.feature_models.active_sets, "search_path", every_step)
     expected = np.zeros((len(CS), 3))
     for position, fold in np.ndindex(*expected.shape):
-        weights = liblinear(batch.select(np.flatnonzero(batch.folds != fold)), CS[position])
-        test = batch.select(np.flatnonzero(batch.folds == fold))
-        guesses = (test.features @ weights[:-1] + weights[-1]).argmax(axis=1)
-        expected[position, fold] = np.average(guesses != test.targets, weights=test.counts)
+        weights = liblinear(batch.select(np.flatnonzero(batch.fold_of != fold)), CS[position])
+        test = batch.select(np.flatnonzero(batch.fold_of == fold))
+        guesses = (test.X @ weights[:-1] + weights[-1]).argmax(axis=1)
+        expected[position, fold] = np.average(guesses != test.y, weights=test.sample_weight)
     for order in (slice(None), slice(None, None, -1)):
-        path = walk_classes(problems, 3, CS[order])
+        path = problems.follow(3, CS[order])
         np.testing.assert_allclose(path.errors[order], expected, rtol=1e-12)
 
 
 def test_solution_from_a_path_equals_that_from_zero(problems):
-    path = walk_classes(problems, 3, CS)
+    path = problems.follow(3, CS)
     (tried,) = np.nonzero(np.isfinite(path.errors[:, 0]))
     for position in tried.tolist():
-        found = solve_classes(problems, CS[position], path, position)
-        expected = solve_classes(problems, CS[position])
+        found = problems.finish(CS[position], path.weights[position])
+        expected = problems.finish(CS[position], None)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
 
 
 def test_singular_features_and_enormous_C(batch):
-    singular = batch._replace(features=np.hstack([batch.features] * 3))
-    weights = solve_classes(ClassProblems(singular, 5), 1e9)
-    alone = solve_classes(ClassProblems(batch, 5), 1e9)
+    singular = batch._replace(X=np.hstack([batch.X] * 3))
+    weights = ClassProblems(singular, 5).finish(1e9, None)
+    alone = ClassProblems(batch, 5).finish(1e9, None)
     divided = np.vstack([alone[:-1] / 3.0] * 3 + [alone[-1:]])  # coefficients divided among the copies
     values, best = objectives(singular, weights, 1e9)[0], objectives(singular, divided, 1e9)[0]
     assert (values <= best * (1.0 + 1e-6)).all()
 
 
 def test_class_without_rows_and_classes_that_are_easy_to_tell(batch):
-    features = 100.0 * np.eye(5)[batch.targets % 4]
-    problems = ClassProblems(batch._replace(features=features, targets=batch.targets % 4), 5)
-    weights = solve_classes(problems, 1e3)
+    features = 100.0 * np.eye(5)[batch.y % 4]
+    problems = ClassProblems(batch._replace(X=features, y=batch.y % 4), 5)
+    weights = problems.finish(1e3, None)
     assert np.abs(weights[:, 4]).max() < 1.0 + 1e-9  # of the intercept, which alone tells all rows from no row
-    np.testing.assert_array_equal((features @ weights[:-1] + weights[-1]).argmax(axis=1), batch.targets % 4)
-    assert np.nanmax(walk_classes(problems, 3, CS).errors) == 0.0
+    np.testing.assert_array_equal((features @ weights[:-1] + weights[-1]).argmax(axis=1), batch.y % 4)
+    assert np.nanmax(problems.follow(3, CS).errors) == 0.0

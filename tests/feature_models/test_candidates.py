@@ -16,7 +16,6 @@ import bochner.rows.sampling
 from bochner import FourierFeatures, LandmarkFeatures
 from bochner.feature_maps import TransformerMap
 from bochner.feature_models.candidates import (
-    best_scores,
     feature_map_of,
     features_of_kernels,
     fit_candidates,
@@ -230,13 +229,6 @@ class TestKernels:
         with pytest.raises(TypeError, match="Gaussian is a class; give an instance"):
             features_of_kernels(None, [Gaussian])
 
-    def test_best_scores(self):
-        scores = np.array([0.1, 0.5, 0.2, 0.4, 0.3, 0.5])
-        for n_kernels, by_kernel, by_scale in ((3, [0.5, 0.4, 0.5], [0.1, 0.5]), (1, [0.5], scores)):
-            found = best_scores(scores, n_kernels)
-            np.testing.assert_array_equal(found[0], by_kernel)
-            np.testing.assert_array_equal(found[1], by_scale)  # of the first of equally good kernels
-
 
 class TestOtherTransformers:
     @pytest.mark.parametrize("make", [in_memory, in_partitions])
@@ -264,7 +256,7 @@ class TestOtherTransformers:
         np.testing.assert_array_equal(weighted.weights_, weights[kept])
 
     def test_many_rows_in_partitions_are_sampled(self, rng, monkeypatch):
-        monkeypatch.setattr(bochner.feature_models.candidates, "MOST_COLLECTED", 2000)
+        monkeypatch.setattr(bochner.feature_models.candidates, "MAX_COLLECTED", 2000)
         monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_ROWS", 192)
         X = np.arange(2001.0)[:, None]
         partitioned = fit_one(Recorder(), in_partitions(X, -X), 0)

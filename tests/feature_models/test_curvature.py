@@ -4,15 +4,15 @@ import pytest
 
 from bochner.feature_models import curvature
 from bochner.feature_models.curvature import Curvature, Hessian, Preconditioner, _sampled_weights
-from bochner.feature_models.feature_passes import FeatureBatch
 from bochner.losses import LogLoss
+from bochner.rows import Batch
 
 
 @pytest.fixture
 def batch(rng):
     features = rng.normal(size=(3000, 12)).astype(np.float32)
     labels = rng.integers(3, size=3000)
-    return FeatureBatch(features, labels, np.ones(3000), np.ones(3000), np.full(3000, -1))
+    return Batch(features, labels, np.ones(3000), np.full(3000, -1), np.ones(3000))
 
 
 def hessian_at(batch, weights):
@@ -21,7 +21,7 @@ def hessian_at(batch, weights):
 
 def dense_hessian(batch, weights):
     """Return the Hessian of the losses, of shape (width + 1, n_columns, width + 1, n_columns)."""
-    rows = np.column_stack([batch.features, np.ones(len(batch.targets))]).astype(np.float64)
+    rows = np.column_stack([batch.X, np.ones(len(batch.y))]).astype(np.float64)
     scores = rows @ weights[:, 0]
     if scores.shape[1] == 1:
         p = 1 / (1 + np.exp(-scores))
@@ -51,9 +51,11 @@ def test_preconditioner_of_two_classes_is_the_inverse(batch, rng):
     matrix = 5.0 * dense_hessian(batch, weights)[:, 0, :, 0] + np.eye(13)
     vectors = rng.normal(size=(13, 1, 1))
     expected = np.linalg.solve(matrix, vectors[:, 0])
-    exact = Preconditioner.of(all_rows(hessian_at(batch, weights)), 5.0)
+    exact = Preconditioner.from_hessian(all_rows(hessian_at(batch, weights)), 5.0)
     np.testing.assert_allclose(exact.solve(vectors.astype(np.float32))[:, 0], expected, rtol=1e-4)
-    half = np.linalg.solve(Preconditioner.of(hessian_at(batch, weights), 5.0).factor.astype(np.float64), matrix)
+    half = np.linalg.solve(
+        Preconditioner.from_hessian(hessian_at(batch, weights), 5.0).factor.astype(np.float64), matrix
+    )
     values = np.linalg.eigvals(half @ np.linalg.inv(matrix) @ half.T)  # of the preconditioned matrix
     assert 0.25 < values.real.min() < 1.0 < values.real.max() < 5.0  # four rows per column: (1 +- 1/2)**-2 in the limit
 
@@ -73,7 +75,9 @@ def all_rows(hessian):
 def test_adding_a_number_to_all_classes_is_not_preconditioned(batch, rng):
     weights = rng.normal(size=(13, 1, 3)) * 0.1
     vectors = np.repeat(rng.normal(size=(13, 1, 1)), 3, axis=2).astype(np.float32)
-    np.testing.assert_allclose(Preconditioner.of(hessian_at(batch, weights), 1.0).solve(vectors), vectors, rtol=1e-5)
+    np.testing.assert_allclose(
+        Preconditioner.from_hessian(hessian_at(batch, weights), 1.0).solve(vectors), vectors, rtol=1e-5
+    )
 
 
 def test_sampled_weights_keep_large_counts_and_sums(rng):
@@ -96,4 +100,4 @@ def test_no_uncertain_row(batch):
     weights[-1] = 1e4
     hessian = hessian_at(batch, weights)
     vectors = np.ones((13, 1, 1), dtype=np.float32)
-    np.testing.assert_allclose(Preconditioner.of(hessian, 1.0).solve(vectors), 1.0, rtol=1e-5)
+    np.testing.assert_allclose(Preconditioner.from_hessian(hessian, 1.0).solve(vectors), 1.0, rtol=1e-5)

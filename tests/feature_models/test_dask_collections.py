@@ -235,7 +235,7 @@ class TestFeatures:
             np.testing.assert_array_equal(found.compute(), expected.predict(X))
 
     def test_transformers_of_other_libraries_are_fitted_on_a_sample(self, monkeypatch):
-        monkeypatch.setattr(bochner.feature_models.candidates, "MOST_COLLECTED", 2000)
+        monkeypatch.setattr(bochner.feature_models.candidates, "MAX_COLLECTED", 2000)
         monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_ROWS", 400)
         X, y = make_data()
         rows, targets = to_dask(X, y, chunks=CHUNKINGS["uneven"])

@@ -6,15 +6,16 @@ import pytest
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, PredefinedSplit, ShuffleSplit, StratifiedKFold
 
 from bochner.feature_models.folds import (
+    ClassCounts,
     GivenFolds,
     KFolds,
     RoundRobin,
     StratifiedFolds,
     assign_folds,
     check_fold_weights,
-    number_of_folds,
+    count_classes,
+    count_folds,
 )
-from bochner.feature_models.labels import ClassCounts
 from bochner.rows import MemoryRows, PartitionedRows
 from tests.rows.array_partitions import ArrayPartitions
 
@@ -43,19 +44,19 @@ class TestGivenFolds:
         for given in (cv, list(cv.split(X, y))):
             folds = GivenFolds.split(given, X, y, classifier=False)
             assert folds.n_folds == expected.max() + 1
-            np.testing.assert_array_equal(folds.folds(0, y), expected)
-            np.testing.assert_array_equal(folds.folds(7, y[7:12]), expected[7:12])
+            np.testing.assert_array_equal(folds.fold_of(0, y), expected)
+            np.testing.assert_array_equal(folds.fold_of(7, y[7:12]), expected[7:12])
 
     @pytest.mark.parametrize(("classifier", "splitter"), [(True, StratifiedKFold(3)), (False, KFold(3))])
     def test_numbers_are_stratified_for_classifiers_only(self, classifier, splitter):
         y = np.repeat([0, 1, 2], [9, 12, 6])
         folds = GivenFolds.split(3, np.zeros((27, 1)), y, classifier=classifier)
-        np.testing.assert_array_equal(folds.folds(0, y), scikit_learn_folds(splitter, y))
+        np.testing.assert_array_equal(folds.fold_of(0, y), scikit_learn_folds(splitter, y))
 
     def test_none_makes_no_folds(self):
         folds = GivenFolds.split(None, np.zeros((4, 1)), np.arange(4), classifier=False)
         assert folds.n_folds == 0
-        assert folds.folds(0, np.arange(4)).tolist() == [-1] * 4
+        assert folds.fold_of(0, np.arange(4)).tolist() == [-1] * 4
 
     @pytest.mark.parametrize(
         "cv",
@@ -84,8 +85,10 @@ def test_stratified_folds_of_partitions_equal_scikit_learn(seed):
     n_rows, n_folds = int(rng.integers(40, 200)), int(rng.integers(2, 7))
     y = rng.choice(["c", "a", "b", "zz"], n_rows, p=[0.5, 0.3, 0.15, 0.05])
     partitions = random_partitions(rng, n_rows)
-    assignment, starts = StratifiedFolds.of(n_folds, [ClassCounts.of(y[rows], None) for rows in partitions])
-    found = [assignment.folds(start, y[rows]) for start, rows in zip(starts, partitions, strict=True)]
+    assignment, starts = StratifiedFolds.from_counts(
+        n_folds, [ClassCounts.from_labels(y[rows], None) for rows in partitions]
+    )
+    found = [assignment.fold_of(start, y[rows]) for start, rows in zip(starts, partitions, strict=True)]
     np.testing.assert_array_equal(np.concatenate(found), scikit_learn_folds(StratifiedKFold(n_folds), y))
 
 
@@ -94,13 +97,13 @@ def test_consecutive_folds_of_partitions_equal_scikit_learn(seed):
     rng = np.random.default_rng(seed)
     n_rows, n_folds = int(rng.integers(10, 100)), int(rng.integers(2, 7))
     y = np.zeros(n_rows)
-    found = [KFolds(n_folds, n_rows).folds(rows[0], y[rows]) for rows in random_partitions(rng, n_rows)]
+    found = [KFolds(n_folds, n_rows).fold_of(rows[0], y[rows]) for rows in random_partitions(rng, n_rows)]
     np.testing.assert_array_equal(np.concatenate(found), scikit_learn_folds(KFold(n_folds), y))
 
 
 def test_round_robin_continues_from_the_first_row_of_a_batch():
-    assert RoundRobin(3).folds(4, np.zeros(4)).tolist() == [1, 2, 0, 1]
-    assert RoundRobin(0).folds(4, np.zeros(2)).tolist() == [-1, -1]
+    assert RoundRobin(3).fold_of(4, np.zeros(4)).tolist() == [1, 2, 0, 1]
+    assert RoundRobin(0).fold_of(4, np.zeros(2)).tolist() == [-1, -1]
 
 
 class TestAssignment:
@@ -117,7 +120,9 @@ class TestAssignment:
         """Return the folds of all rows, assigned partition by partition as by `TrainingSet.accumulate`."""
         starts = source.partitions.first_rows if starts is None else starts
         blocks = np.split(y, np.cumsum(self.CHUNKS)[:-1])
-        return np.concatenate([assignment.folds(starts[number], blocks[number]) for number in source.partition_numbers])
+        return np.concatenate(
+            [assignment.fold_of(starts[number], blocks[number]) for number in source.partition_numbers]
+        )
 
     def test_regression_has_consecutive_folds(self):
         y = np.arange(30.0)
@@ -125,17 +130,17 @@ class TestAssignment:
         in_memory, starts = assign_folds(4, memory)
         assert starts is None
         expected = scikit_learn_folds(KFold(4), y)
-        np.testing.assert_array_equal(in_memory.folds(0, y), expected)
+        np.testing.assert_array_equal(in_memory.fold_of(0, y), expected)
         np.testing.assert_array_equal(self.assigned(*assign_folds(4, partitioned), partitioned, y), expected)
 
     def test_classification_has_stratified_folds(self, rng):
         y = rng.permutation(np.repeat(["b", "c", "a"], [12, 10, 8]))
         memory, partitioned = self.sources(y)
-        in_memory, starts = assign_folds(4, memory, [ClassCounts.of(y, None)])
+        in_memory, starts = assign_folds(4, memory, [ClassCounts.from_labels(y, None)])
         assert starts is None
         expected = scikit_learn_folds(StratifiedKFold(4), y)
-        np.testing.assert_array_equal(in_memory.folds(0, y), expected)
-        counts = [ClassCounts.of(y[rows], None) for rows in (slice(0, 7), slice(7, 20), slice(20, 30))]
+        np.testing.assert_array_equal(in_memory.fold_of(0, y), expected)
+        counts = [ClassCounts.from_labels(y[rows], None) for rows in (slice(0, 7), slice(7, 20), slice(20, 30))]
         np.testing.assert_array_equal(self.assigned(*assign_folds(4, partitioned, counts), partitioned, y), expected)
 
     def test_none_makes_no_folds(self):
@@ -146,7 +151,7 @@ class TestAssignment:
         assert assignment.n_folds == 0
         assert self.assigned(assignment, starts, partitioned, y).tolist() == [-1] * 30
 
-    def test_partitions_need_a_number_of_folds(self, rng):
+    def test_partitions_need_a_count_folds(self, rng):
         memory, partitioned = self.sources(rng.normal(size=30))
         groups = list(GroupKFold(3).split(np.zeros((30, 1)), groups=np.arange(30) % 3))
         assert assign_folds(groups, memory)[0].n_folds == 3
@@ -156,30 +161,55 @@ class TestAssignment:
 
 class TestErrors:
     @pytest.mark.parametrize("cv", [KFold(3), [([0], [1])], "five"])
-    def test_number_of_folds_refuses_splitters(self, cv):
+    def test_count_folds_refuses_splitters(self, cv):
         with pytest.raises(ValueError, match="`cv` must be a number of folds or None"):
-            number_of_folds(cv)
+            count_folds(cv)
 
     def test_one_fold_is_refused(self):
-        assert number_of_folds(None) == 0
-        assert number_of_folds(2) == 2
+        assert count_folds(None) == 0
+        assert count_folds(2) == 2
         with pytest.raises(ValueError, match="k-fold cross-validation requires at least one"):
-            number_of_folds(1)
+            count_folds(1)
 
     def test_more_folds_than_rows_are_refused(self):
         with pytest.raises(ValueError, match="`cv`=5 is more folds than the 3 rows; give fewer folds"):
             KFolds(5, 3)
         with pytest.raises(ValueError, match="`cv`=5 is more folds than any class of y has rows; give fewer folds"):
-            StratifiedFolds.of(5, [ClassCounts.of(np.array([0, 0, 1, 1]), None)])
+            StratifiedFolds.from_counts(5, [ClassCounts.from_labels(np.array([0, 0, 1, 1]), None)])
 
     def test_rare_class_gives_a_warning(self):
         with pytest.warns(UserWarning, match="The least populated class in y has 2 rows, fewer than the 3 folds"):
-            StratifiedFolds.of(3, [ClassCounts.of(np.array([0, 0, 0, 1, 1]), None)])
+            StratifiedFolds.from_counts(3, [ClassCounts.from_labels(np.array([0, 0, 0, 1, 1]), None)])
 
     def test_folds_need_rows_of_positive_weight(self):
-        check_fold_weights(2, np.array([1.0, 2.0]), 3.0)
+        check_fold_weights(2, np.array([1.0, 2.0, 0.0]))
         message = "A fold of `cv`=2 has no rows of positive weight to train or to test on"
         with pytest.raises(ValueError, match=message):
-            check_fold_weights(2, np.array([0.0, 3.0]), 4.0)
+            check_fold_weights(2, np.array([0.0, 3.0, 1.0]))
         with pytest.raises(ValueError, match=message):
-            check_fold_weights(2, np.array([3.0]), 3.0)
+            check_fold_weights(2, np.array([3.0, 0.0]))
+
+
+def test_class_counts_are_in_order_of_appearance(rng):
+    y, weights = rng.choice(list("bca"), 50), rng.random(50)
+    counts = ClassCounts.from_labels(y, weights)
+    assert counts.classes.tolist() == list(dict.fromkeys(y.tolist()))
+    assert counts.counts.tolist() == [np.count_nonzero(y == label) for label in counts.classes]
+    np.testing.assert_allclose(counts.weights, [weights[y == label].sum() for label in counts.classes])
+    np.testing.assert_array_equal(ClassCounts.from_labels(y, None).weights, counts.counts)
+
+
+def test_class_counts_of_parts_add_up_to_those_of_all_rows(rng):
+    y, weights = rng.choice(list("bca"), 50), rng.random(50)
+    whole = ClassCounts.from_labels(y, weights)
+    total = ClassCounts.total([ClassCounts.from_labels(y[part], weights[part]) for part in (slice(0, 1), slice(1, 50))])
+    assert total.classes.tolist() == whole.classes.tolist()
+    np.testing.assert_array_equal(total.counts, whole.counts)
+    np.testing.assert_allclose(total.weights, whole.weights)
+
+
+def test_classes_of_a_source_are_counted_without_its_rows(rng):
+    y, weights = rng.choice(list("bca"), 50), rng.random(50)
+    (counts,) = MemoryRows(np.zeros((50, 1)), y, weights).accumulate(count_classes, with_rows=False)
+    assert counts.classes.tolist() == ClassCounts.from_labels(y, weights).classes.tolist()
+    np.testing.assert_array_equal(counts.weights, ClassCounts.from_labels(y, weights).weights)

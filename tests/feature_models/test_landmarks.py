@@ -2,10 +2,8 @@
 """Linear models on `LandmarkFeatures`, whose moments are those of kernel columns, whitened once."""
 
 import pickle
-from functools import partial
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -14,16 +12,12 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
-import bochner.feature_models.ridge_moments
+import bochner.feature_models.moments
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures
 from bochner.feature_maps import ProductMap
-from bochner.feature_maps.moments import SPAN_ROWS
-from bochner.feature_models.ridge_moments import _moments_of_features, moment_map, moments_of_batch
+from bochner.feature_models.moments import _moment_map, _moments_of_features, moments_of_batch
 from bochner.rows import Batch
-from bochner.table_models.model_files import load
-from tests.cli.commands import run_json
 from tests.feature_models.examples import CHUNKINGS, N_ROWS, assert_close, assert_same_model, make_data, to_dask
-from tests.tables.tables import make_table, write_table
 
 # A kernel that is not smooth keeps landmarks far from dependent; a long length scale makes them dependent to rounding.
 WELL_CONDITIONED = LandmarkFeatures("matern", n_landmarks=24, random_state=0)
@@ -36,7 +30,7 @@ ALPHAS = np.logspace(-8, 4, 25)
 @pytest.fixture
 def by_row(monkeypatch):
     """Return a function that turns off the moments of kernel columns: every row is whitened."""
-    return lambda: monkeypatch.setattr(bochner.feature_models.ridge_moments, "MOST_EXTRA_COLUMNS", 0.0)
+    return lambda: monkeypatch.setattr(bochner.feature_models.moments, "MAX_EXTRA_COLUMNS", 0.0)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -90,22 +84,22 @@ class TestMoments:
         X = rng.normal(size=(500, 4)).astype(dtype)
         batch = Batch(X, rng.normal(size=(500, 2)), rng.uniform(0.5, 2.0, size=500), np.arange(500) % 4 - 1)
         features = clone(WELL_CONDITIONED).fit(X)
-        assert moment_map(features.feature_map_)[0] is features.feature_map_.inner
+        assert _moment_map(features.feature_map_)[0] is features.feature_map_.inner
         found = self.moments(features, batch)
         by_row()
-        assert moment_map(features.feature_map_) == (features.feature_map_, None)
+        assert _moment_map(features.feature_map_) == (features.feature_map_, None)
         expected = self.moments(features, batch)
         assert np.shape(found) == np.shape(expected) == (4, 27, 27)
         np.testing.assert_array_equal(found, found.transpose(0, 2, 1))
         assert_close(found, expected, 1e-10 if dtype == np.float64 else 1e-5)
         Z = features.transform(X).astype(np.float64)
-        rows = np.column_stack([Z, np.ones(500), batch.y])[batch.folds == 1]
-        dense = (rows * batch.weights[batch.folds == 1, None]).T @ rows
+        rows = np.column_stack([Z, np.ones(500), batch.y])[batch.fold_of == 1]
+        dense = (rows * batch.sample_weight[batch.fold_of == 1, None]).T @ rows
         assert_close(found[1], dense, 1e-10 if dtype == np.float64 else 1e-5)
 
     def moments(self, features, batch):
         moments = moments_of_batch([features.feature_map_], np.asarray, np.zeros(2), batch)
-        return np.array(_moments_of_features(features, moments.by_fold(0, 3)))
+        return np.array([_moments_of_features(features, part) for part in moments.by_fold(0, 3)])
 
     @pytest.mark.parametrize("cv", [5, None])
     def test_models_are_the_same(self, by_row, cv):
@@ -118,11 +112,11 @@ class TestMoments:
         X, _ = make_data(n_rows=300)
         for features, uses_columns in ((WELL_CONDITIONED, True), (ILL_CONDITIONED, False), (POOLED, False)):
             prepared = clone(features).fit(X).feature_map_
-            assert (moment_map(prepared)[1] is not None) == uses_columns
+            assert (_moment_map(prepared)[1] is not None) == uses_columns
         few_more = clone(WELL_CONDITIONED).set_params(n_landmarks=30, n_components=24).fit(X).feature_map_
-        assert moment_map(few_more)[1].shape == (30, 24)
+        assert _moment_map(few_more)[1].shape == (30, 24)
         fourier = FourierFeatures(n_frequencies=8, random_state=0).fit(X).feature_map_
-        assert moment_map(fourier) == (fourier, None)
+        assert _moment_map(fourier) == (fourier, None)
 
     @pytest.mark.parametrize("scale", [1.0, 100.0, 200.0, 1000.0])
     def test_rounding_errors_stay_below_the_smallest_penalty(self, rng, scale):
@@ -131,7 +125,7 @@ class TestMoments:
         inner = clone(WELL_CONDITIONED).fit(X).feature_map_.inner
         matrix = scale * np.linalg.qr(rng.normal(size=(24, 24)))[0]
         product = ProductMap(inner, matrix)
-        used, factor = moment_map(product)
+        used, factor = _moment_map(product)
         assert (factor is not None) == (scale < 300.0)
         if factor is not None:
             columns = used.features(X)
@@ -141,8 +135,8 @@ class TestMoments:
 
 
 class TestPartialFit:
-    def test_division_into_calls_changes_no_bit(self, rng):
-        n_rows = SPAN_ROWS + 700
+    def test_division_into_calls_changes_only_rounding(self, rng):
+        n_rows = 8192 + 700
         X = rng.normal(size=(n_rows, 3))
         y = np.sin(2 * X[:, 0])
         models = []
@@ -151,7 +145,7 @@ class TestPartialFit:
             for rows in np.array_split(np.arange(n_rows), n_calls):
                 model.partial_fit(X[rows], y[rows])
             models.append(model)
-        np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+        np.testing.assert_allclose(models[0].coef_, models[1].coef_, rtol=0, atol=1e-9 * np.abs(models[0].coef_).max())
         assert models[0].score(X, y) > 0.8
 
     def test_equals_fit_on_the_same_features(self):
@@ -200,42 +194,3 @@ def test_dask_collections_equal_rows_in_memory(name):
             assert_close(model.predict(rows).compute(), expected.predict(X), 1e-8)
         found, known = (fitted.features_.kernel_error(X, random_state=0) for fitted in (model, expected))
         assert found.error == pytest.approx(known.error, rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("estimator", "target", "dropped", "options"),
-    [
-        (FeatureRegressor, "y", "kind", ["--length-scale", "0.7", "--length-scale", "1.5"]),
-        (partial(FeatureClassifier, loss="squared_error"), "kind", "y", ["--kernel", "laplacian"]),
-        (FeatureClassifier, "kind", "y", ["--head", "svm"]),
-    ],
-)
-def test_command_line(tmp_path, estimator, target, dropped, options):
-    """`--features landmarks` fits two landmarks per frequency; the file of the model predicts as the model does."""
-    table = make_table().drop_columns(dropped)
-    path = write_table(tmp_path / "a.parquet", table, row_group_size=400)
-    report = run_json(
-        *("fit", path, "--target", target, "--features", "landmarks", "--n-frequencies", "8", "--seed", "5", *options),
-        *("--output", tmp_path / "m.skops"),
-    )
-    features = LandmarkFeatures("laplacian" if "laplacian" in options else "gaussian", n_landmarks=16)
-    scales = [0.7, 1.5] if target == "y" else [1.0]
-    model = estimator(features, length_scale_factors=scales, random_state=5).fit(path, target)
-    saved = load(tmp_path / "m.skops").estimator
-    assert saved.features_.landmarks_.shape[0] == 16
-    np.testing.assert_array_equal(saved.features_.whitening_, model.features_.whitening_)
-    np.testing.assert_array_equal(saved.predict(path), model.predict(path))
-    assert report.items() >= ({"C": model.C_} if target == "kind" else {"alpha": model.alpha_}).items()
-    run_json("predict", tmp_path / "m.skops", path, "--output", tmp_path / "out.parquet")
-    predictions = pd.read_parquet(tmp_path / "out.parquet")[target].to_numpy()
-    np.testing.assert_array_equal(predictions, model.predict(path))
-    errors = run_json("error", tmp_path / "m.skops", path)
-    truth = table[target].to_numpy()
-    if target == "y":
-        assert errors["rmse"] == pytest.approx(np.sqrt(np.mean((predictions - truth) ** 2)), rel=1e-8)
-    else:
-        assert errors["error_rate"] == pytest.approx(np.mean(predictions != truth))
-    rows = np.vstack([rows for _, rows in model.encoding_.open(path).batches()])
-    exact = model.features_.exact_kernel(rows)
-    dense = np.linalg.norm(exact - model.features_.approximate_kernel(rows)) / np.linalg.norm(exact)
-    assert errors["kernel_error_low"] * 0.98 < dense < errors["kernel_error_high"] * 1.02

@@ -10,8 +10,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 
 import bochner.feature_models.curvature
-import bochner.feature_models.feature_passes
 import bochner.feature_models.newton
+import bochner.feature_models.paths
 from bochner import FeatureClassifier, FourierFeatures
 from bochner.kernels import Matern
 
@@ -104,8 +104,8 @@ def test_features_that_are_not_held_give_the_same_model(classes, monkeypatch, n_
     X, y = classes
     y = y if n_classes == 4 else y == "a"
     expected = FeatureClassifier(features(), Cs=CS[:4]).fit(X, y)
-    monkeypatch.setattr(bochner.feature_models.feature_passes, "HELD_BYTES", 0)
-    monkeypatch.setattr(bochner.feature_models.feature_passes, "BATCH_ROWS", 70)
+    monkeypatch.setattr(bochner.feature_models.paths, "MAX_HELD_BYTES", 0)
+    monkeypatch.setattr(bochner.feature_models.paths, "BATCH_ROWS", 70)
     monkeypatch.setattr(bochner.feature_models.curvature, "SPAN_ROWS", 33)
     monkeypatch.setattr(bochner.feature_models.newton, "SPAN_ROWS", 33)
     model = FeatureClassifier(features(), Cs=CS[:4]).fit(X, y)

@@ -9,9 +9,9 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bochner import KernelClassifier, KernelRegressor
+from bochner import FeatureClassifier, FeatureRegressor, KernelClassifier, KernelRegressor, column_importance
 from bochner.kernel_models.leaves import LeafTree
-from bochner.kernel_models.members import KernelMember, fit_members, mean_prediction
+from bochner.kernel_models.members import KernelMember, fit_members, mean_gradients, mean_prediction
 from bochner.kernel_models.training_rows import ColumnScaling
 from bochner.kernels import Matern
 
@@ -198,6 +198,44 @@ def test_gradients_equal_differences(model, rng):
     for j, axis in enumerate(np.eye(3)):
         expected = (score(points + step * axis) - score(points - step * axis)) / (2 * step)
         np.testing.assert_allclose(gradients[:, j], expected.reshape(4, -1), rtol=0.05, atol=0.05)
+
+
+def test_landmark_features_imitate(rng):
+    X, y = friedman(rng, 600)
+    model = KernelRegressor(random_state=0).fit(X, y)
+    imitation, loss = model.to_features(X, n_landmarks=200)
+    assert isinstance(imitation, FeatureRegressor)
+    assert loss < 0.1
+    points = friedman(rng, 300)[0]
+    difference = (
+        np.sqrt(np.mean((imitation.predict(points) - model.predict(points)) ** 2)) / model.predict(points).std()
+    )
+    assert difference == pytest.approx(loss, rel=0.4)
+    classifier = KernelClassifier(random_state=0).fit(X, y > 15)
+    imitation, loss = classifier.to_features(X, n_landmarks=200)
+    assert isinstance(imitation, FeatureClassifier)
+    assert loss < 0.1
+
+
+def test_column_importance_finds_the_columns_that_matter(rng):
+    X, y = friedman(rng, 500)
+    importance = column_importance(KernelRegressor(random_state=0).fit(X, y), X[:100])
+    assert {int(name.split()[1]) for name in importance.ranking[:4]} == {0, 1, 2, 3}
+
+
+def test_leaves_learn_scales_of_their_own(rng):
+    X = rng.uniform(-1, 1, size=(7000, 3))
+    y = np.where(X[:, 0] > 0, np.sin(5 * X[:, 1]), np.sin(5 * X[:, 2])) + 0.1 * rng.normal(size=7000)
+    member = KernelMember(Matern(), ColumnScaling(np.zeros(3), np.ones(3)), np.array([3.0, 1.0, 1.0]), 0.05, 0.0, None)
+    errors = []
+    for learns_leaves in (False, True):
+        residuals, _ = fit_members([member], X, y[:, None], np.ones(7000), learns_leaves)
+        errors.append(np.mean(residuals**2))
+        points = np.array([[0.5, 0.2, 0.1]])
+        step = 1e-3 * np.eye(3)
+        expected = (mean_prediction([member], points + step) - mean_prediction([member], points - step)) / 2e-3
+        np.testing.assert_allclose(mean_gradients([member], points)[0], expected, rtol=0.02, atol=0.02)
+    assert errors[1] < errors[0]
 
 
 def test_messages(rng):

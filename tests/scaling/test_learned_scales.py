@@ -403,7 +403,7 @@ def test_relevance_display_shows_the_most_relevant_columns(fitted_ridge):
     labels = [label.get_text() for label in display.ax_.get_yticklabels()]
     assert labels == [list("abcdefgh")[j] for j in np.argsort(-fitted_ridge.features_.relevance_)[:3]]
     assert "3 most important of 8" in display.ax_.get_title()
-    with pytest.raises(ValueError, match="`names` has 2 names and the estimator has 8 columns"):
+    with pytest.raises(ValueError, match="`names` has 2 names and the rows have 8 columns"):
         ImportanceDisplay.from_estimator(fitted_ridge, names=["a", "b"])
     plt.close("all")
 

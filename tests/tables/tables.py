@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from bochner.tables.file_table import FileTable
+from bochner.tables.reader import Table
 from bochner.tables.survey import Survey
 
 N_ROWS = 1600  # more than the smallest sample
@@ -54,5 +54,4 @@ def write_parts(folder, table):
 
 def survey_file(path, target="y", seed=0, **options):
     """Return the survey of all rows of a file."""
-    table = FileTable(path, target, **options)
-    return table.survey(Survey.of(table, seed))
+    return Survey(Table(path, target, **options), seed)

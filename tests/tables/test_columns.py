@@ -9,6 +9,7 @@ from bochner.tables.columns import (
     CellError,
     Column,
     NumberStyle,
+    Reading,
     cell_numbers,
     cell_targets,
     date_cycles,
@@ -101,25 +102,25 @@ class TestNumbers:
 
     def test_invalid_cell_is_located(self):
         with pytest.raises(CellError, match="invalid value 'x', expected a number") as error:
-            cell_numbers(texts(*"123x5y"), Column("n", "number"), PLAIN)
+            cell_numbers(texts(*"123x5y"), Column("n", "number"))
         assert (error.value.row, error.value.name) == (3, "n")
         with pytest.raises(CellError, match="the value is -inf") as error:
-            cell_numbers(pa.array([1.0, None, -np.inf]), Column("n", "number"), PLAIN)
+            cell_numbers(pa.array([1.0, None, -np.inf]), Column("n", "number"))
         assert error.value.row == 2
         with pytest.raises(CellError, match="dates or times and not numbers"):
-            cell_numbers(pa.array([date(2020, 1, 1)]), Column("n", "number"), PLAIN)
+            cell_numbers(pa.array([date(2020, 1, 1)]), Column("n", "number"))
 
     def test_missing_cells_are_nan(self):
         for values in (pa.array([None, 1]), pa.array([np.nan, 1.0]), texts("?", "1"), pa.array([None, True])):
-            numbers = cell_numbers(values, Column("x", "number"), PLAIN)
+            numbers = cell_numbers(values, Column("x", "number"))
             assert np.isnan(numbers[0])
             assert numbers[1] == 1.0
-        assert np.isnan(cell_numbers(pa.nulls(2), Column("x", "number"), PLAIN)).all()
+        assert np.isnan(cell_numbers(pa.nulls(2), Column("x", "number"))).all()
 
     @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
     def test_durations_are_seconds(self, unit):
         values = pa.array([timedelta(days=1, seconds=2), None], pa.duration(unit))
-        assert cell_numbers(values, Column("x", "duration"), PLAIN)[0] == pytest.approx(86402.0, rel=1e-15)
+        assert cell_numbers(values, Column("x", "duration"))[0] == pytest.approx(86402.0, rel=1e-15)
 
 
 @pytest.mark.parametrize("pair", ["yes no", "true FALSE", "T f", "Y n", "on off", "1 0"])
@@ -127,7 +128,7 @@ def test_booleans_in_every_spelling(pair):
     true, false = pair.split()
     assert parse_booleans(texts(true, f" {false} ", None, "?")).to_pylist() == [True, False, None, None]
     assert parse_booleans(texts(true, "maybe")) is None
-    assert cell_numbers(texts(true, false), Column("x", "boolean"), PLAIN).tolist() == [1.0, 0.0]
+    assert cell_numbers(texts(true, false), Column("x", "boolean")).tolist() == [1.0, 0.0]
 
 
 class TestDates:
@@ -175,25 +176,25 @@ class TestDates:
             texts("1970-01-03", None),
             texts("1970-01-03T00:00:00Z", "-"),
         ):
-            numbers = cell_numbers(values, column, PLAIN)
+            numbers = cell_numbers(values, column)
             assert numbers[0] == 2.0
             assert np.isnan(numbers[1])
 
     def test_time_zones_become_local_time(self):
         values = pa.array([0, 3600], pa.timestamp("s", "America/New_York"))
-        numbers = cell_numbers(values, Column("x", "date"), PLAIN)
+        numbers = cell_numbers(values, Column("x", "date"))
         np.testing.assert_allclose(numbers, [-5 / 24, -4 / 24])
 
     def test_new_dates_may_be_in_iso_format(self):
         column = Column("x", "date", format="%d.%m.%Y")
         for value in ("03.01.1970", "1970-01-03", "1970-01-03T00:00:00Z"):
-            assert cell_numbers(texts(value), column, PLAIN).tolist() == [2.0]
+            assert cell_numbers(texts(value), column).tolist() == [2.0]
         with pytest.raises(CellError, match=r"invalid value '1/3/70', expected a date of the format %d\.%m\.%Y"):
-            cell_numbers(texts("03.01.1970", "1/3/70"), column, PLAIN)
+            cell_numbers(texts("03.01.1970", "1/3/70"), column)
 
     def test_integers_may_be_dates(self):
         column = Column("x", "date", format="%Y%m%d")
-        assert cell_numbers(pa.array([19700103]), column, PLAIN).tolist() == [2.0]
+        assert cell_numbers(pa.array([19700103]), column).tolist() == [2.0]
 
     @pytest.mark.parametrize("values", [texts("06:00", "18:30"), texts("06:00:00", "18:30:00")])
     def test_times_of_the_day(self, values):
@@ -219,19 +220,20 @@ class TestTargets:
     @pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.float32, np.float64, bool])
     def test_typed_numbers_keep_their_type(self, dtype):
         values = np.array([1, 0, 1], dtype=dtype)
-        found = cell_targets(pa.array(values), Column("y", "boolean" if dtype is bool else "number"), PLAIN)
+        found = cell_targets(pa.array(values), Column("y", "boolean" if dtype is bool else "number"))
         np.testing.assert_array_equal(found, values)
         assert found.dtype == values.dtype
 
-    def test_numbers_in_text_are_floats(self):
-        assert cell_targets(texts("1", "2"), Column("y", "number"), PLAIN).dtype == np.float64
+    def test_numbers_in_text(self):
+        assert cell_targets(texts("1", "2"), Column("y", "number")).dtype == np.int64
+        assert cell_targets(texts("1,5"), Column("y", "number", style=NumberStyle(","))).tolist() == [1.5]
 
     def test_categories_are_text(self):
-        assert cell_targets(pa.array([1, 2]), Column("y", "category"), PLAIN).tolist() == ["1", "2"]
+        assert cell_targets(pa.array([1, 2]), Column("y", "category")).tolist() == ["1", "2"]
 
     def test_text_instead_of_numbers_is_located(self):
         with pytest.raises(CellError, match="invalid value 'low', expected a number") as error:
-            cell_targets(texts("1", "low"), Column("y", "number"), PLAIN)
+            cell_targets(texts("1", "low"), Column("y", "number"))
         assert error.value.row == 1
 
 
@@ -241,6 +243,48 @@ def test_first_failure_is_found_by_bisection(row):
     assert first_failure(texts(*values), lambda part: parse_numbers(part, PLAIN)) == row
 
 
-def test_state_of_a_column_has_no_defaults():
-    column = Column("x", "category", categories=("a", "b"))
-    assert column.__getstate__() == {"name": "x", "kind": "category", "categories": ("a", "b")}
+@pytest.mark.parametrize(
+    ("cells", "style"),
+    [
+        (["1", "2.5", "1e3"], NumberStyle()),
+        (["1,5", "2", "k.A."], NumberStyle(",")),
+        (["1.234,5", "12"], NumberStyle(",", ".")),
+        (["1,234", "12,345,678", "7"], NumberStyle(".", ",")),
+        (["1 234,5 €", "7,25 €", "-"], NumberStyle(",", " ", "€")),
+        (["1\u202f234,5", "2\u202f000,0"], NumberStyle(",", " ")),
+        (["$1,200.50", "$7"], NumberStyle(".", ",", "$")),
+        (["12 %", "7.5%"], NumberStyle(unit="%")),
+        (["0,125", "0,250"], NumberStyle(",")),
+        (["12 kg", "7.5 kg", "3"], NumberStyle(unit="kg")),
+        (["A12", "B7", "red"], NumberStyle()),
+        (["31.12.2020", "01.02.2021"], NumberStyle()),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_style_of_numbers_is_recognized(cells, style):
+    assert Reading().guess_style(texts(*cells)) == style
+
+
+def test_numbers_with_units_are_read():
+    values = texts("1 234,5 €", "€ 7", None, "-", "-2,5€")
+    assert parse_numbers(values, NumberStyle(",", " ", "€")).to_pylist() == [1234.5, 7.0, None, None, -2.5]
+
+
+def test_given_separators_are_used():
+    assert Reading(decimal=",").guess_style(texts("1,234", "12,345")) == NumberStyle(",")
+    assert Reading(thousands=".").guess_style(texts("1.234", "12.345")) == NumberStyle(",", ".")
+
+
+@pytest.mark.parametrize("value", ["^", "\\", "x", "..", "", "-"])
+def test_decimals_that_are_not_separators_are_refused(value):
+    with pytest.raises(ValueError, match="`decimal` must be one character that separates digits"):
+        Reading(decimal=value)
+    with pytest.raises(ValueError, match="`decimal` and `thousands` are both ','"):
+        Reading(decimal=",", thousands=",")
+
+
+@pytest.mark.parametrize("value", [3, 0.5])
+def test_booleans_are_0_or_1(value):
+    with pytest.raises(CellError, match=f"the value is {value}, expected true or false") as error:
+        cell_numbers(pa.array([1, 0, value]), Column("x", "boolean"))
+    assert error.value.row == 2

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from bochner.tables.description import column_messages, describe
-from bochner.tables.file_table import FileTable
+from bochner.tables.reader import Table
 from bochner.tables.survey import Survey
 
 N_ROWS = 200
@@ -26,17 +26,16 @@ COLUMNS = {
 
 @pytest.fixture(scope="module")
 def surveyed():
-    table = FileTable(pa.table(COLUMNS), "y", drop=["unused"], kinds={"id": "id"})
-    return table, table.survey(Survey.of(table, 0))
+    return Survey(Table(pa.table(COLUMNS), "y", drop=["unused"], kinds={"id": "id"}))
 
 
 def test_every_column_is_described(surveyed):
-    described = {column.name: column for column in describe(*surveyed).columns}
+    described = {column.name: column for column in describe(surveyed)}
     assert list(described) == list(COLUMNS)
     treatments = {
         "size": "standardized, missing: the median and an indicator",
         "color": "one-hot encoded: 2 categories, missing is a category",
-        "code": "left out: no value occurs in 10 rows or more",
+        "code": "30 numbers from its character n-grams",
         "when": "linear trend in days, sine and cosine of the year, sine and cosine of the week, "
         "sine and cosine of the day",
         "wait": "seconds, standardized",
@@ -44,7 +43,7 @@ def test_every_column_is_described(surveyed):
         "big": "standardized",
         "id": "left out: as given",
         "unused": "left out: as requested",
-        "y": "target; 3 rows without it are left out",
+        "y": "target: numbers; 3 rows without it are left out",
     }
     assert {name: described[name].treatment for name in treatments} == treatments
     assert described["pairs"].treatment.startswith("refused: it contains cells of type list")
@@ -53,7 +52,7 @@ def test_every_column_is_described(surveyed):
 
 
 def test_counts_and_examples(surveyed):
-    size, color, code, *_ = describe(*surveyed).columns
+    size, color, code, *_ = describe(surveyed)
     assert (size.missing, size.distinct, size.distinct_is_exact) == (20, 17, True)
     assert (color.missing, color.distinct, color.examples) == (5, 2, ["red", "blue"])
     assert (code.distinct, code.examples) == (130, ["c3", "c4", "c5"])  # of rows with a target
@@ -61,48 +60,48 @@ def test_counts_and_examples(surveyed):
 
 
 def test_problems_are_those_of_a_fit(surveyed):
-    table, survey = surveyed
-    problems = describe(table, survey).problems
-    assert len(problems) == 1
-    assert problems[0].startswith("the table: column 'pairs' contains cells of type list")
-    with pytest.raises(ValueError, match="column 'pairs' contains cells of type list"):
-        survey.check(table)
+    with pytest.raises(ValueError, match="the table: column 'pairs' contains cells of type list"):
+        surveyed.check()
 
 
 def test_messages_before_a_fit(surveyed):
-    assert column_messages(*surveyed) == [
-        "Text columns, one-hot encoded: color (3 categories).",
+    assert column_messages(surveyed) == [
+        "Categories, one-hot encoded: color (3).",
+        "Text, encoded by its character n-grams: code.",
         "Dates and times: when, wait.",
         "Columns with missing cells: size (20), color (5).",
-        "Left out: code (text: no value occurs in 10 rows or more), id (id: as given). Use --as to keep one.",
+        "Left out: id (id: as given).",
         "3 rows have no y and are left out.",
     ]
 
 
+def test_equal_rows_are_counted():
+    survey = Survey(Table(pa.table({"x": [1.0, 2.0, 1.0, None, None], "y": [0, 1, 0, 1, 1]}), "y"))
+    assert survey.n_equal == 2
+    assert "2 of 5 sampled rows (40 %) are equal to an earlier one" in column_messages(survey)[-1]
+
+
 def test_merged_categories_are_counted():
-    values = [f"c{i % 150}" for i in range(3000)]
-    table = FileTable(pa.table({"code": values}))
-    survey = table.survey(Survey.of(table, 0))
-    column = describe(table, survey).columns[0]
-    assert column.treatment == "one-hot encoded: the 99 most frequent of 150 categories, and other"
-    assert "Rare categories are merged into one: code." in column_messages(table, survey)
+    survey = Survey(Table(pa.table({"code": [f"c{i % 50}" for i in range(3000)] + [f"d{i}" for i in range(100)]})))
+    assert describe(survey)[0].treatment == "one-hot encoded: 50 most frequent of 150 categories, and other"
+    assert "Rare categories are merged into one: code." in column_messages(survey)
 
 
 def test_other_reading_of_ambiguous_dates_is_named():
-    table = FileTable(pa.table({"day": [f"{1 + i % 12}/{1 + i % 11}/2021" for i in range(100)]}))
-    treatment = describe(table, table.survey(Survey.of(table, 0))).columns[0].treatment
-    assert treatment.startswith("read as %m/%d/%Y (use --as 'day=date:%d/%m/%Y' for the other reading), linear trend")
+    table = Table(pa.table({"day": [f"{1 + i % 12}/{1 + i % 11}/2021" for i in range(100)]}))
+    treatment = describe(Survey(table))[0].treatment
+    assert treatment.startswith("read as %m/%d/%Y (give kinds={'day': 'date:%d/%m/%Y'} for the other reading), linear")
 
 
 def test_distinct_values_of_many_rows_are_those_of_the_sample(monkeypatch):
     monkeypatch.setattr("bochner.tables.survey.SAMPLE_ROWS", 1000)
-    table = FileTable(pa.table({"x": [i / 7 for i in range(3000)], "color": ["red", "blue"] * 1500}))
-    x, color = describe(table, table.survey(Survey.of(table, 0))).columns
+    table = Table(pa.table({"x": [i / 7 for i in range(3000)], "color": ["red", "blue"] * 1500}))
+    x, color = describe(Survey(table))
     assert (x.distinct, x.distinct_is_exact) == (1000, False)
     assert (color.distinct, color.distinct_is_exact) == (2, True)
 
 
 def test_cells_are_shortened_and_printable():
-    table = FileTable(pa.table({"x": ["a" * 100, "line\nbreak", "\x1b[31mred"] * 10}))
-    examples = describe(table, table.survey(Survey.of(table, 0))).columns[0].examples
+    table = Table(pa.table({"x": ["a" * 100, "line\nbreak", "\x1b[31mred"] * 10}))
+    examples = describe(Survey(table))[0].examples
     assert examples == ["a" * 29 + "…", r"line\nbreak", r"\x1b[31mred"]

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import bochner.tables.sources
-from bochner.tables.file_table import FileTable
 from bochner.tables.reader import Table, raise_problems
 from bochner.tables.survey import Survey
 from tests.tables.tables import survey_file, write_table
@@ -13,8 +12,7 @@ from tests.tables.tables import survey_file, write_table
 
 def check_file(path):
     """Raise what keeps a model from being fitted on a file."""
-    table = FileTable(path, "y")
-    table.survey(Survey.of(table, 0)).check(table)
+    Survey(Table(path, "y")).check()
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -65,10 +63,10 @@ class TestInvalidInput:
         monkeypatch.setattr(bochner.tables.sources, "CSV_BLOCK_BYTES", block_bytes)
         path = tmp_path / "a.csv"
         path.write_text("x,z,y\n" + "1,a,2\n" * 100 + "one,b,2\n")
-        message = r"a\.csv: row 101, column 'x': invalid value 'one', expected a number; .* use --as x=category\."
+        message = r"a\.csv: row 101, column 'x': invalid value 'one', expected a number \(100 of 101 .*'x': 'category'"
         with pytest.raises(ValueError, match=message):
             check_file(path)
-        assert survey_file(path, kinds={"x": "category"}).columns()[0].categories == ("1", "one")
+        assert survey_file(path, kinds={"x": "category"}).columns[0].categories == ("1", "one")
 
     @pytest.mark.parametrize("block_bytes", [1 << 22, 64])
     def test_all_problems_are_reported_at_once(self, tmp_path, monkeypatch, block_bytes):
@@ -110,10 +108,10 @@ class TestInvalidInput:
             ("a.csv", b"", "cannot be read as csv: Empty CSV file"),
             ("a.csv", b"x,x,y\n1,2,3\n", "more than one column named 'x'; rename"),
             ("a.csv", b"y\n1\n", "has no columns to predict from"),
-            ("a.csv", b"\xff,y\n1,2\n", "is not UTF-8 text; convert"),
-            ("a.csv", b"x,y\n\xff,2\n", "column 'x' contains bytes that are not UTF-8 text"),
+            ("a.csv", b"\xff,y\n1,2\n", "not text of that encoding; give its encoding, such as file_encoding='latin-1'"),
+            ("a.csv", b"x,y\n\xff,2\n", "column 'x' contains bytes that are not UTF-8 text; give its encoding"),
             ("a.parquet", b"PAR1", "cannot be read as parquet"),
-            ("a.txt", b"x", "has an unsupported file type; give a .parquet or .csv file"),
+            ("a.txt", b"x", "has an unsupported file type; give a .parquet, .csv or .csv.gz file"),
         ],
     )
     def test_unreadable_file(self, tmp_path, name, content, message):
@@ -130,8 +128,8 @@ class TestInvalidInput:
             Table(table_files[".csv"], "z", drop=["w"], kinds={"v": "number"})
 
     def test_unknown_kind(self, table_files):
-        with pytest.raises(ValueError, match="'count' cannot be of the kind 'text'; give one of number, boolean"):
-            Table(table_files[".csv"], "y", kinds={"count": "text"})
+        with pytest.raises(ValueError, match="'count' cannot be of the kind 'prose'; give one of number, boolean"):
+            Table(table_files[".csv"], "y", kinds={"count": "prose"})
 
     def test_long_list_of_columns_is_shortened(self, tmp_path):
         path = tmp_path / "a.csv"

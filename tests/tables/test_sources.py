@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Where the cells of a table are; `test_reader` has the messages."""
 
+import gzip
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 
-from bochner.tables.columns import NumberStyle
+from bochner.tables.columns import Reading
 from bochner.tables.reader import Table
 from bochner.tables.sources import is_frame, open_source
 from tests.tables.tables import survey_file, write_table
@@ -24,14 +26,14 @@ FRAME = pd.DataFrame(
 )
 
 
-def cells_of(data):
-    return [row for chunk in Table(data).chunks() for row in chunk.cells.to_pylist()]
+def cells_of(data, **options):
+    return [row for chunk in Table(data, **options).chunks() for row in chunk.cells.to_pylist()]
 
 
 @pytest.mark.parametrize(
     "convert",
-    [pl.from_pandas, pa.Table.from_pandas, pa.RecordBatch.from_pandas],
-    ids=["polars", "Arrow table", "record batch"],
+    [pl.from_pandas, lambda frame: pl.from_pandas(frame).lazy(), pa.Table.from_pandas, pa.RecordBatch.from_pandas],
+    ids=["polars", "lazy polars", "Arrow table", "record batch"],
 )
 def test_frames_of_all_libraries_are_alike(convert):
     assert is_frame(FRAME)
@@ -105,13 +107,26 @@ class TestCsvFile:
         (tmp_path / "a.csv").write_text(f"x{separator}color\n1{separator}red\n")
         assert cells_of(tmp_path / "a.csv") == [{"x": "1", "color": "red"}]
 
-    def test_decimal_commas(self, tmp_path):
-        path = tmp_path / "a.csv"
-        path.write_text("x;color\n" + "1.234,5;red\n2,25;blue\n" * 10)
-        assert [column.kind for column in survey_file(path, None).columns()] == ["category", "category"]
-        survey = survey_file(path, None, style=NumberStyle(",", "."))
-        assert [column.kind for column in survey.columns()] == ["number", "category"]
-        assert survey.columns()[0].fill == (1234.5 + 2.25) / 2
+    @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+    def test_latin_1_and_gzip(self, tmp_path, name):
+        content = "größe;x\nweiß;1\n".encode("latin-1")
+        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+        assert cells_of(tmp_path / name, reading=Reading(encoding="latin-1")) == [{"größe": "weiß", "x": "1"}]
+        with pytest.raises(ValueError, match="give its encoding, such as file_encoding='latin-1'"):
+            cells_of(tmp_path / name)
+        with pytest.raises(ValueError, match="unknown encoding: no-such; give its encoding"):
+            cells_of(tmp_path / name, reading=Reading(encoding="no-such"))
+
+    @pytest.mark.parametrize("block_bytes", [1 << 22, 64])
+    def test_latin_1_with_an_ascii_header(self, tmp_path, monkeypatch, block_bytes):
+        monkeypatch.setattr("bochner.tables.sources.CSV_BLOCK_BYTES", block_bytes)
+        (tmp_path / "a.csv").write_bytes(b"x,word\n" + b"1,plain\n" * 20 + "2,weiß\n".encode("latin-1"))
+        with pytest.raises(ValueError, match="column 'word'.* give its encoding, such as file_encoding='latin-1'"):
+            survey_file(tmp_path / "a.csv", None).check()
+
+    def test_marks_of_missing_values(self, tmp_path):
+        (tmp_path / "a.csv").write_text("x,color\n1,k.A.\n k.A.,red\n")
+        assert cells_of(tmp_path / "a.csv", reading=Reading(missing=("k.A.",)))[1] == {"x": None, "color": "red"}
 
     def test_missing_cells(self, tmp_path):
         (tmp_path / "a.csv").write_text('x,color\n,NA\n1,""\nnan,red\n')

@@ -8,14 +8,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-import skops.io
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeRegressor
 
 from bochner import FeatureRegressor, RobustStandardizer, TableEncoder
-from bochner.table_models.model_files import TRUSTED
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +41,7 @@ def target(frame):
 
 NAMES = ["size", "day: days", "ok", "size: missing", "color=green", "color=red", "color: missing"]
 NAMES += [f"day: {cycle} {part}" for cycle in ("year", "week") for part in ("sine", "cosine")]
+NAMES += [f"id: text {i}" for i in range(30)]
 
 
 def test_columns_are_encoded(frame):
@@ -82,14 +81,8 @@ def test_output_can_be_a_frame(frame):
 
 def test_copies_encode_identically(frame):
     encoder = TableEncoder(kinds={"ok": "category"}, drop=["id"]).fit(frame)
-    expected = encoder.transform(frame)
-    trusted = sorted(TRUSTED | {"bochner.tables.table_encoder.TableEncoder"})
-    for copy in (
-        pickle.loads(pickle.dumps(encoder)),
-        skops.io.loads(skops.io.dumps(encoder), trusted=trusted),
-        clone(encoder).fit(frame),
-    ):
-        np.testing.assert_array_equal(copy.transform(frame), expected)
+    for copy in (pickle.loads(pickle.dumps(encoder)), clone(encoder).fit(frame)):
+        np.testing.assert_array_equal(copy.transform(frame), encoder.transform(frame))
 
 
 def test_encoder_is_a_step_of_a_pipeline(frame, target):
@@ -98,13 +91,6 @@ def test_encoder_is_a_step_of_a_pipeline(frame, target):
     tree = make_pipeline(TableEncoder(), DecisionTreeRegressor(max_depth=6, random_state=0))
     search = GridSearchCV(tree, {"tableencoder__standardize": ["robust", "none"]}, cv=3).fit(frame, target)
     assert search.best_score_ > 0.7
-
-
-def test_pipeline_equals_the_model_on_the_table(frame, target):
-    model = FeatureRegressor(random_state=0).fit(frame.assign(y=target), "y")
-    rows = TableEncoder().fit_transform(frame)
-    np.testing.assert_array_equal(model.encoding_.encode(pa.RecordBatch.from_pandas(frame)), rows)
-    np.testing.assert_array_equal(model.predict(frame), model.without_encoding().predict(rows))
 
 
 def test_unseen_categories_are_reported_once(frame):

@@ -19,8 +19,7 @@ from bochner.compare.page import comparison_page, comparison_table, recommend, r
 from bochner.pages import write_atomically
 from bochner.rows import Array, Floats
 from bochner.tables.description import column_messages
-from bochner.tables.file_table import FileTable
-from bochner.tables.survey import Survey
+from bochner.tables.table_encoder import TableEncoder
 
 PAGE = Path("bochner-comparison.html")
 
@@ -50,8 +49,8 @@ def compare(
     length_scale: Annotated[float | None, typer.Option(help="Of the kernel; the median distance by default.")] = None,
     kinds: Kinds = None,
     drop: Drop = None,
-    decimal: Decimal = ".",
-    thousands: Thousands = "",
+    decimal: Decimal = None,
+    thousands: Thousands = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions; 2 by default, 1 with --quick.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="At most 1,000 training rows and 64 columns.")] = False,
     output: Annotated[Path, typer.Option(help="The page to write; the fits are beside it as .csv.")] = PAGE,
@@ -67,11 +66,8 @@ def compare(
         check_output(output, data)
         rows_file = output.with_suffix(".csv")
         check_output(rows_file, data)
-        style = console.number_style(decimal, thousands)
-        table = FileTable(
-            data, target, drop=console.comma_separated(drop), kinds=console.column_kinds(kinds), style=style
-        )
-        X, y, messages = _read(table)
+        columns = {"kinds": console.column_kinds(kinds), "drop": console.comma_separated(drop)}
+        X, y, messages = _read(TableEncoder(**columns, decimal=decimal, thousands=thousands), data, target)
         if messages and not as_json:
             echo("\n".join(messages))
         comparison = Comparison(
@@ -86,14 +82,14 @@ def compare(
         _run(comparison, data.name, output, as_json)
 
 
-def _read(table: FileTable) -> tuple[Floats, Array | None, list[str]]:
+def _read(encoder: TableEncoder, data: Path, target: str | None) -> tuple[Floats, Array | None, list[str]]:
     """Return up to 20,000 sampled rows of a table as `bochner fit` encodes them, their targets, and messages."""
-    survey = table.survey(Survey.of(table, seed=0))
-    survey.check(table)
+    survey = encoder.survey(data, target)
+    survey.check()
     encoding, cells = survey.encoding(), survey.sample.cells
     assert cells is not None
-    y = None if table.target is None else encoding.targets(cells)
-    return encoding.encode(cells), y, column_messages(table, survey)
+    y = None if target is None else encoding.targets(cells)
+    return encoding.encode(cells), y, column_messages(survey)
 
 
 def _sizes(values: list[str] | None) -> list[int] | None:

@@ -4,10 +4,13 @@
 import csv
 import io
 import os
+import re
+import shlex
 import shutil
 import signal
 import sys
 from _thread import interrupt_main
+from ast import literal_eval
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
@@ -25,7 +28,7 @@ from typer.core import TyperGroup
 
 from bochner.atomic_files import check_writable
 from bochner.progress import show_progress
-from bochner.tables.columns import KINDS, NumberStyle
+from bochner.tables.columns import KINDS
 from bochner.tables.sources import is_part_of_table
 
 Kinds = Annotated[
@@ -40,9 +43,25 @@ Kinds = Annotated[
 Drop = Annotated[
     list[str] | None, typer.Option(help="Columns to ignore, separated by commas. The option may be repeated.")
 ]
-Decimal = Annotated[str, typer.Option(help="Decimal separator of numbers that are text, as in a CSV file.")]
+Decimal = Annotated[
+    str | None, typer.Option(help="Decimal separator of numbers that are text; by default, that of each column.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines of text.")]
-Thousands = Annotated[str, typer.Option(help="Separator of thousands in numbers that are text.")]
+Thousands = Annotated[
+    str | None, typer.Option(help="Separator of thousands in numbers that are text; by default, that of each column.")
+]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option(help="Texts that mean that there is no value, such as k.A., separated by commas.", metavar="TEXT,..."),
+]
+FileEncoding = Annotated[str, typer.Option("--encoding", help="Character encoding of a CSV file, such as latin-1.")]
+OPTIONS = {
+    "kinds": "--as",
+    "missing": "--missing",
+    "drop": "--drop",
+    "file_encoding": "--encoding",
+    "decimal": "--decimal",
+}
 REPEAT_SECONDS = 0.05  # until an interrupt that Python has dropped is repeated
 SHORTEST_TASK = 2.0  # seconds; the progress of shorter tasks is not worth a line in a log
 
@@ -129,11 +148,11 @@ def error_messages() -> Iterator[None]:
         raise
     except MemoryError as error:
         details = f" ({error})" if str(error) else ""
-        message = f"There is not enough memory{details}; close other programs, or use fewer frequencies."
+        message = f"There is not enough memory{details}; close other programs, or drop columns."
         echo(" ".join([f"Error: {message}", *_notes(error)]), err=True)
         raise typer.Exit(2) from None
     except (ValueError, OSError, ImportError) as error:
-        echo(" ".join([f"Error: {error}", *_notes(error)]), err=True)
+        echo(" ".join([f"Error: {as_options(str(error))}", *_notes(error)]), err=True)
         raise typer.Exit(2) from None
 
 
@@ -250,14 +269,27 @@ def column_kinds(values: list[str] | None) -> dict[str, str]:
     return kinds
 
 
-def number_style(decimal: str, thousands: str) -> NumberStyle:
-    """Return the separators of numbers that the options --decimal and --thousands give."""
-    for option, value in (("--decimal", decimal), ("--thousands", thousands)):
-        if len(value) > 1 or value.isalnum() or value in ("-", "+", "\\", "^", "]"):
-            raise ValueError(f"{option} {value!r} cannot separate digits; give one character, such as a comma.")
-    if decimal == thousands or not decimal:
-        raise ValueError(f"--decimal {decimal!r} and --thousands {thousands!r} must be two different characters.")
-    return NumberStyle(decimal, thousands)
+def as_options(message: str) -> str:
+    """Return an error message of the library with options instead of parameters, quoted for the shell.
+
+    Examples
+    --------
+    >>> from bochner.cli.console import as_options
+    >>> as_options("give missing=['k.A.'], or kinds={'zip code': 'category'}")
+    "give --missing k.A., or --as 'zip code=category'"
+    """
+
+    def option(found: re.Match[str]) -> str:
+        try:
+            value = literal_eval(found[2])
+        except (SyntaxError, ValueError):
+            return found[0]
+        items = [f"{key}={item}" for key, item in value.items()] if isinstance(value, dict) else value
+        text = items if isinstance(items, str) else ",".join(items)
+        return f"{OPTIONS[found[1]]} {shlex.quote(text)}"
+
+    message = re.sub(rf"\b({'|'.join(OPTIONS)})=(\{{[^{{}}]*\}}|\[[^\[\]]*\]|'[^']*')", option, message)
+    return re.sub(r"`(interval|proba|keep|output|decimal|thousands)`", r"--\1", message)
 
 
 @contextmanager
@@ -278,8 +310,9 @@ def table_path(path: Path) -> Iterator[tuple[Path, str | None]]:
 
 def check_plots() -> None:
     """Check that matplotlib is installed before any work is done."""
-    if find_spec("matplotlib") is None:
-        raise ValueError("The page has plots, which need matplotlib: pip install 'bochner[all]'.")
+    for name in ("matplotlib", "jinja2", "pandas"):
+        if find_spec(name) is None:
+            raise ValueError(f"The page needs {name}: pip install 'bochner[all]'.")
 
 
 def check_output(output: Path, *inputs: Path, option: str = "--output") -> None:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.export.graph import import_skl2onnx
 from bochner.export.registration import register
 from bochner.export.table_models import table_model_to_onnx
-from bochner.table_models.table_model import TableModel
+from bochner.tables.table_models import TableModel
 
 __all__ = ["to_onnx", "to_torch"]
 
@@ -23,11 +23,11 @@ def to_onnx(model: Any, X: Any = None, **options: Any) -> Any:
 
     Parameters
     ----------
-    model : estimator, Pipeline or TableModel
+    model : estimator, Pipeline, TableRegressor or TableClassifier
         A fitted estimator of bochner or scikit-learn, or a pipeline of them.
     X : array-like or data frame of shape (n_samples, n_features), default=None
         Rows, of which the first one is enough: the exported model takes rows of this type, and float32 rows give
-        float32 results. A `TableModel` does not need them.
+        float32 results. Models of tables do not need them.
     **options : dict
         Other arguments of ``skl2onnx.to_onnx``, such as `initial_types` or `target_opset`.
 
@@ -48,7 +48,7 @@ def to_onnx(model: Any, X: Any = None, **options: Any) -> Any:
     """
     check_is_fitted(model)
     if isinstance(model, TableModel):
-        return table_model_to_onnx(model.model_)
+        return table_model_to_onnx(model)
     register()
     if is_classifier(model):
         given = options.get("options") or {}

@@ -3,18 +3,19 @@
 
 import json
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from bochner.atomic_files import replaced_file
 from bochner.export.graph import import_skl2onnx
 from bochner.export.registration import register
-from bochner.table_models.fitted_model import FittedModel
+from bochner.feature_models.feature_model import FeatureModel
 from bochner.tables.columns import Column
-from bochner.tables.encoding import Encoding
 from bochner.tables.table_encoder import TableEncoder
 
 __all__ = ["INPUTS", "describe_inputs", "save_onnx", "table_model_to_onnx"]
@@ -30,16 +31,16 @@ INPUTS = {
 }
 
 
-def table_model_to_onnx(model: FittedModel) -> Any:
+def table_model_to_onnx(model: Any) -> Any:
     """Export a model of a table.
 
     Inputs have the names of the columns and shape (n_rows, 1); `describe_inputs` says what they contain. The first
     output has the name of the target: predictions of shape (n_rows, 1), or classes of shape (n_rows,). A classification
-    has a second output with one column per class, the probabilities of a logistic regression or else scores.
+    has a second output with one column per class, the probabilities or else scores.
 
     Parameters
     ----------
-    model : FittedModel
+    model : TableRegressor or TableClassifier
         The model.
 
     Returns
@@ -49,69 +50,64 @@ def table_model_to_onnx(model: FittedModel) -> Any:
     """
     from onnx import helper
 
-    skl2onnx, encoding = import_skl2onnx(), model.encoding
+    _check(model)
+    skl2onnx, encoding = import_skl2onnx(), model.encoder_.encoding_
     register()
     safe = {f"column_{i}": column for i, column in enumerate(encoding.columns)}
-    pipeline = Pipeline([("encoder", _encoder(encoding)), ("model", model.estimator)])
+    encoder = TableEncoder()
+    encoder.encoding_, encoder.n_features_in_ = encoding, len(encoding.columns)
+    encoder.feature_names_in_ = np.array([column.name for column in encoding.columns], dtype=object)
     exported = skl2onnx.convert_sklearn(
-        pipeline,
+        Pipeline([("encoder", encoder), ("model", model.estimator_)]),
         name="bochner",
         initial_types=[(name, _input_type(column, encoding.single)) for name, column in safe.items()],
-        options={id(model.estimator): {"zipmap": False}} if model.task == "classification" else None,
+        options={id(model.estimator_): {"zipmap": False}} if is_classifier(model) else None,
     )
     names = {name: column.name for name, column in safe.items()}
     names |= dict(zip((value.name for value in exported.graph.output), _output_names(model), strict=False))
     _rename(exported.graph, names)
-    columns = json.dumps(describe_inputs(model))
-    helper.set_model_props(
-        exported, {"target": model.target, "task": model.task, "columns": columns, "bochner": model.version}
-    )
+    about = {
+        "target": _target(model),
+        "task": "classification" if is_classifier(model) else "regression",
+        "columns": json.dumps(describe_inputs(model)),
+        "bochner": version("bochner"),
+    }
+    helper.set_model_props(exported, about)
     return exported
 
 
-def describe_inputs(model: FittedModel) -> dict[str, str]:
-    """Return what the input of each column contains.
+def _check(model: Any) -> None:
+    """Refuse models that have no ONNX form, with what to do."""
+    if not isinstance(model.encoder_, TableEncoder):
+        raise ValueError("Only models with a `TableEncoder` are exported from the cells of a table; export a pipeline.")
+    if not isinstance(model.estimator_, FeatureModel):
+        raise ValueError(
+            f"{type(model.estimator_).__name__} has no ONNX form; fit the model with `FeatureRegressor` or "
+            f"`FeatureClassifier` as its estimator (`bochner fit --model features`)."
+        )
+    if getattr(model, "log_factor_", None) is not None:
+        raise ValueError(
+            "A model of the logarithms of its target has no ONNX form; give it an estimator and fit again."
+        )
+    texts = [column.name for column in model.encoder_.encoding_.columns if column.kind == "text"]
+    if texts:
+        raise ValueError(
+            f"Text has no ONNX form, because its n-grams are hashed; give drop={texts!r}, or the kind category, and "
+            f"fit the model again."
+        )
 
-    Parameters
-    ----------
-    model : FittedModel
-        The model.
 
-    Returns
-    -------
-    dict of str to str
-        Descriptions by the names of the columns.
-    """
-    return {column.name: INPUTS[column.kind] for column in model.encoding.columns}
+def describe_inputs(model: Any) -> dict[str, str]:
+    """Return what the input of each column contains, by the names of the columns."""
+    return {column.name: INPUTS[column.kind] for column in model.encoder_.encoding_.columns}
 
 
 def save_onnx(exported: Any, path: Path) -> int:
-    """Write an exported model to a file, which is replaced once it is complete, and return the number of bytes.
-
-    Parameters
-    ----------
-    exported : onnx.ModelProto
-        The exported model.
-    path : Path
-        The file.
-
-    Returns
-    -------
-    int
-        Size of the file.
-    """
+    """Write an exported model to a file, which is replaced once it is complete, and return the number of bytes."""
     content: bytes = exported.SerializeToString()
     with replaced_file(path) as temporary:
         temporary.write_bytes(content)
     return len(content)
-
-
-def _encoder(encoding: Encoding) -> TableEncoder:
-    """Return a fitted encoder of the columns that the model uses."""
-    encoder = TableEncoder()
-    encoder.encoding_, encoder.n_features_in_ = encoding, len(encoding.columns)
-    encoder.feature_names_in_ = np.array([column.name for column in encoding.columns], dtype=object)
-    return encoder
 
 
 def _input_type(column: Column, single: bool) -> Any:
@@ -125,13 +121,19 @@ def _input_type(column: Column, single: bool) -> Any:
     return (data_types.FloatTensorType if single else data_types.DoubleTensorType)([None, 1])
 
 
-def _output_names(model: FittedModel) -> list[str]:
+def _target(model: Any) -> str:
+    return model.target_name_ or "prediction"
+
+
+def _output_names(model: Any) -> list[str]:
     """Return the names of the outputs, none of which is the name of a column."""
-    kind = "probabilities" if hasattr(model.estimator, "predict_proba") else "scores"
-    second = f"{model.target}_{kind}"
-    while any(column.name == second for column in model.encoding.columns):
-        second += "_"
-    return [model.target, second]
+    kind = "probabilities" if hasattr(model.estimator_, "predict_proba") else "scores"
+    names = []
+    for name in (_target(model), f"{_target(model)}_{kind}"):
+        while any(column.name == name for column in model.encoder_.encoding_.columns):
+            name += "_"
+        names.append(name)
+    return names
 
 
 def _rename(graph: Any, names: Mapping[str, str]) -> None:

@@ -19,13 +19,13 @@ import numpy as np
 from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 
-from bochner.feature_models.feature_passes import FeatureBatch
 from bochner.feature_models.folds import NO_FOLD, search_path
 from bochner.feature_models.newton import Path
+from bochner.linalg import conjugate_gradients, jittered_cholesky
 from bochner.progress import progress_bar
-from bochner.rows import Array, Floats, Indices, Mask, in_threads, row_spans
+from bochner.rows import Array, Batch, Floats, Indices, Mask, in_threads, row_spans
 
-__all__ = ["ClassProblems", "solve_classes", "walk_classes"]
+__all__ = ["ClassProblems"]
 
 MAX_STEPS = 100
 JITTERS = (0.0, 1e-15, 1e-13, 1e-11)
@@ -51,58 +51,6 @@ ALL_ROWS = np.array([NO_FOLD])
 Directions = Callable[[Indices, Floats, Mask], Floats]
 
 
-def walk_classes(problems: "ClassProblems", n_folds: int, Cs: Floats) -> Path:
-    """Solve on all rows and without each fold, for values of C from the middle on, as `search_path` chooses.
-
-    Parameters
-    ----------
-    problems : ClassProblems
-        The rows.
-    n_folds : int
-        Folds are numbered from 0; rows of fold -1 are always trained on.
-    Cs : ndarray of shape (n_Cs,)
-        Values of C, in any order.
-    """
-    order, held_out = np.argsort(Cs).tolist(), np.append(ALL_ROWS, np.arange(n_folds))
-    errors = np.full((len(Cs), n_folds), np.nan)
-    starts = np.zeros((len(Cs), problems.width + 1, problems.n_targets))
-    weights: Floats | None = None
-    with progress_bar("choosing C", len(Cs)) as advance:
-
-        def evaluate(position: int) -> Floats:
-            nonlocal weights
-            step = order[position]
-            C = float(Cs[step])
-            if weights is None:
-                weights = np.repeat(problems.start(C), len(held_out), axis=2)
-            weights, scores = problems.solve(C, weights, held_out, PATH_TOLERANCE)
-            starts[step] = weights[:, :, 0]
-            errors[step] = problems.errors(n_folds, scores)
-            advance(1)
-            return np.asarray(errors[step])
-
-        search_path(len(Cs), evaluate)
-    return Path(errors, starts)
-
-
-def solve_classes(problems: "ClassProblems", C: float, path: Path | None = None, position: int = 0) -> Floats:
-    """Return the weights (width + 1, n_targets) for one C on all rows, starting from a path over folds if there is one.
-
-    Parameters
-    ----------
-    problems : ClassProblems
-        The rows.
-    C : float
-        The value of C.
-    path : Path, default=None
-        The path over folds.
-    position : int, default=0
-        The position of C on the path.
-    """
-    start = problems.start(C) if path is None else path.weights[position][:, :, None]
-    return problems.solve(C, start, ALL_ROWS, TOLERANCE)[0][:, :, 0]
-
-
 @dataclass
 class ClassProblems:
     """Problems of one class against the rest, on all rows or on the rows outside a fold.
@@ -111,24 +59,48 @@ class ClassProblems:
 
     Parameters
     ----------
-    batch : FeatureBatch
+    batch : Batch
         The features of all rows.
     n_targets : int
         Number of problems: one for two classes, the second against the first, else one per class.
     """
 
-    batch: FeatureBatch
+    batch: Batch
     n_targets: int
 
-    def __post_init__(self) -> None:
-        self.width = self.batch.features.shape[1]
-        self.first_class = 1 if self.n_targets == 1 else 0
+    def follow(self, n_folds: int, Cs: Floats) -> Path:
+        """Solve on all rows and without each fold, for values of C from the middle on, as `search_path` chooses."""
+        order, held_out = np.argsort(Cs).tolist(), np.append(ALL_ROWS, np.arange(n_folds))
+        errors = np.full((len(Cs), n_folds), np.nan)
+        starts = np.zeros((len(Cs), self.batch.X.shape[1] + 1, self.n_targets))
+        weights: Floats | None = None
+        with progress_bar("choosing C", len(Cs)) as advance:
+
+            def evaluate(position: int) -> Floats:
+                nonlocal weights
+                step = order[position]
+                C = float(Cs[step])
+                if weights is None:
+                    weights = np.repeat(self.start(C), len(held_out), axis=2)
+                weights, scores = self.solve(C, weights, held_out, PATH_TOLERANCE)
+                starts[step] = weights[:, :, 0]
+                errors[step] = self.errors(n_folds, scores)
+                advance(1)
+                return np.asarray(errors[step])
+
+            search_path(len(Cs), evaluate)
+        return Path(errors, starts)
+
+    def finish(self, C: float, start: Floats | None) -> Floats:
+        """Return the weights (width + 1, n_targets) for one C on all rows, from a point of a path or from 0."""
+        weights = self.start(C) if start is None else start[:, :, None]
+        return self.solve(C, weights, ALL_ROWS, TOLERANCE)[0][:, :, 0]
 
     def start(self, C: float) -> Floats:
         """Return rough weights on all rows, from parts of the rows of growing size, with C in proportion."""
-        n_rows = len(self.batch.targets)
+        n_rows = len(self.batch.y)
         order = np.random.default_rng(0).permutation(n_rows)
-        weights = np.zeros((self.width + 1, self.n_targets, 1))
+        weights = np.zeros((self.batch.X.shape[1] + 1, self.n_targets, 1))
         for share in SAMPLE_SHARES:
             sample = ClassProblems(self.batch.select(order[: -(-n_rows // share)]), self.n_targets)
             weights = sample.solve(share * C, weights, ALL_ROWS, ROUGH_TOLERANCE)[0]
@@ -148,12 +120,12 @@ class ClassProblems:
         tolerance : float
             A problem is solved after a step whose predicted decrease was below this share of its objective.
         """
-        weights, scores = start.copy(), np.empty((len(self.batch.targets), self.n_targets))
+        weights, scores = start.copy(), np.empty((len(self.batch.y), self.n_targets))
         # Rows of fold -1 are scored by the problem on all rows.
-        own = np.minimum(self.batch.folds + 1, len(held_out) - 1)
+        own = np.minimum(self.batch.fold_of + 1, len(held_out) - 1)
         for group in row_spans(self.n_targets, max(1, SCORE_BYTES // (8 * len(own) * len(held_out)))):
             weights[:, group], found = self._solve_group(
-                C, weights[:, group], self.first_class + group.start, held_out, tolerance
+                C, weights[:, group], (self.n_targets == 1) + group.start, held_out, tolerance
             )
             scores[:, group] = found[np.arange(len(own)), :, own]
         return weights, scores
@@ -166,14 +138,14 @@ class ClassProblems:
         scores, moving = self._scores(weights), list(range(len(near)))
 
         def slack_of(number: int) -> Floats:
-            return _slack(self.batch.targets, self.batch.folds, first + number, scores[:, number], held_out)
+            return _slack(self.batch.y, self.batch.fold_of, first + number, scores[:, number], held_out)
 
         def solve(number: int) -> Floats:
             rows = _NearRows.of(self.batch, C, first + number, near[number], tolerance)
             return rows.solve(weights[:, number], held_out, tolerance)
 
         def others_matter(number: int) -> bool:
-            losses = self.batch.weights[:, None] * np.square(np.maximum(slack_of(number), 0.0))
+            losses = self.batch.loss_weight[:, None] * np.square(np.maximum(slack_of(number), 0.0))
             objectives = 0.5 * np.square(weights[:, number]).sum(axis=0) + C * losses.sum(axis=0)
             losses[near[number]] = 0.0
             share = 0.0 if tolerance <= TOLERANCE else tolerance
@@ -192,13 +164,13 @@ class ClassProblems:
     def errors(self, n_folds: int, scores: Floats) -> Floats:
         """Return the share of misclassified rows of each fold, from the scores (n_rows, n_targets) without it."""
         batch = self.batch
-        own = batch.counts[:, None] * (batch.folds[:, None] == np.arange(n_folds))
+        own = batch.sample_weight[:, None] * (batch.fold_of[:, None] == np.arange(n_folds))
         guesses = (scores[:, 0] > 0.0).astype(np.intp) if self.n_targets == 1 else scores.argmax(axis=1)
-        return np.asarray(own[guesses != batch.targets].sum(axis=0) / own.sum(axis=0))
+        return np.asarray(own[guesses != batch.y].sum(axis=0) / own.sum(axis=0))
 
     def _scores(self, weights: Floats) -> Floats:
         """Return the scores of all rows, in the precision of the features."""
-        features, flat = self.batch.features, weights.reshape(len(weights), -1)
+        features, flat = self.batch.X, weights.reshape(len(weights), -1)
         coefficients = flat[:-1].astype(features.dtype)
         scores = np.empty((len(features), flat.shape[1]))
 
@@ -271,12 +243,12 @@ class _NearRows:
     copied: Array
 
     @classmethod
-    def of(cls, batch: FeatureBatch, C: float, label: int, rows: Indices, tolerance: float) -> "_NearRows":
-        weights = batch.weights[rows]
+    def of(cls, batch: Batch, C: float, label: int, rows: Indices, tolerance: float) -> "_NearRows":
+        weights = batch.loss_weight[rows]
         is_rough = tolerance > TOLERANCE and C * weights.sum() < FLOAT32_PENALTY
-        copied = np.ones((len(rows), batch.features.shape[1] + 1), dtype=np.float32 if is_rough else np.float64)
-        copied[:, :-1] = batch.features[rows]
-        return cls(C, np.where(batch.targets[rows] == label, 1.0, -1.0), batch.folds[rows], weights, copied)
+        copied = np.ones((len(rows), batch.X.shape[1] + 1), dtype=np.float32 if is_rough else np.float64)
+        copied[:, :-1] = batch.X[rows]
+        return cls(C, np.where(batch.y[rows] == label, 1.0, -1.0), batch.fold_of[rows], weights, copied)
 
     def __post_init__(self) -> None:
         n_near = len(self.copied)
@@ -423,26 +395,19 @@ class _NearRows:
             lengths = np.where(far | short, np.where(inside, guesses, 0.5 * (low + high)), lengths)
         return np.asarray(lengths)
 
-    def conjugate_gradients(self, factor: _Factor, gradients: Floats, active: Mask) -> tuple[Floats, Mask]:
+    def inexact(self, factor: _Factor, gradients: Floats, active: Mask) -> tuple[Floats, Mask]:
         """Return Newton directions up to a residual, and where that was reached; the factor is the preconditioner."""
         scales = 2.0 * self.C * self.weights[:, None] * active
-        residuals, solution = -gradients, np.zeros_like(gradients)
-        preconditioned = steps = factor.solve(residuals)
-        sizes = np.einsum("ij,ij->j", residuals, preconditioned)
-        goal = RESIDUAL**2 * sizes
-        for _ in range(MAX_PRODUCTS):
-            unsolved = sizes > goal
-            if not unsolved.any():
-                break
-            products = steps + self.transposed(scales * self.scores(steps))
-            curvatures = np.einsum("ij,ij->j", steps, products)
-            lengths = np.divide(sizes, curvatures, out=np.zeros_like(sizes), where=unsolved & (curvatures > 0.0))
-            solution += lengths * steps
-            residuals = residuals - lengths * products
-            preconditioned = factor.solve(residuals)
-            before, sizes = sizes, np.where(unsolved, np.einsum("ij,ij->j", residuals, preconditioned), sizes)
-            steps = preconditioned + np.divide(sizes, before, out=np.zeros_like(sizes), where=unsolved) * steps
-        return solution, sizes <= goal
+
+        def product(steps: Array) -> Array:
+            return steps + self.transposed(scales * self.scores(steps[:, :, 0]))[:, :, None]
+
+        def precondition(residuals: Array) -> Array:
+            return factor.solve(residuals[:, :, 0])[:, :, None]
+
+        right = -gradients[:, :, None]
+        solution, is_solved, _ = conjugate_gradients(product, precondition, right, RESIDUAL, MAX_PRODUCTS)
+        return solution[:, :, 0], is_solved
 
 
 class _WholeDirections:
@@ -459,7 +424,7 @@ class _WholeDirections:
             near.remember(active[:, 0])
             self.factor, self.is_slow, self.n_inexact = near.factor(near.active), False, 0
             return self.factor.solve(-gradients)
-        directions, solved = near.conjugate_gradients(self.factor, gradients, active)
+        directions, solved = near.inexact(self.factor, gradients, active)
         self.is_slow, self.n_inexact = not solved.all(), self.n_inexact + 1
         return directions
 
@@ -483,7 +448,7 @@ class _PartDirections:
             directions[:, j] = self.near.factor(active[:, j]).solve(-gradients[:, j])
         (fast,) = np.nonzero(~self.is_exact[problems])
         if len(fast):
-            found, solved = self.near.conjugate_gradients(self.factor, gradients[:, fast], active[:, fast])
+            found, solved = self.near.inexact(self.factor, gradients[:, fast], active[:, fast])
             directions[:, fast] = found
             self.is_exact[problems[fast]] = ~solved
         return directions
@@ -491,11 +456,9 @@ class _PartDirections:
 
 def _cholesky(matrix: Array, added: float | Floats, C: float) -> Array:
     """Return the Cholesky factor of a matrix, which is overwritten, with numbers added to its diagonal."""
-    diagonal, unit = np.diag(matrix).copy(), np.finfo(matrix.dtype).eps / np.finfo(np.float64).eps
-    for jitter in JITTERS:  # for a large C, rounding can exceed what is added
-        np.fill_diagonal(matrix, diagonal + added + unit * jitter * diagonal.max(initial=0.0))
-        try:
-            return np.linalg.cholesky(matrix)  # scipy's does not release the GIL
-        except np.linalg.LinAlgError:
-            continue
-    raise ValueError(f"C={C:g} times the sample weights is too large to solve for; give smaller `Cs`.")
+    unit = np.finfo(matrix.dtype).eps / np.finfo(np.float64).eps
+    np.fill_diagonal(matrix, np.diag(matrix) + added)
+    try:  # for a large C, rounding can exceed what is added
+        return jittered_cholesky(matrix, [unit * jitter for jitter in JITTERS])[0]
+    except np.linalg.LinAlgError:
+        raise ValueError(f"C={C:g} times the sample weights is too large to solve for; give smaller `Cs`.") from None

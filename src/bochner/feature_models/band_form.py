@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bochner.rows import Floats, add_product, in_threads, row_spans, serial_blas
+from bochner.rows import Floats, in_threads, row_spans
 
-__all__ = ["BandForm", "ShiftedBand"]
+__all__ = ["BandForm"]
 
 BLOCK = 64  # width of the band: wide enough for fast products, narrow enough for cheap solutions
-SHIFTS = 5  # that a thread factors at a time
+SHIFTS = 5  # that a thread solves for at a time
 ROWS = 64  # that a thread rotates at a time
 TILE = 128  # the lower half of the matrix is updated in tiles of this width
 
@@ -49,9 +49,7 @@ class BandForm:
     >>> import numpy as np
     >>> from bochner.feature_models.band_form import BandForm
     >>> matrix = np.diag(np.arange(1.0, 101.0))
-    >>> form = BandForm.of(matrix)
-    >>> solver = form.shifted(np.array([2.0]))
-    >>> solution = form.unrotate(solver.solve(form.rotate(np.ones((1, 100)))[None])[0])
+    >>> solution = BandForm.from_matrix(matrix).solve(np.ones((1, 100)), np.array([2.0]))
     >>> bool(np.allclose(solution, 1.0 / np.arange(3.0, 103.0)))
     True
     """
@@ -61,7 +59,7 @@ class BandForm:
     reflectors: list[_Reflectors]
 
     @classmethod
-    def of(cls, matrix: Floats) -> "BandForm":
+    def from_matrix(cls, matrix: Floats) -> "BandForm":
         """Reduce a symmetric matrix, which is copied.
 
         Parameters
@@ -83,91 +81,65 @@ class BandForm:
 
     def rotate(self, rows: Floats) -> Floats:
         """Return rows of shape (..., size) times Q, computed in threads."""
-        return self._reflect(rows, [(start, vectors, triangle) for start, vectors, triangle in self.reflectors])
+        return _reflect(rows, self.reflectors)
 
     def unrotate(self, rows: Floats) -> Floats:
         """Return rows of shape (..., size) times the transpose of Q, computed in threads."""
-        return self._reflect(rows, [(start, vectors, triangle.T) for start, vectors, triangle in self.reflectors[::-1]])
+        return _reflect(
+            rows, [reflector._replace(triangle=reflector.triangle.T) for reflector in self.reflectors[::-1]]
+        )
 
-    def _reflect(self, rows: Floats, factors: list[tuple[int, Floats, Floats]]) -> Floats:
-        rotated = rows.reshape(-1, rows.shape[-1]).copy()
-
-        def apply(some: slice) -> None:
-            for start, vectors, triangle in factors:
-                part = rotated[some, start:]
-                part -= ((part @ vectors) @ triangle) @ vectors.T
-
-        list(in_threads(apply, row_spans(len(rotated), ROWS)))
-        return rotated.reshape(rows.shape)
-
-    def shifted(self, shifts: Floats) -> "ShiftedBand":
-        """Factor B plus each of the shifts, which make it positive definite."""
-        parts = in_threads(lambda some: self._inverses(shifts[some]), row_spans(len(shifts), SHIFTS))
-        return ShiftedBand(self.below, [np.concatenate(blocks) for blocks in zip(*parts, strict=True)])
-
-    def _inverses(self, shifts: Floats) -> list[Floats]:
-        """Return the inverses of the pivots."""
-        inverses: list[Floats] = []
-        for number, block in enumerate(self.diagonal):
-            pivots = block + shifts[:, None, None] * np.eye(len(block))
-            if number:
-                corner = self.below[number - 1]
-                pivots -= corner @ inverses[-1] @ corner.T
-            inverses.append(np.asarray(np.linalg.inv(pivots), dtype=np.float64))
-        return inverses
-
-
-@dataclass(frozen=True)
-class ShiftedBand:
-    """Block LDL' factors of B plus shifts.
-
-    Attributes
-    ----------
-    below : list of ndarray
-        Blocks of B below the diagonal.
-    inverses : list of ndarray of shape (n_shifts, block, block)
-        Inverses of the pivots.
-    """
-
-    below: list[Floats]
-    inverses: list[Floats]
-
-    def solve(self, rows: Floats, on: slice | None = None) -> Floats:
-        """Solve for rotated rows.
+    def solve(self, right: Floats, shifts: Floats) -> Floats:
+        r"""Solve :math:`(A + \lambda) x = b` for each of the shifts, which make the matrix positive definite.
 
         Parameters
         ----------
-        rows : ndarray of shape (n_active, n_rows, size)
-            Right-hand sides for some shifts.
-        on : slice, default=None
-            Which shifts these are, a slice with a start; None means all.
+        right : ndarray of shape (n_rows, size)
+            Right-hand sides, as rows.
+        shifts : ndarray of shape (n_shifts,)
+            The shifts.
 
         Returns
         -------
-        ndarray of the same shape
+        ndarray of shape (n_shifts, n_rows, size)
             Solutions.
         """
-        solution, first_shift = np.empty(rows.shape), 0 if on is None else on.start
-        edges = np.cumsum([0, *(inverse.shape[1] for inverse in self.inverses)])
-        spans = [slice(first, last) for first, last in pairwise(edges)]
+        rotated = self.rotate(right)
+        parts = in_threads(lambda some: self._solve_band(rotated, shifts[some]), row_spans(len(shifts), SHIFTS))
+        return self.unrotate(np.concatenate(list(parts)))
 
-        def solve(some: slice) -> None:
-            right, found = rows[some], solution[some]
-            shifts = slice(first_shift + some.start, first_shift + some.stop)
-            for number, (span, inverse) in enumerate(zip(spans, self.inverses, strict=True)):
-                changed = right[:, :, span]
-                if number:
-                    changed = changed - found[:, :, spans[number - 1]] @ self.below[number - 1].T
-                found[:, :, span] = changed @ inverse[shifts]
-            for number in range(len(spans) - 2, -1, -1):
-                later = found[:, :, spans[number + 1]] @ self.below[number]
-                found[:, :, spans[number]] -= later @ self.inverses[number][shifts]
+    def _solve_band(self, rotated: Floats, shifts: Floats) -> Floats:
+        """Solve with B plus shifts, by block elimination forwards and backwards."""
+        found: list[Floats] = []
+        inverses: list[Floats] = []
+        edges = np.cumsum([0, *map(len, self.diagonal)])
+        for number, block in enumerate(self.diagonal):
+            pivots = block + shifts[:, None, None] * np.eye(len(block))
+            changed = rotated[:, edges[number] : edges[number + 1]]
+            if number:
+                corner = self.below[number - 1]
+                pivots -= corner @ inverses[-1] @ corner.T
+                changed = changed - found[-1] @ corner.T
+            inverses.append(np.asarray(np.linalg.inv(pivots), dtype=np.float64))
+            found.append(changed @ inverses[-1])
+        for number in range(len(found) - 2, -1, -1):
+            found[number] -= found[number + 1] @ self.below[number] @ inverses[number]
+        return np.concatenate(found, axis=2)
 
-        list(in_threads(solve, row_spans(len(rows), SHIFTS)))
-        return solution
+
+def _reflect(rows: Floats, reflectors: list[_Reflectors]) -> Floats:
+    """Multiply rows by reflections, in threads."""
+    rotated = rows.reshape(-1, rows.shape[-1]).copy()
+
+    def apply(some: slice) -> None:
+        for start, vectors, triangle in reflectors:
+            tail = rotated[some, start:]
+            tail -= ((tail @ vectors) @ triangle) @ vectors.T
+
+    list(in_threads(apply, row_spans(len(rotated), ROWS)))
+    return rotated.reshape(rows.shape)
 
 
-@serial_blas  # no bit depends on the number of threads
 def _reflect_panel(panel: Floats, start: int) -> tuple[_Reflectors, Floats]:
     r"""Return the reflections that make a panel upper triangular, and its triangle.
 
@@ -203,19 +175,12 @@ def _update(work: Floats, reflector: _Reflectors) -> None:
     for (first, last), (below, above) in zip(tiles, in_threads(products, tiles), strict=True):
         product[first - start : last - start] += below
         product[: first - start] += above
-    left, right = _outer_factors(product, vectors, triangle)
+    product = product @ triangle
+    product -= 0.5 * (vectors @ (triangle.T @ (vectors.T @ product)))
+    left, right = np.hstack([vectors, product]), np.hstack([product, vectors])
 
     def subtract(tile: tuple[int, int]) -> None:
         first, last = tile
-        own = left[first - start : last - start]
-        add_product(work[first:last, start:last], own, right[: last - start].T, -1.0)
+        work[first:last, start:last] -= left[first - start : last - start] @ right[: last - start].T
 
     list(in_threads(subtract, tiles))
-
-
-@serial_blas  # no bit depends on the number of threads
-def _outer_factors(product: Floats, vectors: Floats, triangle: Floats) -> tuple[Floats, Floats]:
-    """Return [V, Y] and its mirror image [Y, V], from the product C V."""
-    product = product @ triangle
-    product -= 0.5 * (vectors @ (triangle.T @ (vectors.T @ product)))
-    return np.hstack([vectors, product]), np.hstack([product, vectors])

@@ -11,16 +11,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
 from bochner.feature_maps import FeatureMap, TransformerMap
-from bochner.features.fourier_features import FourierFeatures
+from bochner.features.fourier_features import FourierFeatures as DefaultFeatures
 from bochner.features.kernel_features import KernelFeatures
 from bochner.kernels import KERNELS, NAMED_KERNELS
 from bochner.parameters import refuse_foreign_kernel
 from bochner.rows import Floats, MemoryRows, RowSource, sample_source
 from bochner.validation import positive_values
 
-__all__ = ["best_scores", "feature_map_of", "features_of_kernels", "fit_candidates", "seed_of"]
+__all__ = ["DefaultFeatures", "feature_map_of", "features_of_kernels", "fit_candidates", "seed_of"]
 
-MOST_COLLECTED = 1 << 15  # sample of remote rows that a transformer without support of partitions is fitted on
+MAX_COLLECTED = 1 << 15  # sample of remote rows that a transformer without support of partitions is fitted on
 
 
 def seed_of(features: Any, random_state: Any) -> int | None:
@@ -56,7 +56,7 @@ def features_of_kernels(features: Any, kernels: Sequence[Any] | None) -> list[An
     >>> features_of_kernels(None, ["matern", "exponential"])
     [FourierFeatures(kernel='matern'), FourierFeatures(kernel='exponential')]
     """
-    features = FourierFeatures() if features is None else clone(features)
+    features = DefaultFeatures() if features is None else clone(features)
     if kernels is None:
         return [features]
     if not isinstance(features, KernelFeatures):
@@ -128,33 +128,11 @@ def fit_candidates(
     return [_fit_transformer(features, rows, seed)]
 
 
-def best_scores(scores: Floats, n_kernels: int) -> tuple[Floats, Floats]:
-    """Return the best score of each kernel, and the scores of the length scales with the best kernel.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_candidates,)
-        Scores in the order of `fit_candidates`.
-    n_kernels : int
-        Number of kernels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner.feature_models.candidates import best_scores
-    >>> best_scores(np.array([0.1, 0.2, 0.4, 0.3]), 2)
-    (array([0.2, 0.4]), array([0.4, 0.3]))
-    """
-    by_kernel = scores.reshape(n_kernels, -1)
-    best = by_kernel.max(axis=1)
-    return best, by_kernel[best.argmax()]
-
-
 def _fit_transformer(features: Any, rows: RowSource, seed: int | None) -> Any:
     """Fit any scikit-learn transformer on rows in memory, or on a sample of remote rows."""
     if rows.location == "memory":
         sample = rows
-    elif rows.shape[0] > MOST_COLLECTED:
+    elif rows.shape[0] > MAX_COLLECTED:
         sample = sample_source(rows, np.random.default_rng(seed))
     else:
         sample = MemoryRows(*rows.select(slice(None))[:3])

@@ -2,30 +2,29 @@
 """`FeatureClassifier`: classification on features, with any loss."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils import column_or_1d
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
-from bochner.feature_models.feature_model import ALPHAS, FeatureModel, has_closed_form
-from bochner.feature_models.folds import warn_at_edge
-from bochner.feature_models.labels import ClassWeights, check_labels, label_indicators, label_positions
-from bochner.feature_models.linear_model import OneVsRestMixin
-from bochner.feature_models.path_choice import PathChoice
-from bochner.feature_models.training_sets import TrainingSet
+from bochner.feature_models.feature_model import ALPHAS, FeatureModel, has_closed_form, in_memory
+from bochner.feature_models.folds import ClassCounts, count_classes
 from bochner.kernels import Kernel
-from bochner.losses import CLASSIFICATION_LOSSES, Loss
-from bochner.memory import check_memory
+from bochner.losses import CLASSIFICATION_LOSSES, Loss, best_classes, class_signs
 from bochner.parameters import CLASSIFIER_EXPLANATIONS
-from bochner.rows import Array, Batch, Floats, RowSource
+from bochner.rows import Array, Batch, Floats, Indices, RowSource
 from bochner.validation import StrOptions, available_if, fit_context, positive_values
 
 __all__ = ["FeatureClassifier"]
 
 # Of C times the sum of the weights: Hessians in float32 overflow soon after, and float64 loses the penalty.
-LARGEST_C = 1e30
-LARGEST_DEFAULT_C = 1e15
+MAX_C = 1e30
+MAX_DEFAULT_C = 1e15
 CS = tuple(float(C) for C in np.logspace(-3, 5, 9))
 
 
@@ -38,7 +37,7 @@ def _has_probabilities(model: "FeatureClassifier") -> bool:
     return True
 
 
-class FeatureClassifier(OneVsRestMixin, FeatureModel):
+class FeatureClassifier(ClassifierMixin, FeatureModel):
     r"""Classification on features; the penalty is chosen by cross-validation.
 
     Minimizes :math:`\tfrac12 |c|^2 + C \sum_i w_i \, \ell(y_i, c \cdot z(x_i) + b)`. The squared hinge loss, each class
@@ -89,8 +88,6 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
         The loss.
     features_ : transformer
         The fitted features; ``features_.kernel_`` and ``features_.length_scale_`` are the chosen ones.
-    encoding_ : Encoding
-        How the columns of a table become numbers; only after a fit on a file.
     cv_errors_ : ndarray of shape (n_Cs, n_folds)
         Errors on the folds with the chosen features: shares of misclassified rows for the squared hinge loss, mean log
         losses, or mean squared errors of the class indicators. NaN for values of C that were not tried.
@@ -136,7 +133,8 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
         "class_weight": [dict, StrOptions(["balanced"]), None],
     }
     _explanations: ClassVar[Mapping[str, str]] = CLASSIFIER_EXPLANATIONS
-    _fitted_names = (*FeatureModel._fitted_names, "_class_totals")
+    _penalty_name = "Cs"
+    classes_: Array
 
     def __init__(
         self,
@@ -192,8 +190,8 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
                 f"`class_weight`={self.class_weight!r} needs all rows; use `fit`, or give `partial_fit` a dict."
             )
         with self._unchanged_on_error():
-            first = not hasattr(self, "_dtype")
-            rows = self._validate_training(self._in_memory("partial_fit", X, y, sample_weight), reset=first)
+            source = in_memory("partial_fit", X, y, sample_weight)
+            rows = self._check_targets(self._validate_training(source, reset=not hasattr(self, "_dtype")))
             if not hasattr(self, "classes_"):
                 self._set_classes(np.unique(classes))
             elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
@@ -201,9 +199,39 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
                     f"`classes` must be the same in every call. Got {np.unique(classes).tolist()}, and "
                     f"{self.classes_.tolist()} before."
                 )
-            rows = self._check_targets(rows)
-            self._encode_targets(rows.collect_columns()[0])  # refuses unknown classes before any row is added
+            label_positions(self.classes_, rows.collect_columns()[0])  # refuses unknown classes
             return self._add_rows(rows)
+
+    def predict(self, X: Any) -> Any:
+        """Predict classes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or Partitions
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            The class with the largest score; for a Dask collection a Dask array.
+        """
+        check_is_fitted(self)
+        return self._map_scores(X, partial(_predicted, self.classes_))
+
+    def decision_function(self, X: Any) -> Any:
+        """Compute the scores of the classes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or Partitions
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            For two classes the score of the second one, else one column per class; for a Dask collection a Dask array.
+        """
+        return self._map_scores(X, _squeezed)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Any:
@@ -211,13 +239,13 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask collection, torch tensor} of shape (n_samples, n_features), or path
-            Rows, or a file when the model was fitted on one.
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or Partitions
+            Rows.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Probabilities, in the order of `classes_`; for a Dask collection a Dask array, for a torch tensor a tensor.
+            Probabilities, in the order of `classes_`; for a Dask collection a Dask array.
         """
         return self._map_scores(X, self._made_loss().predict_proba)
 
@@ -227,71 +255,159 @@ class FeatureClassifier(OneVsRestMixin, FeatureModel):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask collection, torch tensor} of shape (n_samples, n_features), or path
-            Rows, or a file when the model was fitted on one.
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or Partitions
+            Rows.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Logarithms of probabilities, in the order of `classes_`; for a Dask collection a Dask array, for a torch
-            tensor a tensor.
+            Logarithms of probabilities, in the order of `classes_`; for a Dask collection a Dask array.
         """
         return self._map_scores(X, self._made_loss().predict_log_proba)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Compute the accuracy of the predictions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or Partitions
+            Rows.
+        y : array-like of shape (n_samples,)
+            Their classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sample weights.
+
+        Returns
+        -------
+        float
+            The share of rows whose class is predicted.
+        """
+        check_is_fitted(self)
+        right, total = self._accumulate_scores(X, y, sample_weight, partial(_count_right, self.classes_))
+        return float(right / total)
 
     @property
     def C_(self) -> float:
         """The chosen C."""
-        chosen = self._chosen()
-        if isinstance(chosen, PathChoice):
-            return chosen.C
-        return float(0.5 / (chosen.alpha * chosen.weight))
+        return self._chosen().penalty
 
-    def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
-        if self._made_loss().has_closed_form and self.class_weight is not None:
-            training = replace(training, weigh=ClassWeights(self.classes_, self._class_weights(training.rows)))
-        super()._solve(training, candidates)
+    @property
+    def coef_(self) -> Floats:
+        """Coefficients of the features, one row per class, a single row for two classes."""
+        return np.asarray(self._chosen().coef.T)
 
-    def _check_scores(self, rows: RowSource) -> None:
-        subject = f"{type(self).__name__} on {rows.shape[0]:,} rows of {len(self.classes_):,} classes"
-        check_memory(8 * rows.shape[0] * self._n_targets, subject, "scores", "use fewer classes or rows")
+    @property
+    def intercept_(self) -> Floats:
+        """One intercept per row of `coef_`."""
+        return np.asarray(self._chosen().intercept)
 
-    def _checked_for_edge(self, choice: Any) -> Any:
-        if self.Cs is not None:
-            Cs = np.asarray(self.Cs, dtype=np.float64)
-            chosen = choice.C if isinstance(choice, PathChoice) else 0.5 / (choice.alpha * choice.weight)
-            warn_at_edge("Cs", Cs, float(Cs[np.abs(np.log(Cs / chosen)).argmin()]), choice.errors)
-        return choice
+    @property
+    def _scores_are_flat(self) -> bool:
+        return len(self.classes_) == 2
 
-    def _alphas(self, total_weight: float) -> Floats:
-        if self.Cs is None:
-            return np.array(ALPHAS)
-        return 0.5 / (positive_values("Cs", self.Cs) * total_weight)
+    @property
+    def _n_outputs(self) -> int:
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
 
-    def _Cs(self, total_weight: float) -> Floats:
-        """Return the given values of C, or the default ones for which rounding leaves something of the penalty."""
+    def _set_classes(self, classes: Array) -> None:
+        if len(classes) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes; y has only one class, {classes.tolist()[0]!r}."
+            )
+        self.classes_ = classes
+
+    def _check_targets(self, rows: RowSource) -> RowSource:
+        column_or_1d(rows.target_template, warn=True)  # here and not for every block, to warn once
+        return rows.with_targets(check_labels)
+
+    def _learn_targets(self, rows: RowSource) -> list[ClassCounts]:
+        parts: list[ClassCounts] = rows.accumulate(count_classes, with_rows=False) or []
+        total = ClassCounts.total(parts)
+        order = np.argsort(total.classes)
+        order = order[total.weights[order] > 0.0]
+        if not len(order):
+            raise ValueError("No row has a positive `sample_weight`; give some rows a weight.")
+        self._set_classes(total.classes[order])
+        self._class_totals = total.weights[order]
+        return parts
+
+    def _weigh(self) -> Callable[[Array], Floats] | None:
+        if self.class_weight is None:
+            return None
+        totals = getattr(self, "_class_totals", np.ones(len(self.classes_)))
+        # Every class is one sample that stands for all its rows.
+        weights = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_, sample_weight=totals)
+        if not (weights >= 0.0).all():
+            raise ValueError(f"`class_weight` must not be negative. Got {self.class_weight!r} instead.")
+        return partial(_weights_of_labels, self.classes_, weights)
+
+    def _penalties(self, weight: float) -> Floats:
+        if self._made_loss().has_closed_form:
+            return 0.5 / (np.array(ALPHAS) * weight) if self.Cs is None else positive_values("Cs", self.Cs)
         Cs = positive_values("Cs", self.Cs, default=CS)
-        largest = (LARGEST_DEFAULT_C if self.Cs is None else LARGEST_C) / total_weight
+        largest = (MAX_DEFAULT_C if self.Cs is None else MAX_C) / weight
         if Cs.min() > largest or (self.Cs is not None and Cs.max() > largest):
             raise ValueError(
-                f"C={Cs.max():g} times the sample weights, which sum to {total_weight:.3g}, is too large to solve for; "
+                f"C={Cs.max():g} times the sample weights, which sum to {weight:.3g}, is too large to solve for; "
                 f"give `Cs` of at most {largest:.3g}, or divide the weights by their mean."
             )
         return Cs[Cs <= largest]
 
-    def _weigh(self, batch: Batch) -> Batch:
-        if self.class_weight is None:
-            return batch
-        return ClassWeights(self.classes_, self._class_weights())(batch)
+    def _alphas(self, weight: float) -> Floats:
+        return 0.5 / (self._penalties(weight) * weight)
 
-    def _loss_weights(self, rows: RowSource) -> Floats:
-        return self._class_weights(rows)
+    def _columns_of(self) -> Callable[[Any], Floats]:
+        return partial(label_indicators, self.classes_)
 
-    def _encode_sample(self, y: Any) -> Floats:
+    def _targets_of(self) -> Callable[[Any], Array]:
+        return partial(label_positions, self.classes_)
+
+    def _columns_of_sample(self, y: Any) -> Floats:
         labels = check_labels(y)
         return label_indicators(np.unique(labels), labels)
 
-    def _loss_encoder(self) -> Callable[[Array], Array]:
-        return partial(label_positions, self.classes_)
 
-    def _n_loss_targets(self, targets: Array) -> int:
-        return len(self.classes_)
+def check_labels(y: Any) -> Array:
+    """Return class labels as a column, one label per row."""
+    labels: Array = column_or_1d(y)
+    check_classification_targets(labels)
+    return labels
+
+
+def label_positions(classes: Array, y: Array) -> Indices:
+    """Return the position of each label in the sorted `classes`."""
+    positions = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    unknown = classes[positions] != y
+    if unknown.any():
+        raise ValueError(f"y has the label {y[unknown].tolist()[0]!r}, which is not among {classes.tolist()}.")
+    return positions
+
+
+def label_indicators(classes: Array, y: Array) -> Floats:
+    """Return 1 for a row's class and -1 for the rest: one column per class, that of the second class for two classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.feature_models.classifier import label_indicators
+    >>> label_indicators(np.array(["a", "b"]), np.array(["a", "b", "b"])).ravel()
+    array([-1.,  1.,  1.])
+    """
+    return class_signs(label_positions(classes, y), 1 if len(classes) == 2 else len(classes))
+
+
+def _weights_of_labels(classes: Array, weights: Floats, y: Array) -> Floats:
+    return np.asarray(weights[label_positions(classes, y)])
+
+
+def _predicted(classes: Array, scores: Floats) -> Array:
+    return np.asarray(classes[best_classes(scores)])
+
+
+def _squeezed(scores: Floats) -> Floats:
+    return scores[:, 0] if scores.shape[1] == 1 else scores
+
+
+def _count_right(classes: Array, scores: Floats, batch: Batch) -> Floats:
+    """Return the weights of the rows that are classified right, and of all rows."""
+    return np.array([batch.row_weights @ (_predicted(classes, scores) == batch.y), batch.row_weights.sum()])

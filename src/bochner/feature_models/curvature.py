@@ -7,7 +7,6 @@ sum of products by a product of means, and is the same for all outputs: the mome
 trace of D.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -17,19 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from bochner.feature_models.feature_passes import FeatureBatch
 from bochner.feature_models.folds import NO_FOLD
+from bochner.linalg import conjugate_gradients, jittered_cholesky
 from bochner.losses import Loss
-from bochner.rows import Array, Floats, Indices, cholesky, in_threads, row_spans, serial_blas
+from bochner.rows import Batch, Floats, Indices, in_threads, row_spans, serial_blas
 
-__all__ = ["CURVATURE_BYTES", "SPAN_ROWS", "Curvature", "cached_rows", "inner"]
+__all__ = ["SPAN_ROWS", "Curvature", "cached_rows"]
 
 Singles = NDArray[np.float32]
 
-CURVATURE_BYTES = 1 << 29  # of the sampled rows that Hessians are computed from, with their curvatures
 MAX_PRODUCTS = 200  # conjugate gradient iterations per Newton step
-LONGEST = 1e30  # factor of a direction in conjugate gradients, which is float32
-LARGEST_GROWTH = 1e15  # of squared residuals in conjugate gradients, beyond which they soon overflow float32
 FEW_PRODUCTS = 15  # in conjugate gradients: with more, another preconditioner is worth as many as it costs
 PRECONDITIONER_ROWS = 4  # per column
 JITTERS = (1e-7, 1e-6, 1e-5, 1e-4)  # of the moments of rows, which are float32
@@ -47,7 +43,7 @@ class Curvature:
 
     Parameters
     ----------
-    batch : FeatureBatch
+    batch : Batch
         The rows.
     loss : Loss
         The loss.
@@ -59,7 +55,7 @@ class Curvature:
         Whether the last conjugate gradients needed so many products that another preconditioner costs less.
     """
 
-    batch: FeatureBatch
+    batch: Batch
     loss: Loss
     is_sample: bool
     preconditioner: "Preconditioner | None" = None
@@ -86,12 +82,13 @@ class Curvature:
         hessian = self._hessian(held_out, weights, row_weights)
         known = self.preconditioner
         if known is None or (NO_FOLD in held_out and (self.is_slow or known.C != C)):
-            self.preconditioner = known = Preconditioner.of(hessian, C)
+            self.preconditioner = known = Preconditioner.from_hessian(hessian, C)
         scale = np.abs(gradients).max(axis=(0, 2), keepdims=True)  # float32 has few exponents
         scale[scale == 0.0] = 1.0
         residuals = (-gradients / scale).astype(np.float32)
-        solution, n_products = _conjugate_gradients(partial(hessian.product, C), known.solve, residuals, residual)
-        self.is_slow = n_products > FEW_PRODUCTS + len(weights) ** 2 / (len(self.batch.targets) * weights.shape[2])
+        product = partial(hessian.product, C)
+        solution, _, n_products = conjugate_gradients(product, known.solve, residuals, residual, MAX_PRODUCTS)
+        self.is_slow = n_products > FEW_PRODUCTS + len(weights) ** 2 / (len(self.batch.y) * weights.shape[2])
         solution *= scale
         if self.loss.ignores_shift and solution.shape[2] > 1:
             solution[-1] -= solution[-1].mean(axis=1, keepdims=True)
@@ -103,25 +100,25 @@ class Curvature:
         flat = weights.reshape(len(weights), -1).astype(np.float32)
 
         def of_span(span: slice) -> tuple[Singles, Floats, Floats]:
-            features = batch.features[span].astype(np.float32, copy=False)
+            features = batch.X[span].astype(np.float32, copy=False)
             scores = (features @ flat[:-1] + flat[-1]).reshape(-1, *weights.shape[1:])
-            curvature = self.loss.curvature(batch.targets[span], scores)
+            curvature = self.loss.curvature(batch.y[span], scores)
             if self.is_sample:
-                own = np.outer(batch.weights[span], row_weights / batch.weights.sum())
+                own = np.outer(batch.loss_weight[span], row_weights / batch.loss_weight.sum())
             else:
-                own = batch.weights[span, None] * (batch.folds[span, None] != held_out)
+                own = batch.loss_weight[span, None] * (batch.fold_of[span, None] != held_out)
             return curvature, own, np.asarray(self.loss.trace(curvature) * (own > 0.0), dtype=np.float64)
 
-        spans = row_spans(len(batch.targets), SPAN_ROWS)
+        spans = row_spans(len(batch.y), SPAN_ROWS)
         parts = list(in_threads(of_span, spans))
         totals = np.sum([trace.sum(axis=0) for _, _, trace in parts], axis=0)
-        least = NEGLIGIBLE * totals / len(batch.targets)  # of each problem
+        least = NEGLIGIBLE * totals / len(batch.y)  # of each problem
         kept = []
         for span, (curvature, own, trace) in zip(spans, parts, strict=True):
             rows: Any = np.flatnonzero((trace >= least).any(axis=1))
             if len(rows) > MOST_COPIED * len(own):
                 rows = slice(None)  # a copy of most rows would cost more than their share of the products
-            features = batch.features[span][rows].astype(np.float32, copy=False)
+            features = batch.X[span][rows].astype(np.float32, copy=False)
             kept.append(_HessianBlock(features, curvature[rows], own[rows].astype(np.float32)))
         return Hessian(kept, self.loss, weights.shape[1:])
 
@@ -246,18 +243,16 @@ class Preconditioner:
     ignores_shift: bool
 
     @classmethod
-    def of(cls, hessian: Hessian, C: float) -> "Preconditioner":
+    def from_hessian(cls, hessian: Hessian, C: float) -> "Preconditioner":
         """Return the preconditioner whose moments are means over the rows of all problems."""
         moments = hessian.row_moments()
         moments *= C * hessian.mean_curvature()
-        diagonal = np.diag(moments).copy()
-        for jitter in JITTERS:
-            np.fill_diagonal(moments, diagonal + 1.0 + jitter * diagonal.max())
-            try:
-                return cls(C, cholesky(moments).astype(np.float32), hessian.loss.ignores_shift)
-            except np.linalg.LinAlgError:
-                continue
-        return cls(C, np.diag(np.sqrt(diagonal + 1.0)).astype(np.float32), hessian.loss.ignores_shift)
+        np.fill_diagonal(moments, np.diag(moments) + 1.0)
+        try:
+            factor, _ = jittered_cholesky(moments, JITTERS)
+        except np.linalg.LinAlgError:
+            factor = np.diag(np.sqrt(np.diag(moments)))
+        return cls(C, factor.astype(np.float32), hessian.loss.ignores_shift)
 
     @serial_blas
     def solve(self, vectors: Singles) -> Singles:
@@ -267,47 +262,6 @@ class Preconditioner:
         flat = (vectors - common).reshape(len(vectors), -1)
         solution = linalg.cho_solve((self.factor.T, False), flat, check_finite=False)
         return np.asarray(solution.reshape(vectors.shape) + common)
-
-
-def _conjugate_gradients(
-    product: Callable[[Singles], Singles],
-    precondition: Callable[[Singles], Singles],
-    residuals: Singles,
-    tolerance: float,
-) -> tuple[Floats, int]:
-    """Solve one system per problem; arrays have the shape (width + 1, n_problems, n_outputs).
-
-    Return the solutions, and the number of products.
-
-    Iterations end when the residuals, in the norm of the preconditioner, are below `tolerance` of those at the start,
-    or far above them: where rows of very different weights make a Hessian singular in float32, they grow.
-    """
-    solution = np.zeros(residuals.shape)
-    steps = preconditioned = precondition(residuals)
-    sizes = inner(residuals, preconditioned)
-    goal, bound = tolerance**2 * sizes, LARGEST_GROWTH * sizes
-    n_products = 0
-    while n_products < MAX_PRODUCTS:
-        products = product(steps)
-        n_products += 1
-        curvatures = inner(steps, products)
-        open_problems = (sizes > goal) & (sizes < bound) & (curvatures > sizes / LONGEST)
-        if not open_problems.any():
-            break
-        lengths = np.divide(sizes, curvatures, out=np.zeros_like(sizes), where=open_problems)[:, None]
-        solution += lengths * steps
-        residuals = residuals - lengths.astype(np.float32) * products
-        preconditioned = precondition(residuals)
-        before, sizes = sizes, np.where(open_problems, inner(residuals, preconditioned), sizes)
-        is_bounded = open_problems & (sizes < bound)
-        ratios = np.divide(sizes, before, out=np.zeros_like(sizes), where=is_bounded)[:, None]
-        steps = preconditioned + ratios.astype(np.float32) * steps
-    return solution, n_products
-
-
-def inner(left: Array, right: Array) -> Floats:
-    """Return the inner product of each problem, in float64."""
-    return np.asarray(np.einsum("ijk,ijk->j", left, right, dtype=np.float64))
 
 
 def cached_rows(width: int) -> int:

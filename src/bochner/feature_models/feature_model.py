@@ -1,113 +1,178 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `FeatureRegressor` and `FeatureClassifier` share: how the penalty is chosen and the loss minimized.
+"""What `FeatureRegressor` and `FeatureClassifier` share: `fit`, `partial_fit`, scores of rows, gradients.
 
-Squared errors are solved from second moments, which one pass over the rows accumulates for all penalties and folds, and
-which more rows continue. Other losses follow a path of penalties with Newton's method.
+`fit` is four steps: validate the rows, fit the candidate features, choose one of them and a penalty, and keep the
+solution. Squared errors are solved from second moments (`ridge`), other losses along a path of penalties (`paths`).
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.feature_maps.moments import SPAN_ROWS
-from bochner.feature_models.candidates import best_scores, feature_map_of, features_of_kernels
-from bochner.feature_models.feature_passes import are_held
-from bochner.feature_models.folds import number_of_folds
-from bochner.feature_models.linear_model import LinearModel, is_path
-from bochner.feature_models.path_choice import MOST_SAMPLED, PathChoice
-from bochner.feature_models.ridge_moments import MomentAccumulator, RidgeChoice, moments_of_batch
-from bochner.feature_models.streamed_folds import MOST_MOMENT_BYTES, stored_bytes, streamed_bytes
-from bochner.feature_models.training_sets import TrainingSet
+from bochner.feature_maps import FeatureMap, apply_to_features
+from bochner.feature_maps.feature_map import accepts_nan
+from bochner.feature_models.candidates import (
+    DefaultFeatures,
+    feature_map_of,
+    features_of_kernels,
+    fit_candidates,
+    seed_of,
+)
+from bochner.feature_models.folds import ClassCounts, RoundRobin, assign_folds, count_folds, warn_at_edge
+from bochner.feature_models.moments import MomentAccumulator, fit_ridge, ridge_bytes
+from bochner.feature_models.paths import fit_path, is_held
+from bochner.feature_models.training import Choice, TrainingSet
+from bochner.kernels import Kernel
 from bochner.losses import Loss, SquaredHinge
-from bochner.memory import check_memory
+from bochner.memory import check_memory, expected_width
+from bochner.parameters import LINEAR_EXPLANATIONS, Parametrized
 from bochner.progress import show_progress
-from bochner.rows import Array, Batch, Floats, RowSource, open_rows
+from bochner.rows import (
+    Array,
+    Batch,
+    Floats,
+    RowSource,
+    apply_to_rows,
+    for_each_span,
+    open_rows,
+    row_spans,
+    serial_blas,
+    validate_rows,
+)
 from bochner.validation import HasMethods, fit_context, make_part
 
-__all__ = ["ALPHAS", "FeatureModel", "has_closed_form"]
+__all__ = ["ALPHAS", "FeatureModel", "has_closed_form", "in_memory"]
 
-FEWER = "use fewer frequencies, `length_scale_factors` or classes"
 ALPHAS = tuple(float(alpha) for alpha in np.logspace(-8, 4, 25))
+FEWER = "use fewer frequencies, `length_scale_factors` or classes"
+GRADIENT_ROWS = 256  # per block
+LAZY_GRADIENTS = "Gradients need rows in memory and not a Dask collection; compute the rows first."
 
 
-class FeatureModel(LinearModel):
-    """A model on features with any loss.
+class FeatureModel(Parametrized):
+    """A linear model on features with any loss, which chooses its penalty, kernel and length scale by cross-validation.
 
     Subclasses say what their targets and their penalties are.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LinearModel._parameter_constraints,
+        "features": [HasMethods(["fit", "transform"]), None],
         "loss": [HasMethods(["evaluate", "curvature"])],  # and the names in `_losses`
+        "cv": ["cv_object"],
+        "length_scale_factors": ["array-like"],
+        "kernels": [list, tuple, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
     }
+    _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {"features": {None: DefaultFeatures}}
+    _explanations: ClassVar[Mapping[str, str]] = LINEAR_EXPLANATIONS
+    # What fits leave behind, beside what scikit-learn's validation sets.
+    _fitted_names: ClassVar[tuple[str, ...]] = (
+        *("loss_", "classes_", "_accumulator", "_candidates", "_choice", "_class_totals", "_dtype", "_has_no_moments"),
+        *("_is_continued", "_is_flat", "_n_kernels", "_n_targets", "_seed"),
+    )
     _losses: ClassVar[Mapping[str, type[Loss]]]
-    _fitted_names = (*LinearModel._fitted_names, "loss_", "_accumulator", "_choice", "_is_continued", "_has_no_moments")
+    _penalty_name: ClassVar[str]
+    _target_options: ClassVar[dict[str, bool]] = {}  # of scikit-learn's validate_data
+
+    features: Any
     loss: Any
+    cv: Any
+    length_scale_factors: Sequence[float]
+    kernels: Sequence[str | Kernel] | None
+    random_state: Any
+    verbose: int
     loss_: Loss
-    _choice: RidgeChoice | PathChoice | None
-
-    @property
-    def features_(self) -> Any:
-        """The fitted features."""
-        return self._chosen().features
-
-    @property
-    def cv_errors_(self) -> Floats:
-        """Mean errors (n_penalties, n_folds) of the chosen features."""
-        return self._scored().errors
-
-    @property
-    def best_score_(self) -> float:
-        """The mean score over the folds with the chosen penalty and features."""
-        return float(self._scored().scores.max())
-
-    @property
-    def length_scale_scores_(self) -> Floats:
-        """The best score of each of the `length_scale_factors` with the chosen kernel."""
-        return best_scores(self._scored().scores, self._n_kernels)[1]
-
-    @property
-    def kernel_scores_(self) -> Floats:
-        """The best score of each of the `kernels`."""
-        return best_scores(self._scored().scores, self._n_kernels)[0]
-
-    def _made_loss(self) -> Loss:
-        loss: Loss = make_part(self.loss, self._losses)
-        return loss
+    _dtype: str
+    _choice: Choice | None
+    _accumulator: MomentAccumulator | None
+    _n_kernels: int
 
     @abstractmethod
-    def _alphas(self, total_weight: float) -> Floats:
+    def _check_targets(self, rows: RowSource) -> RowSource:
+        """Return rows whose targets are checked block by block."""
+
+    @abstractmethod
+    def _learn_targets(self, rows: RowSource) -> list[ClassCounts] | None:
+        """Learn the classes, and return those of each partition; of a regression learn the shape of the targets."""
+
+    @abstractmethod
+    def _columns_of(self) -> Callable[[Any], Floats]:
+        """Return the function from checked targets to columns of numbers; workers get it without the model."""
+
+    @abstractmethod
+    def _columns_of_sample(self, y: Any) -> Floats:
+        """Return the columns of the targets of a sample of rows, whose classes need not be known."""
+
+    @abstractmethod
+    def _targets_of(self) -> Callable[[Any], Array]:
+        """Return the function from checked targets to what the loss compares with scores."""
+
+    @abstractmethod
+    def _penalties(self, weight: float) -> Floats:
+        """Return the candidates of the parameter `alphas` or `Cs`, for the sum of the weights."""
+
+    @abstractmethod
+    def _alphas(self, weight: float) -> Floats:
         """Return candidate penalties relative to the sum of the weights."""
 
+    @property
     @abstractmethod
-    def _Cs(self, total_weight: float) -> Floats:
-        """Return candidates for the factor of the sum of losses."""
+    def _n_outputs(self) -> int:
+        """Number of outputs, once the targets are learned."""
 
+    @property
     @abstractmethod
-    def _encode_sample(self, y: Any) -> Floats:
-        """Return the targets (n_samples, n_targets) of a sample of rows, whose classes need not be known."""
+    def _scores_are_flat(self) -> bool:
+        """Whether predictions of a regression, or scores of a classifier, have one axis."""
 
-    @abstractmethod
-    def _loss_encoder(self) -> Callable[[Array], Array]:
-        """Return the function whose results the loss compares with scores; workers get it without the model."""
-
-    @abstractmethod
-    def _checked_for_edge(self, choice: Any) -> Any:
-        """Warn of a penalty at the edge of the user's own grid; the default one leaves nothing to be gained."""
-
-    @abstractmethod
-    def _n_loss_targets(self, targets: Array) -> int:
-        """Return the number of targets, or of classes."""
-
-    def _loss_weights(self, rows: RowSource) -> Floats | None:
-        """Return the weights of the classes, which multiply the sample weights; None for a regression."""
+    def _weigh(self) -> Callable[[Array], Floats] | None:
+        """Return the function from labels to weights of classes, which multiply the sample weights."""
         return None
+
+    @fit_context
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the features and the linear model, and choose the penalty.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), RowSource or Partitions
+            Training rows; row sources and partitions have their own targets and weights. Losses other than squared
+            errors read rows that are not in memory several times; persist a Dask collection that fits into the memory
+            of the workers.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets or classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sample weights, which the features use too.
+
+        Returns
+        -------
+        self
+            The fitted model.
+        """
+        features_of_kernels(self.features, self.kernels)  # refuses some before any rows are read
+        with show_progress(self.verbose):
+            self._reset()
+            rows = self._check_targets(self._validate_training(open_rows(X, y, sample_weight)))
+            class_counts = self._learn_targets(rows)
+            self._check_memory(rows)  # before stratified folds, which take long for many classes
+            training = TrainingSet(rows, *assign_folds(self.cv, rows, class_counts), self._weigh())
+            candidates, self.loss_ = self._fit_candidates(rows), self._made_loss()
+            if self.loss_.has_closed_form:
+                encode = self._columns_of()
+                choice, self._accumulator = fit_ridge(candidates, training, encode, self._alphas, self.cv)
+            else:
+                encode = self._targets_of()
+                choice = fit_path(candidates, training, encode, self._alphas, self.cv, self.loss_, self._n_outputs)
+            self._choice = self._finished(choice)
+            return self
 
     @fit_context
     def fit_features(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -128,138 +193,12 @@ class FeatureModel(LinearModel):
             The model with fitted features and nothing learned from targets otherwise.
         """
         self._reset()
-        rows: RowSource = self._in_memory("fit_features", X, y, sample_weight)
-        finite = "allow-nan" if self._accepts_nan() else True
-        options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "multi_output": True}
-        rows = rows.validate(self, ensure_all_finite=finite, **options)
-        self._dtype = rows.dtype.name
+        source = in_memory("fit_features", X, y, sample_weight)
+        rows = self._validate_training(source, needs_targets=False, multi_output=True)
         with show_progress(self.verbose):
-            self._candidates = self._fit_candidates(rows, self._encode_sample)
+            self._check_memory(rows)
+            self._candidates = self._fit_candidates(rows, self._columns_of_sample)
         return self
-
-    def _solve(self, training: TrainingSet, candidates: list[Any]) -> None:
-        self.loss_ = self._made_loss()
-        if self.loss_.has_closed_form:
-            self._solve_moments(training, candidates)
-        else:
-            self._solve_path(training, candidates)
-
-    def _solve_moments(self, training: TrainingSet, candidates: list[Any]) -> None:
-        """Choose and solve from second moments of all rows."""
-        origin = np.median(self._encode_targets(training.first_targets(SPAN_ROWS)), axis=0)
-        row = training.rows.select(slice(0, 1)).X
-        maps = [feature_map_of(features, row=row) for features in candidates]
-        size = max(feature_map.width for feature_map in maps) + 1 + len(origin)
-        if self._is_streamed(size, training.n_folds, len(maps)):
-            streamed = RidgeChoice.streamed(candidates, training, self._encode_targets, origin, self._alphas, self.cv)
-            self._choice = self._checked_for_edge(streamed)
-            return
-        part = partial(moments_of_batch, maps, self._encode_targets, origin)
-        moments = training.accumulate(part, "accumulating moments")
-        self._accumulator = MomentAccumulator(training.n_folds, len(origin), candidates, origin, moments)
-        choice = RidgeChoice.of(candidates, moments, origin, training.n_folds, self._alphas, self.cv)
-        self._choice = self._checked_for_edge(choice)
-
-    def _solve_path(self, training: TrainingSet, candidates: list[Any]) -> None:
-        """Choose along paths of penalties, and solve."""
-        sample, encode = training.sample_targets(MOST_SAMPLED), self._loss_encoder()
-        targets, class_weights = encode(sample.y), self._loss_weights(training.rows)
-        self.loss_.fit(targets, sample.counts)
-        choice = PathChoice.of(
-            candidates,
-            training,
-            self.loss_,
-            self.loss_.n_outputs(self._n_loss_targets(targets)),
-            encode,
-            class_weights,
-            self._Cs(training.total_weight(class_weights, encode)),
-            self.cv,
-        )
-        self._choice = self._checked_for_edge(choice)
-
-    def _is_streamed(self, size: int, n_folds: int, n_candidates: int) -> bool:
-        """Return whether the moments of the folds are too large to be stored; refuse what no memory holds."""
-        stored = stored_bytes(size, n_folds, n_candidates)
-        if n_folds and stored > MOST_MOMENT_BYTES:
-            _check_moments(streamed_bytes(size, n_candidates), size)
-            return True
-        _check_moments(stored, size)
-        return False
-
-    def _check_width(self, width: int, rows: RowSource) -> None:
-        loss = self._made_loss()
-        if loss.has_closed_form:
-            n_candidates = len(self.length_scale_factors) * len(self.kernels or [None])
-            size = width + getattr(self, "_n_targets", 0)  # of a classifier, once its classes are known
-            _check_moments(streamed_bytes(size, n_candidates), size)
-            return
-        is_held = width > 0 and are_held(rows, width, 4)
-        if not (isinstance(loss, SquaredHinge) and is_held):  # active sets need no matrix
-            subject = f"A model with the loss {self.loss!r} on {width:,} columns"
-            check_memory(36 * (width + 1) ** 2, subject, "a preconditioner", FEWER)
-        if is_held:
-            self._check_scores(rows)
-
-    def _check_scores(self, rows: RowSource) -> None:
-        """Refuse scores of all rows, which are held with the features, that the memory is too small for."""
-
-    def _add_rows(self, rows: RowSource) -> Self:
-        """Add rows with checked targets; the model is solved when it is used next."""
-        if hasattr(self, "_has_no_moments"):
-            raise ValueError(
-                "`partial_fit` cannot continue a `fit` that was pickled or copied, without its moments; begin with "
-                "`partial_fit`, whose moments are kept."
-            )
-        batch = rows.select(slice(None))
-        if hasattr(self, "_accumulator"):
-            accumulator = replace(self._accumulator, waiting=[*self._accumulator.waiting])
-        else:
-            self.loss_ = self._made_loss()
-            self._alphas(1.0)  # refuses some before any row is added
-            features_of_kernels(self.features, self.kernels)
-            n_targets = self._encode_targets(batch.y[:1]).shape[1]
-            candidates = getattr(self, "_candidates", [])
-            accumulator = MomentAccumulator(number_of_folds(self.cv), n_targets, candidates)
-        accumulator.add(self._weigh(batch), self._fit_candidates, self._encode_targets)
-        self._accumulator, self._choice, self._is_continued = accumulator, None, True
-        return self
-
-    @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        """Leave the model as it was if the code inside fails or is interrupted, so that it can be repeated."""
-        state = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            self.__dict__ = state
-            raise
-
-    def _weigh(self, batch: Batch) -> Batch:
-        """Return a batch with the weights that it is trained with."""
-        return batch
-
-    def _chosen(self) -> RidgeChoice | PathChoice:
-        """Return the choice for all rows added so far; it is computed now if there are new ones."""
-        check_is_fitted(self)
-        if self._choice is None:
-            complete = self._accumulator.complete(self._fit_candidates, self._encode_targets)
-            assert complete.moments is not None
-            choice = RidgeChoice.of(
-                complete.candidates, complete.moments, complete.origin, complete.n_folds, self._alphas, self.cv
-            )
-            self._choice = self._checked_for_edge(choice)
-        return self._choice
-
-    def _scored(self) -> RidgeChoice | PathChoice:
-        """Return the choice if there were errors on folds, or generalized ones, to choose by."""
-        chosen = self._chosen()
-        if not chosen.errors.size:
-            raise AttributeError(f"`cv`=None has no errors with `loss`={self.loss!r}; give a number of folds.")
-        return chosen
-
-    def _coefficients(self) -> tuple[Floats, Floats]:
-        chosen = self._chosen()
-        return chosen.coef, chosen.intercept
 
     def finalize(self) -> Self:
         """Solve, and keep only what prediction needs; a later `partial_fit` starts from the beginning.
@@ -274,24 +213,251 @@ class FeatureModel(LinearModel):
             self.__dict__.pop(name, None)
         return self
 
-    def _in_memory(self, method: str, X: Any, y: Any, sample_weight: Any) -> RowSource:
-        """Return rows for a method that needs them in memory."""
-        if is_path(X):
-            raise ValueError(f"`{method}` does not accept file paths; use `fit(path, target)`, which streams the file.")
-        if hasattr(self, "encoding_"):
+    def gradients(self, X: Any) -> Floats:
+        """Compute the gradients of the scores with respect to the columns of X.
+
+        The scores are the predictions of a regression, and the values of `decision_function` of a classifier. Features
+        of a kernel have gradients in closed form; those of other transformers are central differences.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features, n_outputs)
+            The gradients, in float64; one output per target or class, a single one for two classes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import FeatureRegressor
+        >>> X = np.random.default_rng(0).uniform(-1, 1, size=(500, 2))
+        >>> model = FeatureRegressor(random_state=0).fit(X, 3 * X[:, 0])
+        >>> model.gradients(np.zeros((1, 2))).shape
+        (1, 2, 1)
+        """
+        check_is_fitted(self)
+        return self._gradients(X, self._feature_map.gradients)
+
+    def mean_gradients(self, X: Any, start: Any) -> Floats:
+        r"""Average the gradients of the scores along the segments from a row to the rows of X.
+
+        The average is :math:`\int_0^1 \nabla f(s + t (x - s)) \, dt`, in closed form for Fourier features. Its
+        product with x - s is the difference f(x) - f(s), which it divides among the columns (integrated gradients).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows x.
+        start : array-like of shape (n_features,)
+            The row s.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features, n_outputs)
+            The average gradients, in float64; one output per target or class, a single one for two classes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import FeatureRegressor
+        >>> X = np.random.default_rng(0).uniform(-1, 1, size=(500, 2))
+        >>> model = FeatureRegressor(random_state=0).fit(X, X[:, 0] * X[:, 1])
+        >>> total = (model.mean_gradients(X, X[0])[:, :, 0] * (X - X[0])).sum(axis=1)
+        >>> bool(np.allclose(total, model.predict(X) - model.predict(X[:1])))
+        True
+        """
+        check_is_fitted(self)
+        feature_map, row = self._feature_map, np.asarray(start, dtype=np.float64)
+        return self._gradients(X, lambda block, coef: feature_map.mean_gradients(block, row, coef))
+
+    @property
+    def features_(self) -> Any:
+        """The fitted features."""
+        return self._chosen().features
+
+    @property
+    def cv_errors_(self) -> Floats:
+        """Mean errors (n_penalties, n_folds) of the chosen features."""
+        return self._scored().errors
+
+    @property
+    def best_score_(self) -> float:
+        """The mean score over the folds with the chosen penalty and features."""
+        return float(self._scored().scores.max())
+
+    @property
+    def kernel_scores_(self) -> Floats:
+        """The best score of each of the `kernels`."""
+        return np.asarray(self._scores_by_kernel().max(axis=1))
+
+    @property
+    def length_scale_scores_(self) -> Floats:
+        """The best score of each of the `length_scale_factors` with the chosen kernel."""
+        scores = self._scores_by_kernel()
+        return np.asarray(scores[scores.max(axis=1).argmax()])
+
+    def _scores_by_kernel(self) -> Floats:
+        return self._scored().scores.reshape(self._n_kernels, -1)
+
+    def _made_loss(self) -> Loss:
+        loss: Loss = make_part(self.loss, self._losses)
+        return loss
+
+    def _reset(self) -> None:
+        """Drop what an earlier fit has left."""
+        for name in self._fitted_names:
+            self.__dict__.pop(name, None)
+
+    def _accepts_nan(self) -> bool:
+        return self.features is not None and accepts_nan(self.features)
+
+    def _validate_training(
+        self, source: RowSource, *, reset: bool = True, needs_targets: bool = True, **options: Any
+    ) -> RowSource:
+        """Return validated training rows; `reset=False` requires the columns and dtype of earlier rows."""
+        if needs_targets and not source.has_targets:
             raise ValueError(
-                f"`{method}` cannot continue a model that was fitted on a table; use `fit` with all rows, or "
-                f"`without_encoding()`, which continues with encoded rows."
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None; give y."
             )
-        rows = open_rows(X, y, sample_weight)
-        if rows.location != "memory":
-            raise ValueError(f"`{method}` needs in-memory arrays; use `fit` for Dask collections.")
+        options = self._target_options | options | {"accept_sparse": "csr", "reset": reset}
+        options["dtype"] = [np.float64, np.float32] if reset else self._dtype
+        rows = source.validate(self, ensure_all_finite="allow-nan" if self._accepts_nan() else True, **options)
+        self._dtype = rows.dtype.name
         return rows
+
+    def _fit_candidates(self, rows: RowSource, columns_of: Callable[[Any], Floats] | None = None) -> list[Any]:
+        """Fit the features for each of the kernels and length scales, on rows with checked targets."""
+        if not hasattr(self, "_seed"):  # one that is drawn is drawn once per fit
+            self._seed = seed_of(self.features, self.random_state)
+        self._n_kernels = 1 if self.kernels is None else len(self.kernels)
+        columns_of = columns_of or self._columns_of()
+        return fit_candidates(self.features, rows, columns_of, self.length_scale_factors, self._seed, self.kernels)
+
+    def _check_memory(self, rows: RowSource) -> None:
+        """Refuse numbers of columns and of classes for which the memory of the machine is too small."""
+        loss, width = self._made_loss(), expected_width(self.features or DefaultFeatures()) or 0
+        n_outputs = getattr(self, "_n_outputs", 0)  # unknown before the targets are
+        if loss.has_closed_form:
+            n_bytes = ridge_bytes(width + n_outputs, 0, 1, is_stored=False)
+            subject = f"A ridge regression on {width + n_outputs:,} columns and targets"
+            check_memory(n_bytes, subject, "second moments", FEWER)
+        elif not (isinstance(loss, SquaredHinge) and is_held(rows, width, 4)):  # active sets need no matrix
+            subject = f"A model with the loss {self.loss!r} on {width:,} columns"
+            check_memory(36 * (width + 1) ** 2, subject, "a preconditioner", FEWER)
+        if not loss.has_closed_form:
+            n_rows = min(rows.shape[0], 1 << 16) if not is_held(rows, width, 4) else rows.shape[0]
+            subject = f"{type(self).__name__} on {n_rows:,} rows with {n_outputs:,} outputs"
+            check_memory(8 * n_rows * n_outputs, subject, "scores", "use fewer classes or rows")
+
+    def _finished(self, choice: Choice) -> Choice:
+        """Return a choice with the user's own penalty; warn if it is at the edge of the user's own grid."""
+        penalties = self._penalties(choice.weight)
+        chosen = float(penalties[choice.position])
+        if getattr(self, self._penalty_name) is not None:
+            warn_at_edge(self._penalty_name, penalties, chosen, choice.errors)
+        return replace(choice, penalty=chosen)
+
+    def _add_rows(self, rows: RowSource) -> Self:
+        """Add rows with checked targets; the model is solved when it is used next."""
+        if hasattr(self, "_has_no_moments"):
+            raise ValueError(
+                "`partial_fit` cannot continue a `fit` that was pickled or copied, without its moments; begin with "
+                "`partial_fit`, whose moments are kept."
+            )
+        accumulator = getattr(self, "_accumulator", None)
+        if accumulator is None:
+            self.loss_ = self._made_loss()
+            self._penalties(1.0)  # refuses some before any row is added
+            features_of_kernels(self.features, self.kernels)
+            candidates = getattr(self, "_candidates", [])
+            accumulator = MomentAccumulator(count_folds(self.cv), self._columns_of(), candidates)
+        batch, weigh = rows.select(slice(None)), self._weigh()
+        if weigh is not None:
+            batch = batch._replace(sample_weight=batch.row_weights * weigh(batch.y))
+        self._accumulator = accumulator.add(batch, self._fit_candidates)
+        self._choice, self._is_continued = None, True
+        return self
+
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        """Leave the model as it was if the code inside fails or is interrupted, so that it can be repeated."""
+        state = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = state
+            raise
+
+    def _chosen(self) -> Choice:
+        """Return the choice for all rows added so far; it is computed now if there are new ones."""
+        check_is_fitted(self)
+        if self._choice is None:
+            assert self._accumulator is not None
+            complete = self._accumulator.complete(self._fit_candidates)
+            self._choice = self._finished(complete.choose(self._alphas, self.cv))
+        return self._choice
+
+    def _scored(self) -> Choice:
+        """Return the choice if there were errors on folds, or generalized ones, to choose by."""
+        chosen = self._chosen()
+        if not chosen.errors.size:
+            raise AttributeError(f"`cv`=None has no errors with `loss`={self.loss!r}; give a number of folds.")
+        return chosen
+
+    @property
+    def _feature_map(self) -> FeatureMap:
+        """The map of the chosen features."""
+        chosen = self._chosen()
+        return feature_map_of(chosen.features, len(chosen.coef))
+
+    def _validate_rows(self, X: Any, refuse_lazy: Callable[[], str | None] = lambda: None) -> Any:
+        """Return new rows, validated for the features; a Dask collection as it is, unless it is refused."""
+        options = {"accept_sparse": "csr", "dtype": self._dtype, "ensure_all_finite": False}
+        return validate_rows(self, X, self._feature_map.check, refuse_lazy, **options)
+
+    def _apply(self, function: Callable[[Any], Array], X: Any) -> Any:
+        """Apply a function to new rows, lazily to those of a Dask collection."""
+        prepare = partial(self._feature_map.validate_block, dtype=self._dtype)
+        return apply_to_rows(function, self._validate_rows(X), prepare)
+
+    def _map_scores(self, X: Any, finish: Callable[[Floats], Any]) -> Any:
+        """Return `finish` of the scores z(x) . c + b, of shape (n_samples, n_outputs); lazily for a Dask collection."""
+        check_is_fitted(self)
+        return self._apply(partial(_finish_scores, finish, self._scorer()), X)
+
+    def _scorer(self) -> "_Scorer":
+        chosen = self._chosen()
+        return _Scorer(self._feature_map, chosen.coef, chosen.intercept)
+
+    def _accumulate_scores(self, X: Any, y: Any, sample_weight: Any, statistic: Callable[[Any, Batch], Any]) -> Any:
+        """Add up a statistic of scores and batches of rows."""
+        check_is_fitted(self)
+        source = open_rows(X, y, sample_weight)
+        if not source.has_targets:
+            raise ValueError("A score compares predictions with y, but y is None; give y.")
+        rows = self._check_targets(self._validate_training(source, reset=False))
+        of_batch = partial(_statistic_of_scores, statistic, self._scorer())
+        return TrainingSet(rows, RoundRobin(0)).accumulate(of_batch)
+
+    def _gradients(self, X: Any, function: Callable[[Any, Floats], Floats]) -> Floats:
+        """Compute gradients of the scores of validated rows, blocks of rows in threads."""
+        X, coef = self._validate_rows(X, lambda: LAZY_GRADIENTS), self._chosen().coef.astype(np.float64)
+        out = np.empty((*X.shape, coef.shape[1]))
+
+        def work(span: slice) -> None:
+            for rows in row_spans(span.stop - span.start, GRADIENT_ROWS):
+                out[span][rows] = function(X[span][rows], coef)
+
+        for_each_span(work, X.shape[0], GRADIENT_ROWS)
+        return out
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the moments that `fit` has accumulated; those of `partial_fit` are kept."""
         state: dict[str, Any] = dict(super().__getstate__())
-        if "_accumulator" in state and not state.get("_is_continued", False):
+        if state.get("_accumulator") is not None and not state.get("_is_continued", False):
             del state["_accumulator"]
             state["_has_no_moments"] = True
         return state
@@ -299,10 +465,52 @@ class FeatureModel(LinearModel):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_choice")
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self._accepts_nan()
+        tags.input_tags.pairwise = (
+            self.kernels is None
+            and hasattr(self.features, "__sklearn_tags__")
+            and get_tags(self.features).input_tags.pairwise
+        )
+        return tags
 
-def _check_moments(n_bytes: int, size: int) -> None:
-    """Refuse second moments that no memory holds."""
-    check_memory(n_bytes, f"A ridge regression on {size:,} columns and targets", "second moments", FEWER)
+
+@dataclass(frozen=True)
+class _Scorer:
+    """Scores of validated rows; it is sent to the workers that have them."""
+
+    feature_map: FeatureMap
+    coef: Floats
+    intercept: Floats
+
+    def __call__(self, X: Any) -> Floats:
+        feature_map, coef = self.feature_map, self.coef
+        inner, matrix = feature_map.factors()
+        # One product saves one per row. Large coefficients of float32 columns would lose digits.
+        if matrix is not None and inner.dtype == np.float64 and X.shape[0] > 1:
+            feature_map, coef = inner, serial_blas(np.matmul)(matrix, coef)
+        scores = apply_to_features(feature_map, X, coef.shape[1], lambda features: features @ coef)
+        scores += self.intercept
+        return scores.astype(X.dtype, copy=False)
+
+
+def _finish_scores(finish: Callable[[Floats], Any], score: _Scorer, X: Any) -> Any:
+    return finish(score(X))
+
+
+def _statistic_of_scores(statistic: Callable[[Any, Batch], Any], score: _Scorer, batch: Batch) -> Any:
+    score.feature_map.check(batch.X)
+    return statistic(score(batch.X), batch)
+
+
+def in_memory(method: str, X: Any, y: Any, sample_weight: Any) -> RowSource:
+    """Return rows for a method that needs them in memory."""
+    rows = open_rows(X, y, sample_weight)
+    if rows.location != "memory":
+        raise ValueError(f"`{method}` needs in-memory arrays; use `fit` for Dask collections.")
+    return rows
 
 
 def has_closed_form(model: FeatureModel) -> bool:

@@ -7,22 +7,70 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from bochner.feature_models.labels import ClassCounts
-from bochner.rows import Array, Floats, Indices, RowSource
+from bochner.rows import Array, Batch, Floats, Indices, RowSource
 
 __all__ = [
-    *("FoldAssignment", "GivenFolds", "KFolds", "RoundRobin", "StratifiedFolds"),
-    *("NO_FOLD", "assign_folds", "check_fold_weights", "number_of_folds", "passed_minimum", "search_path"),
-    "warn_at_edge",
+    *("ClassCounts", "FoldAssignment", "GivenFolds", "KFolds", "RoundRobin", "StratifiedFolds"),
+    *("NO_FOLD", "assign_folds", "check_fold_weights", "count_classes", "count_folds", "passed_minimum"),
+    *("search_path", "warn_at_edge"),
 ]
 
 NO_FOLD = -2  # the fold of no row: a problem that leaves it out uses all rows
 CLEAR = 2.0  # standard errors by which a mean error is clearly above another one
 LEAST_FALL = 0.01  # of the error at the edge of a grid that is worth a warning
+
+
+class ClassCounts(NamedTuple):
+    """The classes of some rows, in order of appearance.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+        The classes.
+    counts : ndarray of shape (n_classes,)
+        Number of rows of each class.
+    weights : ndarray of shape (n_classes,)
+        Sum of the sample weights of each class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.feature_models.folds import ClassCounts
+    >>> ClassCounts.from_labels(np.array(["b", "a", "b"]), None).classes.tolist()
+    ['b', 'a']
+    """
+
+    classes: Array
+    counts: Indices
+    weights: Floats
+
+    @classmethod
+    def from_labels(cls, y: Array, sample_weight: Floats | None) -> "ClassCounts":
+        """Count the classes of some rows."""
+        ones = np.ones(len(y))
+        return cls(y, ones.astype(np.intp), ones if sample_weight is None else sample_weight).merged()
+
+    @classmethod
+    def total(cls, parts: "list[ClassCounts]") -> "ClassCounts":
+        """Return the counts of all rows from those of consecutive parts."""
+        return cls(*(np.concatenate(column) for column in zip(*parts, strict=True))).merged()
+
+    def merged(self) -> "ClassCounts":
+        """Return each class once."""
+        classes, first, positions = np.unique(self.classes, return_index=True, return_inverse=True)
+        counts, weights = (np.bincount(positions, column, len(classes)) for column in self[1:])
+        order = np.argsort(first)
+        return ClassCounts(classes[order], counts[order].astype(np.intp), weights[order].astype(np.float64))
+
+
+def count_classes(start: Any, batch: Batch) -> list[ClassCounts]:
+    """Count the classes of a batch, for `RowSource.accumulate`; lists add up in the order of the rows."""
+    del start
+    return [ClassCounts.from_labels(batch.y, batch.sample_weight)]
 
 
 class FoldAssignment(ABC):
@@ -35,7 +83,7 @@ class FoldAssignment(ABC):
     n_folds: int
 
     @abstractmethod
-    def folds(self, start: Any, y: Array) -> Indices:
+    def fold_of(self, start: Any, y: Array) -> Indices:
         """Return the fold of each row of a batch with targets y; -1 for rows that are always trained on."""
 
 
@@ -43,7 +91,7 @@ class FoldAssignment(ABC):
 class GivenFolds(FoldAssignment):
     """Folds that a splitter has chosen for rows in memory."""
 
-    fold_of: Indices
+    given: Indices
     n_folds: int
 
     @classmethod
@@ -77,8 +125,8 @@ class GivenFolds(FoldAssignment):
             raise ValueError(f"`cv` has no splits; give a number of folds, or None. Got {reprlib.repr(cv)}.")
         return cls(fold_of, n_folds)
 
-    def folds(self, start: int, y: Array) -> Indices:
-        return self.fold_of[start : start + len(y)]
+    def fold_of(self, start: int, y: Array) -> Indices:
+        return self.given[start : start + len(y)]
 
 
 @dataclass(frozen=True)
@@ -87,7 +135,7 @@ class RoundRobin(FoldAssignment):
 
     n_folds: int
 
-    def folds(self, start: int, y: Array) -> Indices:
+    def fold_of(self, start: int, y: Array) -> Indices:
         numbers = start + np.arange(len(y))
         return numbers % self.n_folds if self.n_folds else np.full(len(y), -1)
 
@@ -103,7 +151,7 @@ class KFolds(FoldAssignment):
         if self.n_folds > self.n_rows:
             raise ValueError(f"`cv`={self.n_folds} is more folds than the {self.n_rows} rows; give fewer folds.")
 
-    def folds(self, start: int, y: Array) -> Indices:
+    def fold_of(self, start: int, y: Array) -> Indices:
         sizes = np.full(self.n_folds, self.n_rows // self.n_folds)
         sizes[: self.n_rows % self.n_folds] += 1
         return np.searchsorted(np.cumsum(sizes), start + np.arange(len(y)), side="right")
@@ -123,7 +171,7 @@ class StratifiedFolds(FoldAssignment):
     ends: Indices  # (n_classes, n_folds): the rank within its class of the row after the last one of each fold
 
     @classmethod
-    def of(cls, n_folds: int, parts: list[ClassCounts]) -> tuple["StratifiedFolds", list[Indices]]:
+    def from_counts(cls, n_folds: int, parts: list[ClassCounts]) -> tuple["StratifiedFolds", list[Indices]]:
         """Return the assignment for consecutive parts of the rows, and the start of each part."""
         total = ClassCounts.total(parts)
         if (total.counts < n_folds).all():
@@ -145,7 +193,7 @@ class StratifiedFolds(FoldAssignment):
         starts = np.cumsum(counts, axis=0) - counts
         return cls(n_folds, classes, np.cumsum(sizes[order], axis=1)), list(starts)
 
-    def folds(self, start: Indices, y: Array) -> Indices:
+    def fold_of(self, start: Indices, y: Array) -> Indices:
         positions = np.searchsorted(self.classes, y)
         folds = np.empty(len(y), dtype=np.intp)
         for position in np.unique(positions):
@@ -179,16 +227,16 @@ def assign_folds(
     if source.location == "memory":
         y, _ = source.collect_columns()
         return GivenFolds.split(cv, source.data, y, classifier=class_counts is not None), None
-    n_folds = number_of_folds(cv)
-    if not n_folds:
-        return RoundRobin(0), None
+    n_folds = count_folds(cv)
+    if not n_folds or source.location == "file":  # rows of a file are often sorted
+        return RoundRobin(n_folds), None
     if class_counts is None:
         return KFolds(n_folds, source.shape[0]), None
-    assignment, starts = StratifiedFolds.of(n_folds, class_counts)
+    assignment, starts = StratifiedFolds.from_counts(n_folds, class_counts)
     return assignment, dict(zip(source.partition_numbers, starts, strict=True))
 
 
-def number_of_folds(cv: Any) -> int:
+def count_folds(cv: Any) -> int:
     """Return the number of folds for rows that are not in memory; 0 means none."""
     if cv is not None and not isinstance(cv, Integral):
         raise ValueError(
@@ -201,9 +249,10 @@ def number_of_folds(cv: Any) -> int:
     return int(KFold(cv).n_splits)
 
 
-def check_fold_weights(cv: Any, fold_weights: Floats, weight: float) -> None:
-    """Refuse folds in which no row of positive weight is left to train or to test on."""
-    if not (fold_weights > 0.0).all() or not (fold_weights < weight).all():
+def check_fold_weights(cv: Any, fold_weights: Floats) -> None:
+    """Refuse folds without rows of positive weight to train or to test on; last is the weight of rows in no fold."""
+    tested, weight = fold_weights[:-1], fold_weights.sum()
+    if not (tested > 0.0).all() or not (tested < weight).all():
         raise ValueError(
             f"A fold of `cv`={reprlib.repr(cv)} has no rows of positive weight to train or to test on; give fewer "
             f"folds or more rows."

@@ -10,21 +10,20 @@ steps, not digits. Where the rows do not fit into memory, the held ones are a sa
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bochner.feature_models.curvature import SPAN_ROWS, Curvature, cached_rows, inner
-from bochner.feature_models.feature_passes import Accumulate, FeatureBatch
+from bochner.feature_models.curvature import SPAN_ROWS, Curvature, cached_rows
 from bochner.feature_models.folds import NO_FOLD, passed_minimum
+from bochner.linalg import inner
 from bochner.losses import Loss
 from bochner.progress import progress_bar
-from bochner.rows import Floats, Indices, in_threads, row_spans
+from bochner.rows import Batch, Floats, Indices, in_threads, row_spans
 
-__all__ = ["NewtonProblems", "Path", "solve_one", "walk"]
+__all__ = ["NewtonProblems", "Path", "solve_all_rows"]
 
 MAX_STEPS = 100
 MAX_SECANTS = 20
@@ -32,54 +31,40 @@ RESIDUAL = 0.1  # of a Newton system, relative to the gradient
 LAST_RESIDUAL = 0.01  # of the solution on all rows, whose last step cannot be seen in the objective
 FIRST_C = 0.01  # up to which Newton's method starts from coefficients 0
 ROUGH_TOLERANCE = 1e-3
-PATH_TOLERANCE = 1e-5  # predicted decrease of the last step, relative to the objective; it serves the choice of C
-TOLERANCE = 1e-17
+# Predicted decrease of the last step, relative to the objective; what is left after it is a hundredth of that or less.
+PATH_TOLERANCE = 1e-4  # serves the choice of C
+TOLERANCE = 1e-14
+PASS_TOLERANCE = 1e-9  # where a step needs a pass over rows that are not held
 RESOLUTION = 1e-14  # predicted decrease, relative, that cannot be seen in the objective
 PATIENCE = 4  # steps below the resolution that do not halve the smallest predicted decrease
 ROUNDING = 1e-12  # of an objective, relative
 ALL_ROWS = np.array([NO_FOLD])
 
 
-@dataclass(frozen=True)
-class Evaluation:
+class Evaluation(NamedTuple):
     """The losses of some problems over some rows.
 
     Attributes
     ----------
-    losses : ndarray of shape (n_problems,)
-        Sums of weighted losses over training rows.
+    sums : ndarray of shape (4, n_problems)
+        Weighted losses and weights of training rows, and weighted errors and weights of held-out rows.
     gradients : ndarray of shape (width + 1, n_problems, n_outputs)
-        Their gradients; last, those of the intercepts.
-    weights : ndarray of shape (n_problems,)
-        Total weights of training rows.
-    held_out, totals : ndarray of shape (n_problems,)
-        Sums of errors over the held-out rows, and their total weights.
+        Gradients of the weighted losses; last, those of the intercepts.
     """
 
-    losses: Floats
+    sums: Floats
     gradients: Floats
-    weights: Floats
-    held_out: Floats
-    totals: Floats
 
-    def __add__(self, other: "Evaluation") -> "Evaluation":
-        return Evaluation(
-            *(own + others for own, others in zip(vars(self).values(), vars(other).values(), strict=True))
-        )
+    def __add__(self, other: "Evaluation") -> "Evaluation":  # type: ignore[override]
+        return Evaluation(self.sums + other.sums, self.gradients + other.gradients)
 
     def select(self, problems: Indices) -> "Evaluation":
         """Return the evaluation of some of the problems."""
-        return Evaluation(
-            *(array[..., problems, :] if array.ndim == 3 else array[problems] for array in vars(self).values())
-        )
+        return Evaluation(self.sums[:, problems], self.gradients[:, problems])
 
-    def update(self, problems: Indices, now: "Evaluation") -> "Evaluation":
-        """Return the evaluation with that of some of the problems replaced."""
-        result = replace(self, **{name: value.copy() for name, value in vars(self).items()})
-        for name, value in vars(now).items():
-            array = getattr(result, name)
-            array[(slice(None), problems) if array.ndim == 3 else problems] = value
-        return result
+    def update(self, problems: Indices, now: "Evaluation") -> None:
+        """Replace the evaluation of some of the problems."""
+        self.sums[:, problems], self.gradients[:, problems] = now
 
 
 class Path(NamedTuple):
@@ -97,76 +82,96 @@ class Path(NamedTuple):
     weights: Floats
 
 
-def walk(problems: "NewtonProblems", n_folds: int, Cs: Floats) -> Path:
-    """Solve on all rows and without each fold, for increasing C until the error on the folds has passed its minimum."""
-    folds = np.arange(n_folds)
-    whole, parts = problems.start(slice(-1, None)), problems.start(slice(n_folds))
-    errors = np.full((len(Cs), n_folds), np.nan)
-    weights = np.zeros((len(Cs), len(whole), whole.shape[2]))
-    order = np.argsort(Cs).tolist()
-    with progress_bar("choosing the penalty", len(Cs)) as advance:
-        for number, step in enumerate(order):
-            C = float(Cs[step])
-            for waypoint in _waypoints(float(Cs[order[number - 1]]) if number else FIRST_C, C):
-                whole, _ = problems.solve(waypoint, ALL_ROWS, whole, ROUGH_TOLERANCE)
-                parts, _ = problems.solve(waypoint, folds, parts, ROUGH_TOLERANCE)
-            before, (whole, _) = whole, problems.solve(C, ALL_ROWS, whole, PATH_TOLERANCE)
-            # The solutions without a fold move along with that on all rows.
-            parts, last = problems.solve(C, folds, parts + (whole - before), PATH_TOLERANCE)
-            errors[step] = last.held_out / last.totals
-            weights[step] = whole[:, 0]
-            advance(1)
-            if passed_minimum(errors[order[: number + 1]]):
-                advance(len(Cs) - number - 1)
-                break
-    return Path(errors, weights)
+def solve_all_rows(
+    batch: Batch, loss: Loss, C: float, start: Floats, accumulate: Callable[[Callable[[Batch], Any]], Any]
+) -> Floats:
+    """Return coefficients and intercepts (width + 1, n_outputs) on rows that are not held.
+
+    Parameters
+    ----------
+    batch : Batch
+        The features of a sample of the rows.
+    loss : Loss
+        The loss.
+    C : float
+        The factor of the sum of the losses.
+    start : ndarray of shape (width + 1, n_outputs)
+        Where to start: the solution on the sample.
+    accumulate : callable
+        A pass over all rows: adds up the statistics that a function computes of batches of features.
+    """
+    problems = NewtonProblems(batch, loss, start.shape[1], accumulate)
+    return problems.solve(C, ALL_ROWS, start[:, None], PASS_TOLERANCE)[0][:, 0]
 
 
-def solve_one(problems: "NewtonProblems", C: float, path: Path | None = None, position: int = 0) -> Floats:
-    """Return coefficients and intercepts (width + 1, n_outputs) on all rows, starting from a path if there is one."""
-    if path is not None:
-        return problems.solve(C, ALL_ROWS, path.weights[position][:, None], TOLERANCE)[0][:, 0]
-    weights = problems.start(slice(-1, None))
-    for waypoint in _waypoints(FIRST_C, C):
-        weights, _ = problems.solve(waypoint, ALL_ROWS, weights, ROUGH_TOLERANCE)
-    return problems.solve(C, ALL_ROWS, weights, TOLERANCE)[0][:, 0]
-
-
-def _waypoints(before: float, C: float) -> list[float]:
-    """Return values of C between two others: from one decade to the next, Newton's method needs few steps."""
-    n_decades = max(1, int(np.ceil(np.log10(C / before) - 1e-9)))
-    waypoints: list[float] = np.geomspace(before, C, n_decades + 1)[1:-1].tolist()
-    return waypoints
-
-
-@dataclass
 class NewtonProblems:
     """Problems that differ in the fold which they leave out.
 
     Parameters
     ----------
-    accumulate : callable
-        A pass over all rows: adds up the statistics that a function computes of batches.
-    curvature : Curvature
-        The rows that Hessians are computed from.
+    batch : Batch
+        The features, targets, weights and folds of all rows, or of a sample of the rows.
     loss : Loss
         The loss.
-    intercepts : ndarray of shape (n_folds + 1, n_outputs)
-        Scores of good constant predictions without each fold, and for all rows.
-    width : int
-        Number of features.
+    n_outputs : int
+        Number of outputs.
+    accumulate : callable, default=None
+        A pass over all rows, if `batch` is a sample of them.
     """
 
-    accumulate: Accumulate
-    curvature: Curvature
-    loss: Loss
-    intercepts: Floats
-    width: int
+    def __init__(
+        self,
+        batch: Batch,
+        loss: Loss,
+        n_outputs: int,
+        accumulate: Callable[[Callable[[Batch], Any]], Any] | None = None,
+    ) -> None:
+        self.batch, self.loss, self.n_outputs = batch, loss, n_outputs
+        self.width = batch.X.shape[1]
+        self.curvature = Curvature(batch, loss, is_sample=accumulate is not None)
+        self.accumulate = accumulate or (lambda statistic: statistic(batch))
 
-    def start(self, problems: slice) -> Floats:
-        """Return coefficients 0 and the intercepts of constant predictions, for some of the problems."""
-        intercepts = self.intercepts[problems]
-        return np.concatenate([np.zeros((self.width, *intercepts.shape)), intercepts[None]])
+    def start(self, held_out: Indices) -> Floats:
+        """Return coefficients 0 and the intercepts of good constant predictions (width + 1, n_problems, n_outputs)."""
+        weights = np.zeros((self.width + 1, len(held_out), self.n_outputs))
+        for number, fold in enumerate(held_out.tolist()):
+            rows = self.batch.fold_of != fold
+            weights[-1, number] = self.loss.start(self.batch.y[rows], self.batch.loss_weight[rows], self.n_outputs)
+        return weights
+
+    def follow(self, n_folds: int, Cs: Floats) -> Path:
+        """Solve on all rows and without each fold, for increasing C until the error has passed its minimum."""
+        folds = np.arange(n_folds)
+        whole, parts = self.start(ALL_ROWS), self.start(folds)
+        errors = np.full((len(Cs), n_folds), np.nan)
+        weights = np.zeros((len(Cs), len(whole), self.n_outputs))
+        order = np.argsort(Cs).tolist()
+        with progress_bar("choosing the penalty", len(Cs)) as advance:
+            for number, step in enumerate(order):
+                C = float(Cs[step])
+                for waypoint in _waypoints(float(Cs[order[number - 1]]) if number else FIRST_C, C):
+                    whole, _ = self.solve(waypoint, ALL_ROWS, whole, ROUGH_TOLERANCE)
+                    parts, _ = self.solve(waypoint, folds, parts, ROUGH_TOLERANCE)
+                before, (whole, _) = whole, self.solve(C, ALL_ROWS, whole, PATH_TOLERANCE)
+                # The solutions without a fold move along with that on all rows.
+                parts, last = self.solve(C, folds, parts + (whole - before), PATH_TOLERANCE)
+                errors[step] = last.sums[2] / last.sums[3]
+                weights[step] = whole[:, 0]
+                advance(1)
+                if passed_minimum(errors[order[: number + 1]]):
+                    advance(len(Cs) - number - 1)
+                    break
+        return Path(errors, weights)
+
+    def finish(self, C: float, start: Floats | None) -> Floats:
+        """Return coefficients and intercepts (width + 1, n_outputs) on all rows, from a point of a path or from 0."""
+        if start is None:
+            weights = self.start(ALL_ROWS)
+            for waypoint in _waypoints(FIRST_C, C):
+                weights, _ = self.solve(waypoint, ALL_ROWS, weights, ROUGH_TOLERANCE)
+        else:
+            weights = start[:, None]
+        return self.solve(C, ALL_ROWS, weights, TOLERANCE)[0][:, 0]
 
     def solve(self, C: float, held_out: Indices, start: Floats, tolerance: float) -> tuple[Floats, Evaluation]:
         """Return the optimal weights (width + 1, n_problems, n_outputs) for C, and their evaluation.
@@ -179,19 +184,19 @@ class NewtonProblems:
         secants: list[_Secant] = []
         for _ in range(MAX_STEPS):
             now = done.select(moving)
-            origin, objective = weights[:, moving], self._objective(C, weights[:, moving], now.losses)
+            origin, objective = weights[:, moving], self._objective(C, weights[:, moving], now.sums[0])
             gradients = self._gradients(C, origin, now)
             newton = partial(
                 self.curvature.directions,
                 *(C, held_out[moving], origin),
-                row_weights=now.weights,
+                row_weights=now.sums[1],
                 residual=LAST_RESIDUAL if tolerance == TOLERANCE else RESIDUAL,
             )
             directions = _corrected(newton, gradients, secants)
             decrease = -inner(gradients, directions)
             reached, now = self._search(C, held_out[moving], origin, directions, objective, decrease)
             weights[:, moving] = reached
-            done = done.update(moving, now)
+            done.update(moving, now)
             n_stalled[moving] = np.where(decrease < 0.5 * least[moving], 0, n_stalled[moving] + 1)
             least[moving] = np.minimum(decrease, least[moving])
             is_visible = decrease > RESOLUTION * objective
@@ -221,12 +226,12 @@ class NewtonProblems:
         done = self._evaluate(held_out, reached)
         for _ in range(MAX_STEPS):
             allowed = objective * (1.0 + ROUNDING) - 1e-4 * lengths * decrease
-            too_far = np.flatnonzero(~(self._objective(C, reached, done.losses) <= allowed))
+            too_far = np.flatnonzero(~(self._objective(C, reached, done.sums[0]) <= allowed))
             if not len(too_far):
                 break
             lengths[too_far] *= 0.3
             reached[:, too_far] = (origin + lengths[:, None] * directions)[:, too_far]
-            done = done.update(too_far, self._evaluate(held_out[too_far], reached[:, too_far]))
+            done.update(too_far, self._evaluate(held_out[too_far], reached[:, too_far]))
         return reached, done
 
     def _evaluate(self, held_out: Indices, weights: Floats) -> Evaluation:
@@ -244,6 +249,13 @@ class NewtonProblems:
 
     def _objective(self, C: float, weights: Floats, losses: Floats) -> Floats:
         return np.asarray(0.5 * np.square(weights[self._penalized]).sum(axis=(0, 2)) + C * losses)
+
+
+def _waypoints(before: float, C: float) -> list[float]:
+    """Return values of C between two others: from one decade to the next, Newton's method needs few steps."""
+    n_decades = max(1, int(np.ceil(np.log10(C / before) - 1e-9)))
+    waypoints: list[float] = np.geomspace(before, C, n_decades + 1)[1:-1].tolist()
+    return waypoints
 
 
 class _Secant(NamedTuple):
@@ -274,9 +286,9 @@ def _curvatures(moved: Floats, changed: Floats) -> Floats:
     return np.maximum(inner(moved, changed), np.finfo(np.float64).tiny)
 
 
-def _evaluate(loss: Loss, held_out: Indices, weights: Floats, batch: FeatureBatch) -> Evaluation:
+def _evaluate(loss: Loss, held_out: Indices, weights: Floats, batch: Batch) -> Evaluation:
     """Evaluate the problems on a batch."""
-    spans = row_spans(len(batch.targets), min(SPAN_ROWS, cached_rows(len(weights))))
+    spans = row_spans(len(batch.y), min(SPAN_ROWS, cached_rows(len(weights))))
     parts = in_threads(partial(_evaluate_span, loss, held_out, weights, batch), spans)
     total = next(parts)
     for part in parts:
@@ -284,22 +296,19 @@ def _evaluate(loss: Loss, held_out: Indices, weights: Floats, batch: FeatureBatc
     return total
 
 
-def _evaluate_span(loss: Loss, held_out: Indices, weights: Floats, batch: FeatureBatch, span: slice) -> Evaluation:
-    features, targets = batch.features[span].astype(np.float64, copy=False), batch.targets[span]
-    n_rows, flat = len(features), weights.reshape(len(weights), -1)
-    scores = (features @ flat[:-1] + flat[-1]).reshape(n_rows, *weights.shape[1:])
+def _evaluate_span(loss: Loss, held_out: Indices, weights: Floats, batch: Batch, span: slice) -> Evaluation:
+    features, targets, sample_weight, fold_of, loss_weight = (column[span] for column in batch)
+    features = features.astype(np.float64, copy=False)
+    flat = weights.reshape(len(weights), -1)
+    scores = (features @ flat[:-1] + flat[-1]).reshape(len(features), *weights.shape[1:])
     losses, slopes = loss.evaluate(targets, scores)
-    seen = batch.folds[span, None] != held_out
-    row_weights = batch.weights[span, None] * seen
-    own = batch.counts[span, None] * ~seen
+    seen = fold_of[:, None] != held_out
+    row_weights, own = loss_weight[:, None] * seen, sample_weight[:, None] * ~seen
     errors = loss.errors(targets, scores) if own.any() else np.zeros_like(own)
     with np.errstate(over="ignore", invalid="ignore"):  # of steps that are too long, which are shortened
         slopes *= row_weights[:, :, None]
-        pulls = slopes.reshape(n_rows, -1)
-        return Evaluation(
-            (row_weights * losses).sum(axis=0),
-            np.vstack([features.T @ pulls, pulls.sum(axis=0)]).reshape(weights.shape),
-            row_weights.sum(axis=0),
-            (own * errors).sum(axis=0),
-            own.sum(axis=0),
-        )
+        pulls = slopes.reshape(len(features), -1)
+        sums = np.stack([(row_weights * losses).sum(axis=0), row_weights.sum(axis=0)])
+        held_out_sums = np.stack([(own * errors).sum(axis=0), own.sum(axis=0)])
+        gradients = np.vstack([features.T @ pulls, pulls.sum(axis=0)]).reshape(weights.shape)
+    return Evaluation(np.vstack([sums, held_out_sums]), gradients)

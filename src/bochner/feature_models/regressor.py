@@ -4,7 +4,7 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
@@ -13,28 +13,21 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, apply_to_features
-from bochner.feature_models.feature_model import ALPHAS, FeatureModel, has_closed_form
-from bochner.feature_models.folds import assign_folds, warn_at_edge
-from bochner.feature_models.linear_model import is_path
-from bochner.feature_models.ridge import RidgeSolution
-from bochner.feature_models.ridge_moments import Residuals, RidgeChoice, r2_scores
-from bochner.feature_models.training_sets import TrainingSet
+from bochner.feature_models.feature_model import ALPHAS, FeatureModel, has_closed_form, in_memory
+from bochner.feature_models.ridge import r2_scores
+from bochner.feature_models.training import Choice
 from bochner.kernels import Kernel
 from bochner.losses import LOSSES, Loss
 from bochner.parameters import RIDGE_EXPLANATIONS
 from bochner.rows import Array, Batch, Floats, RowSource
 from bochner.validation import StrOptions, available_if, fit_context, positive_values
 
-if TYPE_CHECKING:
-    from bochner.tables.reader import Table
-    from bochner.tables.survey import Survey
-
 __all__ = ["FeatureRegressor"]
 
-LARGEST = 1e120  # squares of larger targets, times sample weights, overflow float64; those of 1 / LARGEST underflow
-LARGEST_SINGLE = 1e36  # predictions for float32 rows are float32
-SMALLEST_ALPHA = 1e-30  # Hessians in float32 overflow soon after
-COARSE = 2  # of so many default penalties, one is tried with a loss that needs several passes
+MAX_TARGET = 1e120  # squares of larger targets, times weights, overflow float64; those of 1 / MAX_TARGET underflow
+MAX_SINGLE_TARGET = 1e36  # predictions for float32 rows are float32
+MIN_ALPHA = 1e-30  # Hessians in float32 overflow soon after
+STRIDE = 2  # of so many default penalties, one is tried with a loss that needs several passes
 
 
 class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
@@ -90,8 +83,6 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
         :math:`\sum w / \sum w^2`, so that the number of rows is their effective sample size.
     features_ : transformer
         The fitted features; ``features_.kernel_`` and ``features_.length_scale_`` are the chosen ones.
-    encoding_ : Encoding
-        How the columns of a table become numbers; only after a fit on a file.
     cv_errors_ : ndarray of shape (n_alphas, n_folds)
         Mean losses with the chosen features: for squared errors the mean over targets, for quantiles the pinball loss.
         With more than about a thousand columns, squared errors of penalties far from the best one have six digits.
@@ -133,9 +124,10 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
         "alphas": ["array-like", None],
     }
     _explanations: ClassVar[Mapping[str, str]] = RIDGE_EXPLANATIONS
-    _fitted_names = (*FeatureModel._fitted_names, "_is_flat")
+    _penalty_name = "alphas"
     _target_options: ClassVar[dict[str, bool]] = {"multi_output": True}
     _is_flat: bool
+    _n_targets: int
 
     def __init__(
         self,
@@ -181,44 +173,36 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
             The model, which is solved when it is used next.
         """
         with self._unchanged_on_error():
-            first = not hasattr(self, "_dtype")
-            rows = self._validate_training(self._in_memory("partial_fit", X, y, sample_weight), reset=first)
-            n_targets = target_columns(rows.target_template).shape[1]
+            source = in_memory("partial_fit", X, y, sample_weight)
+            rows = self._check_targets(self._validate_training(source, reset=not hasattr(self, "_dtype")))
             if not hasattr(self, "_accumulator"):
-                self._is_flat = rows.target_template.ndim == 1
-            elif n_targets != self._accumulator.n_targets:
-                raise ValueError(f"y has {n_targets} targets, and earlier calls had {self._accumulator.n_targets}.")
-            return self._add_rows(rows.with_targets(target_columns))
+                self._learn_targets(rows)
+            return self._add_rows(rows)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict targets.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, Dask collection, torch tensor} of shape (n_samples, n_features), or path
-            Rows, or a file when the model was fitted on one.
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or Partitions
+            Rows.
         return_std : bool, default=False
             Whether to return standard deviations of the predictive distribution too, for squared errors: that of a
-            Bayesian linear model whose prior corresponds to the penalty, noise included. They are numpy arrays for a
-            torch tensor, too.
+            Bayesian linear model whose prior corresponds to the penalty, noise included.
 
         Returns
         -------
         y : ndarray of shape (n_samples,), (n_samples, n_targets) or (n_samples, n_levels)
-            Predictions, one column per level for several quantiles; for a Dask collection a Dask array, for a torch
-            tensor a tensor.
+            Predictions, one column per level for several quantiles; for a Dask collection a Dask array.
         std : ndarray of the same shape
             Standard deviations, if `return_std` is True.
         """
         check_is_fitted(self)
         if not return_std:
             return self._map_scores(X, partial(_predictions, self.loss_, self._scores_are_flat))
-        if is_path(X):
-            raise ValueError(f"`return_std` needs arrays; read {X} in parts and predict them one by one.")
-        solution = self._ridge_choice("`return_std`").solution
-        columns = self._apply(partial(_predict_with_std, self._feature_map, solution), X)
-        n_targets = len(solution.intercept)
-        predictions, deviations = columns[:, :n_targets], columns[:, n_targets:]
+        chosen = self._ridge_choice("`return_std`")
+        columns = self._apply(partial(_predict_with_std, self._feature_map, chosen), X)
+        predictions, deviations = columns[:, : len(chosen.intercept)], columns[:, len(chosen.intercept) :]
         return (predictions[:, 0], deviations[:, 0]) if self._is_flat else (predictions, deviations)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -241,7 +225,7 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
         check_is_fitted(self)
         if not self.loss_.has_closed_form:
             return self._explained_share(X, y, sample_weight)
-        total: Residuals = self._accumulate_scores(X, y, sample_weight, Residuals.of)
+        total: _Residuals = self._accumulate_scores(X, y, sample_weight, _residuals)
         if total.n_rows < 2:
             warnings.warn("R2 is not defined for a single row.", UndefinedMetricWarning, stacklevel=2)
             return float("nan")
@@ -252,103 +236,88 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
         """Return one minus the ratio of the loss to that of the best constant prediction."""
         columns: list[Any] = self._accumulate_scores(X, y, sample_weight, _targets_and_weights)
         targets, weights = (np.concatenate(column) for column in zip(*columns, strict=True))
-        constant = self.loss_.start(targets, weights, len(self._coefficients()[1]))
+        constant = self.loss_.start(targets, weights, len(self._chosen().intercept))
         own, other = self._accumulate_scores(X, y, sample_weight, partial(_losses, self.loss_, constant))
         return float(1.0 - own / other) if other > 0.0 else float(own == 0.0)
 
     @property
     def alpha_(self) -> float:
         """The chosen penalty, relative to the number of rows."""
-        chosen = self._chosen()
-        return chosen.alpha if isinstance(chosen, RidgeChoice) else float(self._alphas()[chosen.position])
+        return self._chosen().penalty
 
     @property
     def coef_(self) -> Floats:
         """Coefficients of the features."""
-        coef = self._coefficients()[0]
+        coef = self._chosen().coef
         return coef[:, 0] if self._scores_are_flat else coef.T
 
     @property
     def intercept_(self) -> Any:
         """The intercept."""
-        intercept = self._coefficients()[1]
+        intercept = self._chosen().intercept
         return float(intercept[0]) if self._scores_are_flat else intercept
 
     @property
     def noise_variance_(self) -> Any:
         """Variance of the noise."""
-        noise = self._ridge_choice("`noise_variance_`").solution.noise
+        noise = self._ridge_choice("`noise_variance_`").posterior.noise
         return float(noise[0]) if self._is_flat else noise
 
-    def _ridge_choice(self, name: str) -> RidgeChoice:
+    def _ridge_choice(self, name: str) -> Choice:
         chosen = self._chosen()
-        if not isinstance(chosen, RidgeChoice):
+        if chosen.posterior is None:
             raise AttributeError(f"{name} needs `loss`='squared_error'. Got {self.loss!r} instead; fit quantiles.")
         return chosen
 
     @property
     def _scores_are_flat(self) -> bool:
-        return self._is_flat and len(self._coefficients()[1]) == 1
+        return self._is_flat and len(self._chosen().intercept) == 1
 
-    def _alphas(self, total_weight: float = 1.0) -> Floats:
-        default = ALPHAS if self._made_loss().has_closed_form else ALPHAS[::COARSE]
-        return positive_values("alphas", self.alphas, default=default)
+    @property
+    def _n_outputs(self) -> int:
+        return self._made_loss().n_outputs(self._n_targets)
 
-    def _Cs(self, total_weight: float) -> Floats:
-        alphas = self._alphas()
-        if alphas.min() < SMALLEST_ALPHA:
+    def _penalties(self, weight: float) -> Floats:
+        loss = self._made_loss()
+        default = ALPHAS if loss.has_closed_form else ALPHAS[::STRIDE]
+        alphas = positive_values("alphas", self.alphas, default=default)
+        if not loss.has_closed_form and alphas.min() < MIN_ALPHA:
             raise ValueError(
                 f"`alphas` contains {alphas.min():.3g}, which is too small to solve for with `loss`={self.loss!r}; "
-                f"give penalties of at least {SMALLEST_ALPHA:g}."
+                f"give penalties of at least {MIN_ALPHA:g}."
             )
-        return 0.5 / (alphas * total_weight)
+        return alphas
 
-    def _checked_for_edge(self, choice: Any) -> Any:
-        if self.alphas is not None:
-            alphas = self._alphas()
-            chosen = choice.alpha if isinstance(choice, RidgeChoice) else float(alphas[choice.position])
-            warn_at_edge("alphas", alphas, chosen, choice.errors)
-        return choice
+    def _alphas(self, weight: float) -> Floats:
+        return self._penalties(weight)
 
-    def _encode_targets(self, y: Any) -> Floats:
-        return np.asarray(y)  # checked targets are columns already
-
-    def _loss_encoder(self) -> Callable[[Array], Array]:
+    def _columns_of(self) -> Callable[[Any], Floats]:
         return np.asarray  # checked targets are columns already
 
-    def _n_loss_targets(self, targets: Array) -> int:
-        return int(targets.shape[1])
+    def _targets_of(self) -> Callable[[Any], Array]:
+        return np.asarray
 
-    def _encode_sample(self, y: Any) -> Floats:
+    def _columns_of_sample(self, y: Any) -> Floats:
         return target_columns(y)
 
     def _check_targets(self, rows: RowSource) -> RowSource:
         n_targets = target_columns(rows.target_template).shape[1]
-        if hasattr(self, "_choice") and self.loss_.n_outputs(n_targets) != len(self._coefficients()[1]):
-            raise ValueError(f"y has {n_targets} targets, and the model has {len(self._coefficients()[1])}.")
-        largest = LARGEST if rows.dtype == np.float64 else LARGEST_SINGLE
+        if getattr(self, "_n_targets", n_targets) != n_targets:
+            raise ValueError(f"y has {n_targets} targets, and the model has {self._n_targets}.")
+        largest = MAX_TARGET if rows.dtype == np.float64 else MAX_SINGLE_TARGET
         return rows.with_targets(partial(target_columns, largest=largest, loss=self._made_loss()))
 
-    def _training_set(self, rows: RowSource) -> TrainingSet:
+    def _learn_targets(self, rows: RowSource) -> None:
         self._is_flat = rows.target_template.ndim == 1
-        rows = self._check_targets(rows)
-        return TrainingSet(rows, *assign_folds(self.cv, rows))
+        self._n_targets = target_columns(rows.target_template).shape[1]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = self._made_loss().positive_targets
         return tags
 
-    def _check_table(self, table: "Table", survey: "Survey") -> None:
-        if survey.target_is_text:
-            raise ValueError(
-                f"{table.path}: column {table.target!r} contains text, which cannot be the target of a regression; use "
-                f"FeatureClassifier."
-            )
-        self._is_flat = True
 
-
-def target_columns(y: Any, largest: float = LARGEST, loss: Loss | None = None) -> Floats:
+def target_columns(y: Any, largest: float = MAX_TARGET, loss: Loss | None = None) -> Floats:
     """Return the targets of a regression as columns of finite numbers in the domain of the loss."""
     given = np.asarray(y)
     is_text = given.dtype.kind in "US" or (
@@ -366,7 +335,7 @@ def target_columns(y: Any, largest: float = LARGEST, loss: Loss | None = None) -
         ) from None
     assert_all_finite(targets, input_name="y")
     found = float(np.abs(targets).max(initial=0.0))
-    if found > largest or 0.0 < found < 1.0 / LARGEST:
+    if found > largest or 0.0 < found < 1.0 / MAX_TARGET:
         raise ValueError(f"y contains values up to {found:.3g}, whose squares overflow or underflow; rescale it.")
     if loss is not None:
         loss.check_targets(targets)
@@ -379,20 +348,45 @@ def _predictions(loss: Loss, is_flat: bool, scores: Any) -> Any:
 
 
 def _targets_and_weights(scores: Floats, batch: Batch) -> list[Any]:
-    return [(batch.y, batch.counts)]
+    return [(batch.y, batch.row_weights)]
 
 
 def _losses(loss: Loss, constant: Floats, scores: Floats, batch: Batch) -> Floats:
     """Return the sums of the losses of predictions and of a constant prediction."""
     both = np.stack([scores, np.broadcast_to(constant, scores.shape)], axis=1).astype(np.float64)
-    return np.asarray(batch.counts @ loss.errors(batch.y, both))
+    return np.asarray(batch.row_weights @ loss.errors(batch.y, both))
 
 
-def _predict_with_std(feature_map: FeatureMap, solution: RidgeSolution, X: Any) -> Array:
+class _Residuals(NamedTuple):
+    """What R2 needs of some rows; sums are merged by the formula of Chan, Golub and LeVeque, which loses no digits."""
+
+    n_rows: int
+    weight: float
+    errors: Floats
+    mean: Floats
+    deviations: Floats
+
+    def __add__(self, other: "_Residuals") -> "_Residuals":  # type: ignore[override]
+        weight, distance = self.weight + other.weight, other.mean - self.mean
+        deviations = self.deviations + other.deviations + self.weight * other.weight / weight * distance**2
+        mean = self.mean + other.weight / weight * distance
+        return _Residuals(self.n_rows + other.n_rows, weight, self.errors + other.errors, mean, deviations)
+
+
+def _residuals(predictions: Floats, batch: Batch) -> _Residuals:
+    """Return weighted sums of squared errors, and of squared deviations of the targets from their means."""
+    weights = batch.row_weights
+    mean = np.average(batch.y, axis=0, weights=weights)
+    errors, deviations = (weights @ np.square(batch.y - center) for center in (predictions, mean))
+    return _Residuals(len(weights), float(weights.sum()), errors, mean, deviations)
+
+
+def _predict_with_std(feature_map: FeatureMap, chosen: Choice, X: Any) -> Array:
     """Return predictions, then standard deviations, one column per target each."""
 
     def both(features: Floats) -> Floats:
-        return np.hstack([features @ solution.coef + solution.intercept, np.sqrt(solution.variance(features))])
+        deviations = np.sqrt(chosen.posterior.variance(features))
+        return np.hstack([features @ chosen.coef + chosen.intercept, deviations])
 
-    columns = apply_to_features(feature_map, X, 2 * len(solution.intercept), both, feature_map.width)
+    columns = apply_to_features(feature_map, X, 2 * len(chosen.intercept), both, feature_map.width)
     return columns.astype(X.dtype, copy=False)

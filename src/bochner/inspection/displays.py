@@ -267,8 +267,9 @@ class ImportanceDisplay(_Display):
     >>> matplotlib.use("Agg")
     >>> import numpy as np
     >>> from bochner import FeatureRegressor, FourierFeatures, ImportanceDisplay
-    >>> X = np.random.default_rng(0).normal(size=(500, 3))
-    >>> model = FeatureRegressor(FourierFeatures(length_scale="learn"), random_state=0).fit(X, np.sin(3 * X[:, 1]))
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> features = FourierFeatures(length_scale="learn", n_frequencies=32)
+    >>> model = FeatureRegressor(features, random_state=0).fit(X, np.sin(3 * X[:, 1]))
     >>> ImportanceDisplay.from_estimator(model, X).ax_.get_yticklabels()[0].get_text()
     'column 1'
 

@@ -13,7 +13,7 @@ import numpy as np
 from bochner.kernel_models.cholesky import factorize
 from bochner.rows import Array, Floats
 
-__all__ = ["HeldOutError", "fold_error", "fold_error_value", "leave_one_out_error"]
+__all__ = ["HeldOutError", "fold_error", "leave_one_out_error"]
 
 
 @dataclass(frozen=True)
@@ -81,16 +81,6 @@ def fold_error(K: Array, Y: Floats, w: Floats, penalty: float, n_folds: int) -> 
         penalty_gradient += 2.0 * penalty * float((np.einsum("ij,ij->i", a, b) / w[rest]).sum())
     gradient = np.hstack([left, right]) @ np.hstack([right, left]).T
     return HeldOutError(float((shares * np.square(residuals)).sum()), gradient, penalty_gradient, residuals)
-
-
-def fold_error_value(K: Array, Y: Floats, w: Floats, penalty: float, n_folds: int) -> float:
-    """Return the error of `fold_error` alone."""
-    shares, error = (w / w.sum())[:, None], 0.0
-    for held_out in _folds(len(K), n_folds):
-        a = factorize(_without(K, held_out), penalty / np.delete(w, held_out)).solve(np.delete(Y, held_out, axis=0))
-        residuals = Y[held_out] - np.delete(K[held_out], held_out, axis=1) @ a
-        error += float((shares[held_out] * np.square(residuals)).sum())
-    return error
 
 
 def _without(K: Array, held_out: slice) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 
 from bochner.kernel_models.cholesky import factorize
 from bochner.kernel_models.kernel_values import KernelShape
+from bochner.kernel_models.scale_learning import LearnedScales, learn_scales
 from bochner.rows import Array, Floats, Indices, row_spans
 
 __all__ = ["Leaf", "LeafTree", "Split"]
@@ -22,6 +23,7 @@ LEAF_ROWS = 2_500
 MARGIN, TOTAL_MARGIN = 0.1, 0.3  # shares of the rows around one split, and around all splits of a leaf
 DIRECTION_ROWS = 4_000
 BLOCK_ROWS = 1_024
+SCALE_ROWS, SCALE_STEPS = 2_000, 4  # rows and steps of the scales of a leaf
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class Leaf:
         The penalties of the rows, inversely proportional to their weights.
     coef : ndarray of shape (n, n_outputs)
         The coefficients.
+    scales : ndarray of shape (n_columns,)
+        Factors of the columns in this leaf, which move the scales of the member a little.
     """
 
     own: Indices
@@ -57,6 +61,14 @@ class Leaf:
     rows: Array = field(default_factory=lambda: np.empty((0, 0)))
     noise: Floats = field(default_factory=lambda: np.empty(0))
     coef: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    scales: Array = field(default_factory=lambda: np.ones(1, np.float32))
+
+    def learn(self, shape: KernelShape, X: Array, Y: Floats, w: Floats, penalty: float) -> None:
+        """Move the scales of the columns for this leaf."""
+        sample = self.members[:SCALE_ROWS]  # rows are in random order
+        start = LearnedScales(np.ones(X.shape[1]), penalty, np.inf)
+        learned = learn_scales(shape, X[sample], Y[sample], w[sample], start=start, max_steps=SCALE_STEPS)
+        self.scales = learned.scales.astype(np.float32)
 
     def fit(self, shape: KernelShape, X: Array, Y: Floats, w: Floats, penalty: float) -> tuple[Floats, Floats]:
         """Solve for the coefficients; return leave-one-out residuals of the own rows, and their variances.
@@ -64,7 +76,7 @@ class Leaf:
         Variances are relative to that of the kernel, and include the noise of the rows. Rows that the leaf is not
         trained on have NaN.
         """
-        self.rows, self.noise = X[self.members], penalty / w[self.members]
+        self.rows, self.noise = X[self.members] * self.scales, penalty / w[self.members]
         factor = factorize(shape.matrix(self.rows), self.noise)
         self.coef = factor.solve(Y[self.members]).astype(np.float64)
         variances = 1.0 / factor.inverse_diagonal()
@@ -77,12 +89,13 @@ class Leaf:
 
     def predict(self, shape: KernelShape, X: Array) -> Floats:
         """Return the kernel expansion at rows."""
+        X = X * self.scales
         blocks = [shape.matrix(X[span], self.rows) @ self.coef for span in row_spans(len(X), BLOCK_ROWS)]
         return np.concatenate(blocks)
 
     def variance(self, shape: KernelShape, X: Array, noise: float) -> Floats:
         """Return predictive variances of rows, relative to that of the kernel; the factor is computed again."""
-        factor = factorize(shape.matrix(self.rows), self.noise)
+        X, factor = X * self.scales, factorize(shape.matrix(self.rows), self.noise)
         explained = [
             np.square(factor.half_solve(shape.matrix(X[span], self.rows).T), dtype=np.float64).sum(axis=0)
             for span in row_spans(len(X), BLOCK_ROWS)
@@ -91,9 +104,9 @@ class Leaf:
 
     def gradients(self, shape: KernelShape, X: Floats) -> Floats:
         """Return the gradients of the kernel expansion at rows."""
-        rows = self.rows.astype(np.float64)
+        X, rows = X * self.scales, self.rows.astype(np.float64)
         blocks = [shape.row_gradients(X[span], rows, self.coef) for span in row_spans(len(X), 256)]
-        return np.concatenate(blocks)
+        return np.asarray(np.concatenate(blocks) * self.scales[:, None])
 
 
 class LeafTree:

@@ -64,9 +64,12 @@ class KernelMember:
         return scaled_rows(self.scaling(X), self.scales).astype(np.float32)
 
 
-def fit_members(members: Sequence[KernelMember], X: Floats, Y: Floats, w: Floats) -> tuple[Floats, Floats]:
+def fit_members(
+    members: Sequence[KernelMember], X: Floats, Y: Floats, w: Floats, learns_leaves: bool = False
+) -> tuple[Floats, Floats]:
     """Fit all leaves in threads; return the mean leave-one-out residuals, and variances of the first member.
 
+    If `learns_leaves`, each of several leaves has scales of its own.
     Residuals and variances of rows that no leaf was trained on are NaN.
     """
     tasks: list[tuple[int, KernelMember, Leaf, Array]] = []
@@ -78,6 +81,8 @@ def fit_members(members: Sequence[KernelMember], X: Floats, Y: Floats, w: Floats
 
     def fit(task: tuple[int, KernelMember, Leaf, Array]) -> tuple[Floats, Floats]:
         _, member, leaf, rows = task
+        if learns_leaves and len(member.tree.nodes) > 1:
+            leaf.learn(member.shape, rows, Y, w, member.penalty)
         return leaf.fit(member.shape, rows, Y, w, member.penalty)
 
     # A single leaf leaves all threads to BLAS.

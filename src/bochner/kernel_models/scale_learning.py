@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from bochner.kernel_models.held_out_errors import fold_error, fold_error_value, leave_one_out_error
+from bochner.kernel_models.held_out_errors import fold_error, leave_one_out_error
 from bochner.kernel_models.kernel_values import KernelShape, kernel_shape
 from bochner.kernels import Kernel
 from bochner.rows import Array, Floats
@@ -97,7 +97,7 @@ def initial_scales(shape: KernelShape, X: Array, Y: Floats, w: Floats, n_folds: 
 
         def error(power: int, K: Array = K, errors: dict[int, float] = errors) -> float:
             if power not in errors:
-                errors[power] = fold_error_value(K, Y, w, 10.0**power, n_folds)
+                errors[power] = fold_error(K, Y, w, 10.0**power, n_folds).error
             return errors[power]
 
         power = -2
@@ -111,7 +111,7 @@ def initial_scales(shape: KernelShape, X: Array, Y: Floats, w: Floats, n_folds: 
 
 
 def learn_scales(
-    kernel: Kernel,
+    kernel: Kernel | KernelShape,
     X: Array,
     Y: Floats,
     w: Floats | None = None,
@@ -124,8 +124,8 @@ def learn_scales(
 
     Parameters
     ----------
-    kernel : Kernel
-        A kernel of `kernel_shape`; with `is_metric` one of the Euclidean distance.
+    kernel : Kernel or KernelShape
+        A kernel of `kernel_shape`, or its shape; with `is_metric` one of the Euclidean distance.
     X : ndarray of shape (n, n_features)
         Standardized rows, about 1,000 or 2,000; float32 is twice as fast.
     Y : ndarray of shape (n, n_outputs)
@@ -154,7 +154,7 @@ def learn_scales(
     >>> bool(learned.scales[0] > 10 * learned.scales[1:].max())
     True
     """
-    shape, n_columns = kernel_shape(kernel), X.shape[1]
+    shape, n_columns = kernel if isinstance(kernel, KernelShape) else kernel_shape(kernel), X.shape[1]
     w = np.ones(len(X)) if w is None else w
     n_folds = 4 if len(X) < FEW_ROWS else 2
     if start is None:

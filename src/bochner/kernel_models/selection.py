@@ -20,10 +20,9 @@ from bochner.kernel_models.scale_learning import (
     learn_scales,
     scaled_rows,
 )
-from bochner.kernel_models.training_rows import ColumnScaling
 from bochner.kernels import Exponential, Kernel, Laplacian, Matern, PowerExponential
 from bochner.progress import progress_bar
-from bochner.rows import Floats, in_threads
+from bochner.rows import Array, Floats, in_threads
 
 __all__ = ["Candidate", "Sample", "select_members"]
 
@@ -65,27 +64,31 @@ class Candidate:
     predictions: Floats = field(default_factory=lambda: np.empty((0, 0)), repr=False)
 
 
+@dataclass(frozen=True)
 class Sample:
-    """Rows to learn from and rows to validate with, in both scalings of the columns."""
+    """Rows in both scalings of the columns; the first ones are learned from, the next ones are validation rows."""
 
-    def __init__(self, X: Floats, Y: Floats, w: Floats, scalings: dict[bool, ColumnScaling]) -> None:
-        self.rows = {uses_ranks: scaling(X).astype(np.float32) for uses_ranks, scaling in scalings.items()}
-        self.Y, self.w = Y, w
-        self.n_learn = self.n_used = len(Y)
+    rows: dict[bool, Array]
+    Y: Floats
+    w: Floats
+    n_learn: int = 0
+    n_used: int = 0
 
     def divided(self, n_learn: int, n_validation: int) -> "Sample":
-        """Return this sample with other numbers of rows to learn from and to validate with."""
-        sample = object.__new__(Sample)
-        sample.rows, sample.Y, sample.w = self.rows, self.Y, self.w
-        sample.n_learn = min(n_learn, max(1, int(0.7 * len(self.Y))))
-        sample.n_used = min(sample.n_learn + n_validation, len(self.Y))
-        return sample
+        """Return this sample with numbers of rows to learn from and to validate with."""
+        n_learn = min(n_learn, int(0.7 * len(self.Y)))
+        return replace(self, n_learn=n_learn, n_used=min(n_learn + n_validation, len(self.Y)))
 
-    def learn(self, candidate: Candidate, max_steps: int, is_new: bool = True) -> Candidate:
-        """Learn the scales of a candidate, from the scales that it has or, if `is_new`, from one scale."""
-        X, Y, w = self.rows[candidate.uses_ranks][: self.n_learn], self.Y[: self.n_learn], self.w[: self.n_learn]
-        start, is_metric = None if is_new else candidate.learned, candidate.kind == "metric"
-        learned = learn_scales(candidate.kernel, X, Y, w, start=start, is_metric=is_metric, max_steps=max_steps)
+    def learning_rows(self, uses_ranks: bool) -> tuple[Array, Floats, Floats]:
+        """Return the rows, targets and weights to learn from."""
+        return self.rows[uses_ranks][: self.n_learn], self.Y[: self.n_learn], self.w[: self.n_learn]
+
+    def learn(self, candidate: Candidate, max_steps: int) -> Candidate:
+        """Continue to learn the scales of a candidate."""
+        rows, is_metric = self.learning_rows(candidate.uses_ranks), candidate.kind == "metric"
+        learned = learn_scales(
+            candidate.kernel, *rows, start=candidate.learned, is_metric=is_metric, max_steps=max_steps
+        )
         return self.validate(replace(candidate, learned=learned))
 
     def validate(self, candidate: Candidate) -> Candidate:
@@ -108,7 +111,7 @@ class Sample:
 
     def error(self, predictions: Floats) -> float:
         """Return the weighted mean squared error on the validation rows, summed over the outputs."""
-        rows = slice(self.n_learn, self.n_used)
+        rows = slice(self.n_learn, self.n_used or None)
         squares = np.square(predictions - self.Y[rows]).sum(axis=1)
         return float(np.average(squares, weights=self.w[rows]))
 
@@ -120,10 +123,10 @@ class Sample:
 def select_members(sample: Sample, is_fast: bool) -> tuple[list[Candidate], list[Candidate]]:
     """Return the members, the best one first, and all candidates of the last stage, sorted by their errors."""
     if len(sample.Y) < LEAST_ROWS:
-        shape, few = kernel_shape(Matern()), len(sample.Y) < 2
-        learned = LearnedScales(np.ones(sample.rows[False].shape[1]), 1.0, np.inf)
-        if not few:
-            learned = initial_scales(shape, sample.rows[False], sample.Y, sample.w, min(4, len(sample.Y)))
+        learned = LearnedScales(np.ones(sample.rows[False].shape[1]), 1.0, sample.variance())
+        if len(sample.Y) > 1:
+            folds = min(4, len(sample.Y))
+            learned = initial_scales(kernel_shape(Matern()), sample.rows[False], sample.Y, sample.w, folds)
         only = Candidate(Matern(), False, "one scale", learned, learned.error)
         return [only], [only]
     with progress_bar("learning scales") as advance:
@@ -141,10 +144,9 @@ def _first_stage(sample: Sample, advance: Callable[[float], None]) -> list[Candi
 
     def learn(task: tuple[Kernel, bool]) -> list[Candidate]:
         kernel, uses_ranks = task
-        X, Y, w = sample.rows[uses_ranks][: sample.n_learn], sample.Y[: sample.n_learn], sample.w[: sample.n_learn]
-        start = initial_scales(kernel_shape(kernel), X, Y, w, 4)
+        start = initial_scales(kernel_shape(kernel), *sample.learning_rows(uses_ranks), 4)
         shared = Candidate(kernel, uses_ranks, "one scale", start)
-        return [sample.validate(shared), sample.learn(replace(shared, kind="scales"), 20, is_new=False)]
+        return [sample.validate(shared), sample.learn(replace(shared, kind="scales"), 20)]
 
     def best(candidates: Sequence[Candidate]) -> Candidate:
         return min(candidates, key=lambda candidate: candidate.error)
@@ -168,7 +170,7 @@ def _first_stage(sample: Sample, advance: Callable[[float], None]) -> list[Candi
         tasks.append((leader.kernel, not uses_ranks))
 
     def continue_with(task: tuple[Kernel, bool] | Candidate) -> list[Candidate]:
-        return [sample.learn(task, 16, is_new=False)] if isinstance(task, Candidate) else learn(task)
+        return [sample.learn(task, 16)] if isinstance(task, Candidate) else learn(task)
 
     for more in in_threads(continue_with, tasks):
         found += more
@@ -185,7 +187,7 @@ def _second_stage(sample: Sample, candidates: list[Candidate], advance: Callable
 
     def work(task: tuple[Candidate, bool]) -> Candidate:
         candidate, continues = task
-        return sample.learn(candidate, 10, is_new=False) if continues else sample.validate(candidate)
+        return sample.learn(candidate, 10) if continues else sample.validate(candidate)
 
     found = []
     for candidate in in_threads(work, tasks):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Pieces of HTML, tables in three formats, and the one template that makes a self-contained page of them."""
 
-import html
 import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,8 +8,10 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import TYPE_CHECKING
+
+from jinja2 import Environment, PackageLoader, Template
+from markupsafe import Markup
 
 from bochner.atomic_files import replaced_file
 
@@ -25,42 +26,43 @@ PACKAGES = ("bochner", "numpy", "scipy", "scikit-learn")
 LARGEST_SCALE = 1.25  # of figures, relative to the size that they were drawn in
 
 
-def paragraph(text: str, kind: str = "") -> str:
+def paragraph(text: str, kind: str = "") -> Markup:
     """Return a paragraph; `kind` is its class in the style sheet."""
-    return f'<p class="{kind}">{html.escape(text, quote=False)}</p>' if text else ""
+    return Markup('<p class="{}">{}</p>').format(kind, text) if text else Markup()
 
 
-def quote(text: str) -> str:
+def quote(text: str) -> Markup:
     """Return a quotation."""
-    return f"<blockquote>{html.escape(text, quote=False)}</blockquote>"
+    return Markup("<blockquote>{}</blockquote>").format(text)
 
 
-def code(text: str) -> str:
+def code(text: str) -> Markup:
     """Return lines of code."""
-    return f"<pre><code>{html.escape(text, quote=False)}</code></pre>"
+    return Markup("<pre><code>{}</code></pre>").format(text)
 
 
-def bullets(items: Iterable[tuple[str, str, str]]) -> str:
+def bullets(items: Iterable[tuple[str, str, str]]) -> Markup:
     """Return a list of items: a term in bold, a badge or an empty string, and text."""
     lines = []
     for term, badge, text in items:
-        mark = f' <span class="badge {_slug(badge)}">{badge}</span>' if badge else ":"
-        lines.append(f"<li><b>{html.escape(term)}</b>{mark} {html.escape(text, quote=False)}</li>")
-    return "<ul>\n" + "\n".join(lines) + "\n</ul>"
+        mark = Markup(' <span class="badge {}">{}</span>').format(_slug(badge), badge) if badge else ":"
+        lines.append(Markup("<li><b>{}</b>{} {}</li>").format(term, mark, text))
+    return Markup("<ul>\n{}\n</ul>").format(Markup("\n").join(lines))
 
 
-def picture_grid(pictures: Mapping[str, str]) -> str:
+def picture_grid(pictures: Mapping[str, str]) -> Markup:
     """Return SVG elements, by their titles, in a grid that fits a screen of any width."""
     kind = "panels pairs" if len(pictures) in (1, 2, 4) else "panels"
-    parts = (_figure(title, svg) for title, svg in pictures.items())
-    return f'<div class="{kind}">\n' + "\n".join(parts) + "\n</div>"
+    parts = Markup("\n").join(_figure(title, svg) for title, svg in pictures.items())
+    return Markup('<div class="{}">\n{}\n</div>').format(kind, parts)
 
 
-def _figure(title: str, svg: str) -> str:
+def _figure(title: str, svg: str) -> Markup:
     """Return a figure that fills its place, but is not much larger than it was drawn."""
     drawn = re.search(r'<svg[^>]*? width="([\d.]+)pt"', svg)
-    limit = f' style="max-width: {LARGEST_SCALE * float(drawn[1]) / 12.0:.1f}rem"' if drawn else ""
-    return f'<figure role="img" aria-label="{html.escape(title)}"{limit}>{svg}</figure>'
+    limit = f"max-width: {LARGEST_SCALE * float(drawn[1]) / 12.0:.1f}rem" if drawn else ""
+    figure = Markup('<figure role="img" aria-label="{}" style="{}">{}</figure>')
+    return figure.format(title, limit, Markup(svg))  # matplotlib escapes the text of a figure
 
 
 @dataclass(frozen=True)
@@ -87,22 +89,9 @@ class Table:
     bold: frozenset[tuple[int, int]] = frozenset()
     ends: frozenset[int] = frozenset()
 
-    def html(self, kind: str = "") -> str:
+    def html(self, kind: str = "") -> Markup:
         """Return a table in a box that scrolls where it is wider than the page; `kind` is its style."""
-        titles = "".join(f"<th>{html.escape(title)}</th>" for title in self.head)
-        body = "\n".join(self._html_line(number, line) for number, line in enumerate(self.lines))
-        caption = f"<caption>{html.escape(self.title)}</caption>\n" if self.title else ""
-        name = f"scroll {kind}".strip()
-        return f'<div class="{name}" tabindex="0"><table>\n{caption}<tr>{titles}</tr>\n{body}\n</table></div>'
-
-    def _html_line(self, number: int, line: Sequence[str]) -> str:
-        first, *rest = (html.escape(cell) for cell in line)
-        cells = (
-            f'<td class="bold">{cell}</td>' if (number, column) in self.bold else f"<td>{cell}</td>"
-            for column, cell in enumerate(rest, 1)
-        )
-        kind = ' class="end"' if number in self.ends else ""
-        return f"<tr{kind}><th>{first}</th>{''.join(cells)}</tr>"
+        return Markup(_template("table.html").render(table=self, kind=kind))
 
     def rich(self) -> "RichTable":
         """Return a table for the terminal."""
@@ -132,25 +121,20 @@ def render(title: str, lead: str, sections: Mapping[str, str], footer: str, *, a
     title, lead : str
         The title, and a line about what the page shows.
     sections : mapping from str to str
-        HTML of the sections, by their titles.
+        The sections, by their titles; text is escaped, and `Markup` is not.
     footer : str
         How the page was made.
     answer, more : str
         What the page says in a sentence, in bold, and more sentences.
     """
-    links = (f'<a href="#{_slug(name)}">{html.escape(name)}</a>' for name in sections)
-    parts = (
-        f'<section id="{_slug(name)}">\n<h2>{html.escape(name)}</h2>\n{body}\n</section>'
-        for name, body in sections.items()
-    )
-    return Template(_read("page.html")).substitute(
-        title=html.escape(title),
-        style=_read("style.css"),
-        lead=html.escape(lead),
-        answer=paragraph(answer, "answer") + paragraph(more),
-        contents=" · ".join(links),
-        sections="\n".join(parts),
-        footer=html.escape(footer),
+    return _template("page.html").render(
+        title=title,
+        style=Markup(files("bochner.pages").joinpath("style.css").read_text(encoding="utf-8")),
+        lead=lead,
+        answer=answer,
+        more=more,
+        sections=[(_slug(name), name, body) for name, body in sections.items()],
+        footer=footer,
     )
 
 
@@ -158,8 +142,9 @@ def _slug(title: str) -> str:
     return re.sub(r"\W+", "-", title.lower()).strip("-")
 
 
-def _read(name: str) -> str:
-    return files("bochner.pages").joinpath(name).read_text(encoding="utf-8")
+def _template(name: str) -> Template:
+    """Return a template; what it shows is escaped unless it is `Markup`."""
+    return Environment(loader=PackageLoader("bochner.pages", "."), autoescape=True, trim_blocks=True).get_template(name)
 
 
 def versions() -> str:

@@ -66,7 +66,7 @@ def sample_source(source: RowSource, rng: np.random.Generator) -> MemoryRows:
     row_bytes = source.shape[1] * source.dtype.itemsize
     size = int(np.clip(SAMPLE_BYTES // row_bytes, FEWEST_SAMPLED, SAMPLE_ROWS))
     batch = source.select(source.draw_rows(size, rng))
-    return MemoryRows(batch.X, batch.y, batch.weights)
+    return MemoryRows(batch.X, batch.y, batch.sample_weight)
 
 
 def draw_pairs(X: Rows, size: int, rng: np.random.Generator) -> tuple[Indices, Indices, Floats]:

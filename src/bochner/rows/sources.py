@@ -59,16 +59,19 @@ class Batch(NamedTuple):
         The rows.
     y : ndarray or None
         Targets or class labels, one per row.
-    weights : ndarray of shape (n_rows,) or None
+    sample_weight : ndarray of shape (n_rows,) or None
         Sample weights; None means 1 for every row.
-    folds : ndarray of shape (n_rows,) or None
+    fold_of : ndarray of shape (n_rows,) or None
         The cross-validation fold of each row, where folds were assigned.
+    loss_weight : ndarray of shape (n_rows,) or None
+        Weights in the loss, where they differ from the sample weights: these times class weights.
     """
 
     X: Any
     y: Any = None
-    weights: Floats | None = None
-    folds: Indices | None = None
+    sample_weight: Any = None
+    fold_of: Any = None
+    loss_weight: Any = None
 
     def select(self, rows: Any) -> "Batch":
         """Return the batch of some of the rows."""
@@ -76,12 +79,13 @@ class Batch(NamedTuple):
 
     def drop_zero_weights(self) -> "Batch":
         """Return the batch of the rows with a positive weight."""
-        return self if self.weights is None or self.weights.all() else self.select(self.weights > 0.0)
+        weights = self.sample_weight
+        return self if weights is None or weights.all() else self.select(weights > 0.0)
 
     @property
-    def counts(self) -> Floats:
+    def row_weights(self) -> Floats:
         """Sample weights, ones where none are given."""
-        return np.ones(len(self.y)) if self.weights is None else self.weights
+        return np.ones(len(self.y)) if self.sample_weight is None else self.sample_weight
 
 
 class RowSource(ABC):
@@ -194,8 +198,8 @@ class RowSource(ABC):
         if not (self.has_targets or self.has_weights):
             return None, None
         batches: list[Batch] = self.accumulate(_columns_of, with_rows=False) or []
-        _, y, weights, _ = stack_batches(batches)
-        return y, weights
+        stacked = stack_batches(batches)
+        return stacked.y, stacked.sample_weight
 
     @abstractmethod
     def accumulate(
@@ -307,7 +311,7 @@ class MemoryRows(RowSource):
 
     def drop_zero_weights(self, weights: Floats) -> "MemoryRows":
         batch = Batch(self.X, self.y, self.weights).select(weights > 0.0)
-        return replace(self, X=batch.X, y=batch.y, weights=batch.weights)
+        return replace(self, X=batch.X, y=batch.y, weights=batch.sample_weight)
 
     def collect_columns(self) -> tuple[Any, Floats | None]:
         return self.select(slice(None), with_rows=False).y, self.weights
@@ -464,7 +468,7 @@ def sum_over_rows(part: Callable[[Any, Floats | None], float], X: Any, weights: 
 
 def _part_of_batch(part: Callable[[Any, Floats | None], float], start: int, batch: Batch) -> Any:
     del start
-    return np.float64(part(batch.X, batch.weights))
+    return np.float64(part(batch.X, batch.sample_weight))
 
 
 def column_ranges(X: Any) -> tuple[Array, Array]:

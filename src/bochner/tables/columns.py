@@ -4,41 +4,27 @@
 A cell of a CSV file is text until the kind of its column is known. All parsing is done by pyarrow's compute functions.
 """
 
+import re
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bochner.rows import Array, Floats
+from bochner.rows import Array, Floats, Mask
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    *("FIRST_LOOK", "ISO", "KINDS", "LEFT_OUT", "TIME_FORMATS", "DATE_FORMATS"),
-    *("CellError", "Column", "Kind", "NumberStyle", "Storage"),
-    *(
-        "are_marks",
-        "cell_numbers",
-        "cell_targets",
-        "cell_text",
-        "date_cycles",
-        "first_failure",
-        "import_pyarrow",
-        "moments_in_time",
-    ),
-    *("parse_booleans", "parse_dates", "parse_numbers", "plain_type", "split_kind", "storage_of"),
+Kind = Literal[
+    *("number", "boolean", "category", "text", "date", "time", "duration"),
+    *("constant", "empty", "unsupported", "dropped", "id"),
 ]
-
-UsedKind = Literal["number", "boolean", "category", "date", "time", "duration"]
-LeftOutKind = Literal["id", "text", "constant", "empty", "unsupported", "dropped"]
-Kind = UsedKind | LeftOutKind
 Storage = Literal["integer", "float", "boolean", "text", "untyped", "dictionary", "date", "time", "duration", "null"]
 
-KINDS: tuple[Kind, ...] = ("number", "boolean", "category", "date", "time", "duration")  # columns to predict from
-LEFT_OUT: tuple[Kind, ...] = ("id", "text", "constant", "empty", "unsupported", "dropped")
+KINDS: tuple[Kind, ...] = ("number", "boolean", "category", "text", "date", "time", "duration")  # to predict from
 TRUE, FALSE = ("true", "t", "yes", "y", "on", "1"), ("false", "f", "no", "n", "off", "0")
 # What people write into a column of numbers or dates where there is no value; pyarrow knows "NA", "NaN" and the like.
 MISSING_MARKS = ("", "?", "-", "--", ".", "*", "none", "unknown", "missing")
@@ -48,22 +34,19 @@ DATE_FORMATS = (ISO, ISO_ZONE, *DAYS, *(f"{day} {time}" for day in DAYS for time
 TIME_FORMATS = ("%H:%M:%S", "%H:%M")
 FIRST_YEAR = np.datetime64("1000-01-01", "us")  # "%Y" accepts years of two digits, which do not mean antiquity
 FIRST_LOOK = 50  # cells that rule out most types and formats
+STYLE_CELLS = 1000  # cells that the style of numbers is recognized from
 MICROSECONDS_PER_DAY = 86_400_000_000
 DAYS_PER_YEAR = 365.25
+# Decimal and thousands separators in the order in which ambiguous numbers are read: 1,234 has thousands.
+SEPARATORS = ((".", ""), (".", ","), (",", ""), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'"))
+SPACES = "[\u00a0\u2009\u202f]"  # that separate thousands without a line break
+CURRENCY = r"[$€£¥₹]|(?:EUR|USD|GBP|CHF|JPY|SEK|NOK|DKK|PLN|CZK)\b"
+UNIT = rf"{CURRENCY}|%|°?[A-Za-zµ°²³/]{{1,8}}"
+WITH_UNIT = re.compile(rf"\s*({CURRENCY})?\s*[-+]?[\d.,'\s]*\d[.,]?(?:[eE][-+]?\d+)?\s*({UNIT})?\s*")
 
 
 class CellError(ValueError):
-    """A cell that does not have the kind of its column.
-
-    Parameters
-    ----------
-    row : int
-        Index of the row in its batch.
-    name : str
-        The column.
-    problem : str
-        What is wrong.
-    """
+    """A cell that does not have the kind of its column: the index of its row in a batch, the column, the problem."""
 
     def __init__(self, row: int, name: str, problem: str) -> None:
         super().__init__(problem)
@@ -72,37 +55,82 @@ class CellError(ValueError):
 
 @dataclass(frozen=True)
 class NumberStyle:
-    """How numbers are written in text.
-
-    Attributes
-    ----------
-    decimal : str
-        The decimal separator.
-    thousands : str
-        The separator between groups of three digits; empty if there is none.
+    """How numbers are written in text: separators, and a unit or currency before or after each number.
 
     Examples
     --------
     >>> import pyarrow as pa
     >>> from bochner.tables.columns import NumberStyle, parse_numbers
-    >>> parse_numbers(pa.array(["1.234,5", None]), NumberStyle(",", ".")).to_pylist()
+    >>> parse_numbers(pa.array(["1.234,5 €", None]), NumberStyle(",", ".", "€")).to_pylist()
     [1234.5, None]
     """
 
     decimal: str = "."
     thousands: str = ""
+    unit: str = ""
 
     @property
     def pattern(self) -> str:
         """A regular expression for one number."""
-        decimal, separator = rf"[{self.decimal}]", rf"[{self.thousands}]"
-        whole = rf"(\d+|\d{{1,3}}({separator}\d{{3}})+)" if self.thousands else r"\d+"
-        return rf"^\s*[-+]?({whole}({decimal}\d*)?|{decimal}\d+)([eE][-+]?\d+)?\s*$"
+        decimal, separator, unit = (re.escape(text) for text in (self.decimal, self.thousands, self.unit))
+        whole = rf"(\d+|[1-9]\d{{0,2}}({separator}\d{{3}})+)" if separator else r"\d+"
+        number = rf"[-+]?({whole}({decimal}\d*)?|{decimal}\d+)([eE][-+]?\d+)?"
+        return rf"^\s*({unit}\s*)?{number}(\s*{unit})?\s*$" if unit else rf"^\s*{number}\s*$"
 
     @property
     def is_plain(self) -> bool:
-        """Whether numbers have a decimal point and no other separators."""
-        return self.decimal == "." and not self.thousands
+        """Whether numbers have a decimal point and nothing else."""
+        return self == NumberStyle()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How cells are read.
+
+    Attributes
+    ----------
+    decimal, thousands : str or None
+        Separators of numbers that are text; None means that they are recognized column by column.
+    missing : tuple of str
+        Texts that mean that there is no value, in all columns.
+    encoding : str
+        The character encoding of CSV files.
+    """
+
+    decimal: str | None = None
+    thousands: str | None = None
+    missing: tuple[str, ...] = ()
+    encoding: str = "utf-8"
+
+    def __post_init__(self) -> None:
+        for name, value in (("decimal", self.decimal), ("thousands", self.thousands)):
+            if (
+                value is not None
+                and re.fullmatch(r"[^\w+\\^-]" if name == "decimal" else r"[^\w+\\^-]?", value) is None
+            ):
+                raise ValueError(f"`{name}` must be one character that separates digits, such as ','. Got {value!r}.")
+        if self.decimal is not None and self.decimal == self.thousands:
+            raise ValueError(f"`decimal` and `thousands` are both {self.decimal!r}; give two different characters.")
+
+    def styles(self, unit: str) -> list[NumberStyle]:
+        """Return the styles that numbers may have."""
+        known = [
+            NumberStyle(decimal, thousands, unit)
+            for decimal, thousands in SEPARATORS
+            if self.decimal in (None, decimal) and self.thousands in (None, thousands)
+        ]
+        decimal = self.decimal or ("," if self.thousands == "." else ".")
+        return known or [NumberStyle(decimal, self.thousands or "", unit)]
+
+    def guess_style(self, texts: "pa.Array") -> NumberStyle:
+        """Return the style that most of the cells of a column have as numbers; the first one if none has."""
+        found = [cell for cell in texts[:STYLE_CELLS].to_pylist() if cell is not None]
+        cells = [re.sub(SPACES, " ", cell) for cell in found if cell.strip().lower() not in MISSING_MARKS]
+        matches = [WITH_UNIT.fullmatch(cell) for cell in cells]
+        units = Counter(match[1] or match[2] or "" for match in matches if match is not None)
+        styles = self.styles(max(units, key=units.__getitem__, default=""))
+        counts = [sum(re.search(style.pattern, cell) is not None for cell in cells) for style in styles]
+        return styles[int(np.argmax(counts))] if 2 * max(counts) > len(cells) else self.styles("")[0]
 
 
 @dataclass(frozen=True)
@@ -114,9 +142,11 @@ class Column:
     name : str
         The name of the column.
     kind : str
-        One of `KINDS` for a column to predict from, one of `LEFT_OUT` for one that is not used.
+        One of `KINDS` for a column to predict from; another one for a column that is not used.
     format : str
         The format of dates and times that are text, as for `strptime`, "iso" or "iso-zone".
+    style : NumberStyle
+        How numbers are written, where they are text.
     categories : tuple of str
         The categories of a category, without those that are merged into "other".
     other : bool
@@ -129,6 +159,8 @@ class Column:
         The cycles of a date or time that are encoded: "year", "week", "day".
     fill : float
         The number that replaces missing cells.
+    components : ndarray of shape (n_hashed, n_components) or None
+        What the hashed n-grams of text are multiplied by.
     reason : str
         Why the column is left out.
     """
@@ -136,12 +168,14 @@ class Column:
     name: str
     kind: Kind
     format: str = ""
+    style: NumberStyle = NumberStyle()
     categories: tuple[str, ...] = ()
     other: bool = False
     missing: bool = False
     gaps: bool = False
     cycles: tuple[str, ...] = ()
     fill: float = 0.0
+    components: Any = field(default=None, compare=False)
     reason: str = ""
 
     @property
@@ -156,14 +190,11 @@ class Column:
 
     @property
     def other_names(self) -> list[str]:
-        """Names of the encoded columns that are not standardized: cycles, indicators and categories."""
+        """Names of the encoded columns that are not standardized: cycles, categories, text and indicators."""
         names = [f"{self.name}: {cycle} {function}" for cycle in self.cycles for function in ("sine", "cosine")]
         names += [f"{self.name}={category}" for category in self.categories]
+        names += [f"{self.name}: text {i}" for i in range(0 if self.components is None else self.components.shape[1])]
         return names + [f"{self.name}: other"] * self.other + [f"{self.name}: missing"] * self.missing
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes that differ from the defaults, because model files spell out every attribute."""
-        return {name: value for name, value in self.__dict__.items() if value != getattr(type(self), name, None)}
 
 
 def import_pyarrow() -> Any:
@@ -224,15 +255,14 @@ def parse_numbers(values: "pa.Array", style: NumberStyle) -> "pa.Array | None":
         found = _first_cast(values, (pa.int64(), pa.uint64(), pa.float64()))
         if found is not None:
             return found
-    values = _without_marks(pa.compute.utf8_trim_whitespace(values))
+    values = pa.compute.utf8_trim_whitespace(pa.compute.replace_substring_regex(values, SPACES, " "))
+    values = _without_marks(values)
     for part in (values[:FIRST_LOOK], values):
         if pa.compute.all(pa.compute.match_substring_regex(part, style.pattern)).as_py() is False:
             return None
-    if style.thousands:
-        values = pa.compute.replace_substring(values, style.thousands, "")
-    if style.decimal != ".":
-        values = pa.compute.replace_substring(values, style.decimal, ".")
-    values = pa.compute.replace_substring_regex(values, r"^\+", "")
+    for separator, replacement in ((style.unit, ""), (style.thousands, ""), (style.decimal, ".")):
+        values = pa.compute.replace_substring(values, separator, replacement) if separator else values
+    values = pa.compute.replace_substring_regex(pa.compute.utf8_trim_whitespace(values), r"^\+", "")
     return _first_cast(values, (pa.int64(), pa.uint64(), pa.float64()))
 
 
@@ -269,15 +299,7 @@ def parse_booleans(values: "pa.Array") -> "pa.Array | None":
 
 
 def parse_dates(values: "pa.Array", form: str) -> "pa.Array | None":
-    """Return text as timestamps in microseconds; None if a cell does not have the format.
-
-    Parameters
-    ----------
-    values : Array of string
-        The cells.
-    form : str
-        "iso", "iso-zone" (then the timestamps are in UTC), or a format of `strptime`.
-    """
+    """Return text as timestamps in microseconds (UTC for "iso-zone"); None if a cell does not have the format."""
     pa = import_pyarrow()
     values = _without_marks(pa.compute.utf8_trim_whitespace(values))
     if form in (ISO, ISO_ZONE):
@@ -315,46 +337,44 @@ def cell_text(values: "pa.Array") -> "pa.Array":
     return values if pa.types.is_string(values.type) else values.cast(pa.string())
 
 
-def cell_numbers(values: "pa.Array", column: Column, style: NumberStyle) -> Floats:
-    """Return the cells of a column as float64 numbers, NaN where they are missing; a date is a number of days.
-
-    Parameters
-    ----------
-    values : Array
-        The cells, of any type that `storage_of` knows.
-    column : Column
-        The column, of a kind that has a number.
-    style : NumberStyle
-        How numbers are written in text.
-    """
+def cell_numbers(values: "pa.Array", column: Column) -> Floats:
+    """Return the cells of a column as float64 numbers, NaN where they are missing; a date is a number of days."""
     if column.kind == "date":
         return _days(moments_in_time(values, column))
     is_text = storage_of(values.type) == "text"
     if column.kind == "boolean" and is_text:
         values = _parsed(values, column, parse_booleans, "true or false")
     elif is_text:
-        values = _parsed(values, column, partial(parse_numbers, style=style), "a number")
+        values = _parsed(values, column, partial(parse_numbers, style=column.style), "a number")
     elif storage_of(values.type) in ("date", "time"):
         raise CellError(0, column.name, "the cells are dates or times and not numbers")
     numbers = _floats(values)
-    infinite = np.isinf(numbers)
-    if infinite.any():
-        row = int(infinite.argmax())
-        raise CellError(row, column.name, f"the value is {numbers[row]}")
+    wrong = np.isinf(numbers)
+    if column.kind == "boolean":
+        wrong |= ~np.isnan(numbers) & (numbers != 0.0) & (numbers != 1.0)
+    if wrong.any():
+        row = int(wrong.argmax())
+        expected = ", expected true or false" if column.kind == "boolean" else ""
+        raise CellError(row, column.name, f"the value is {numbers[row]:g}{expected}")
     return numbers
 
 
-def cell_targets(values: "pa.Array", column: Column, style: NumberStyle) -> Array:
+def cell_targets(values: "pa.Array", column: Column) -> Array:
     """Return the cells of a target, none of them missing: text, booleans, or numbers of the type of the table."""
     if column.kind == "category":
         return np.asarray(cell_text(values).to_pylist(), dtype=np.str_)
+    if column.kind == "boolean":
+        return cell_numbers(values, column).astype(bool)
     if storage_of(values.type) == "text":
-        if column.kind == "boolean":
-            values = _parsed(values, column, parse_booleans, "true or false")
-        else:
-            parsed = _parsed(values, column, partial(parse_numbers, style=style), "a number")
-            values = parsed.cast(import_pyarrow().float64(), safe=False)
+        values = _parsed(values, column, partial(parse_numbers, style=column.style), "a number")
     return np.asarray(values.to_numpy(False))
+
+
+def missing_targets(values: "pa.Array", column: Column) -> Mask:
+    """Return which cells of a target are missing; marks such as "?" only where the target is no category."""
+    if storage_of(values.type) == "text" and column.kind != "category":
+        values = _without_marks(values)
+    return np.asarray(values.is_null(nan_is_null=True).to_numpy(False))
 
 
 def _floats(values: "pa.Array") -> Floats:
@@ -423,18 +443,7 @@ def _days(moments: Array) -> Floats:
 def date_cycles(moments: Array, cycle: str) -> Floats:
     r"""Return the sine and the cosine of the phase of a cycle, 0 and 0 where the moment is missing.
 
-    Parameters
-    ----------
-    moments : ndarray of datetime64
-        Moments in local time.
-    cycle : {"year", "week", "day"}
-        The cycle: the phase is :math:`2 \pi` times the elapsed part of the year, of the week in whole days, or of the
-        day.
-
-    Returns
-    -------
-    ndarray of shape (n_moments, 2)
-        Sines and cosines.
+    The phase is :math:`2 \pi` times the elapsed part of the year, of the week in whole days, or of the day.
 
     Examples
     --------

@@ -5,30 +5,29 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bochner.rows import Array
+from bochner.rows import Array, Mask
 from bochner.scaling.robust_standardizer import SoftClipping, standardize
 from bochner.tables.columns import (
     CellError,
     Column,
-    NumberStyle,
+    Reading,
     cell_numbers,
     cell_targets,
     cell_text,
     date_cycles,
     import_pyarrow,
+    missing_targets,
     moments_in_time,
 )
-from bochner.tables.reader import Chunk, Table
-from bochner.tables.recognition import missing_cells
+from bochner.tables.reader import Table
+from bochner.tables.text import encode_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = ["EncodedTable", "Encoding", "UnseenCells"]
 
 
 @dataclass
@@ -68,10 +67,10 @@ class UnseenCells:
 
 @dataclass(frozen=True)
 class Encoding:
-    """Standardization of numbers, one-hot encoding of categories, cycles of dates and indicators of missing cells.
+    """Standardized numbers, one-hot categories, text as numbers, cycles of dates and indicators of missing cells.
 
     The encoded columns are first one standardized number per column that has one (those of dates are days), then for
-    each column its cycles, categories and the indicator of missing cells, which are left as they are.
+    each column its cycles, categories, numbers of text and the indicator of missing cells, which are left as they are.
 
     Attributes
     ----------
@@ -86,8 +85,8 @@ class Encoding:
         How the standardized numbers are clipped; None leaves them as they are.
     target : Column or None
         The column to predict.
-    style : NumberStyle
-        How numbers are written in text.
+    reading : Reading
+        How cells are read.
 
     Examples
     --------
@@ -109,7 +108,7 @@ class Encoding:
     single: bool
     clipping: SoftClipping | None = None
     target: Column | None = None
-    style: NumberStyle = field(default_factory=NumberStyle)
+    reading: Reading = field(default_factory=Reading)
 
     @property
     def names(self) -> list[str]:
@@ -134,18 +133,10 @@ class Encoding:
         """Open another table that has the same columns, and others to read without encoding them."""
         target = self.target.name if with_target and self.target is not None else None
         columns = list(dict.fromkeys([*(column.name for column in self.columns), *keep]))
-        return EncodedTable(Table(data, target, columns=columns, style=self.style, label=label), self)
+        return EncodedTable(Table(data, target, columns=columns, reading=self.reading, label=label), self)
 
     def encode(self, cells: "pa.RecordBatch", unseen: UnseenCells | None = None) -> Array:
-        """Return the cells as an array of shape (n_rows, len(names)).
-
-        Parameters
-        ----------
-        cells : RecordBatch
-            The cells.
-        unseen : UnseenCells, default=None
-            Counts unseen cells, if it is given.
-        """
+        """Return the cells as an array of shape (n_rows, len(names)); `unseen` counts new kinds of cells."""
         numeric = [column for column in self.columns if column.has_number]
         encoded = np.zeros((cells.num_rows, len(self.names)), dtype=self.dtype)
         numbers = np.empty((cells.num_rows, len(numeric)), order="F")
@@ -155,7 +146,7 @@ class Encoding:
             others = encoded[:, first : first + len(column.other_names)]
             first += len(column.other_names)
             if column.has_number:
-                numbers[:, position] = cell_numbers(values, column, self.style)
+                numbers[:, position] = cell_numbers(values, column)
                 is_missing = np.isnan(numbers[:, position])
                 numbers[is_missing, position] = column.fill
                 position += 1
@@ -163,6 +154,9 @@ class Encoding:
                 _write_categories(values, column, others, unseen)
             elif column.kind in ("date", "time"):
                 is_missing = _write_cycles(values, column, others)
+            elif column.kind == "text":
+                is_missing = np.asarray(values.is_null())
+                others[:, : column.components.shape[1]] = encode_text(cell_text(values), column.components)
             if column.kind != "category" and is_missing.any():
                 if column.missing:
                     others[:, -1] = is_missing
@@ -175,13 +169,7 @@ class Encoding:
     def targets(self, cells: "pa.RecordBatch") -> Array:
         """Return the targets of cells without missing ones: text, booleans, or numbers of the type of the table."""
         assert self.target is not None
-        return cell_targets(cells.column(self.target.name), self.target, self.style)
-
-    def without_missing_targets(self, cells: "pa.RecordBatch") -> "pa.RecordBatch":
-        """Return the rows whose target is not missing."""
-        assert self.target is not None
-        is_missing = missing_cells(cells.column(self.target.name), self.target, self.style)
-        return cells.filter(import_pyarrow().array(~is_missing)) if is_missing.any() else cells
+        return cell_targets(cells.column(self.target.name), self.target)
 
 
 def _write_categories(values: "pa.Array", column: Column, indicators: Array, unseen: UnseenCells | None) -> None:
@@ -222,43 +210,47 @@ def _write_cycles(values: "pa.Array", column: Column, others: Array) -> Array:
     return np.isnat(moments)
 
 
+class EncodedBatch(NamedTuple):
+    """Encoded rows: the cells, the numbers, the targets and which rows of the chunk have one."""
+
+    cells: "pa.RecordBatch"
+    X: Array
+    y: Array | None
+    is_used: Mask | None
+
+
 @dataclass(frozen=True)
 class EncodedTable:
-    """A table with the encoding of its rows.
-
-    Attributes
-    ----------
-    table : Table
-        The table.
-    encoding : Encoding
-        How its rows become numbers.
-    unseen : UnseenCells
-        Counts of cells that the training rows had none of.
-    """
+    """A table with the encoding of its rows; `unseen` counts cells unlike those of the training rows."""
 
     table: Table
     encoding: Encoding
     unseen: UnseenCells = field(default_factory=UnseenCells)
 
-    def batches(self, *, for_training: bool = False) -> Iterator[tuple[Chunk, Array]]:
-        """Yield the chunks of the table, each with its encoded rows.
-
-        Parameters
-        ----------
-        for_training : bool, default=False
-            Whether rows without a target are left out.
-        """
+    def batches(self) -> Iterator[EncodedBatch]:
+        """Yield the encoded rows of each chunk; where the table has a target, without the rows that lack it."""
+        target = self.encoding.target if self.table.target is not None else None
         for chunk in self.table.chunks():
-            cells = self.encoding.without_missing_targets(chunk.cells) if for_training else chunk.cells
+            cells, is_used, kept = chunk.cells, None, None
+            if target is not None:
+                is_used = ~missing_targets(cells.column(target.name), target)
+                kept = np.flatnonzero(is_used)
+                cells = cells if is_used.all() else cells.filter(import_pyarrow().array(is_used))
             try:
-                encoded = self.encoding.encode(cells, None if for_training else self.unseen)
+                X = self.encoding.encode(cells, self.unseen)
+                yield EncodedBatch(cells, X, None if target is None else self.encoding.targets(cells), is_used)
             except CellError as error:
-                raise self.table.cell_error(chunk, error) from None
-            yield Chunk(chunk.first_row, cells), encoded
+                row = error.row if kept is None else int(kept[error.row])
+                raise self.table.cell_error(chunk, CellError(row, error.name, error.problem)) from None
 
-    def targets(self, chunk: Chunk) -> Array:
-        """Return the targets of a chunk without missing ones."""
-        try:
-            return self.encoding.targets(chunk.cells)
-        except CellError as error:
-            raise self.table.cell_error(chunk, error) from None
+
+def load_rows(source: EncodedTable) -> EncodedBatch:
+    """Return all rows of a table in memory, without their cells."""
+    batches = list(source.batches())
+    encoding = source.encoding
+    if not batches:
+        is_used = None if source.table.target is None else np.empty(0, bool)
+        return EncodedBatch(None, np.empty((0, len(encoding.names)), encoding.dtype), None, is_used)
+    columns = list(zip(*(batch[1:] for batch in batches), strict=True))
+    X, y, is_used = (None if parts[0] is None else np.concatenate(parts) for parts in columns)
+    return EncodedBatch(None, X, y, is_used)

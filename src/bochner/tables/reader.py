@@ -2,7 +2,6 @@
 """Tables as streams of row batches: which columns are read, from which source, and messages about their cells."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -10,36 +9,27 @@ from typing import TYPE_CHECKING, Any, Self
 from bochner.tables.columns import (
     KINDS,
     CellError,
-    NumberStyle,
+    Reading,
     Storage,
     import_pyarrow,
     plain_type,
     split_kind,
     storage_of,
 )
-from bochner.tables.sources import NOT_UTF8, join_names, open_source
+from bochner.tables.sources import ENCODING_REMEDY, NOT_UTF8, join_names, open_source
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Chunk", "Table", "raise_problems"]
-
+PLAIN_READING = Reading()
 BATCH_BYTES = 1 << 25  # of encoded rows per batch
 MAX_PROBLEMS = 20
-CHOICES = (*KINDS, "id")  # kinds that a column can be given
+CHOICES = (*KINDS, "id")  # kinds that a column can be given; "id" leaves it out
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive rows of a table.
-
-    Attributes
-    ----------
-    first_row : int
-        Index of the first row in the table.
-    cells : RecordBatch
-        The cells.
-    """
+    """Consecutive rows of a table: the index of the first row, and the cells."""
 
     first_row: int
     cells: "pa.RecordBatch"
@@ -61,8 +51,8 @@ class Table:
     columns : sequence of str, default=None
         The columns to read, in this order. None reads all columns except the dropped ones and those of unsupported
         types.
-    style : NumberStyle, default=NumberStyle()
-        How numbers are written in text.
+    reading : Reading, default=Reading()
+        How cells are read.
     label : str, default=None
         What messages call the table; None means its path.
 
@@ -90,13 +80,13 @@ class Table:
         kinds: Mapping[str, str] | None = None,
         *,
         columns: Sequence[str] | None = None,
-        style: NumberStyle | None = None,
+        reading: Reading = PLAIN_READING,
         label: str | None = None,
     ) -> None:
-        self.source = open_source(data, label)
+        self.source = open_source(data, label, reading.encoding)
         self.path = self.source.label
         self.target = target
-        self.drop, self.kinds, self.style = list(drop), dict(kinds or {}), style or NumberStyle()
+        self.drop, self.kinds, self.reading = list(drop), dict(kinds or {}), reading
         self.schema: pa.Schema = self.source.schema
         self.names = list(self.schema.names)
         targets = [] if target is None else [target]
@@ -107,19 +97,13 @@ class Table:
         self.columns = [*columns, *targets]
         raise_problems(self.path, [self.unsupported_problem(name) for name in self.columns if name in self.unsupported])
         self.storages = {name: self._storage(name) for name in self.columns}
-        # One-hot encoding makes several columns of a text column; 16 is a guess that bounds the memory of a batch.
+        # Text makes several encoded columns; 16 is a guess that bounds the memory of a batch.
         width = len(columns) + 15 * sum(self.is_text(name) for name in columns)
         self.batch_rows = max(1024, min(2**17, BATCH_BYTES // (8 * max(1, width))))
         self._n_read = self.n_rows
 
     def chunks(self, *, skip_malformed: bool = False) -> Iterator[Chunk]:
-        """Yield the rows in chunks with plain column types.
-
-        Parameters
-        ----------
-        skip_malformed : bool, default=False
-            Whether the malformed rows of a CSV file are left to the caller, who reports all of them at once.
-        """
+        """Yield the rows in chunks with plain column types; a caller may report malformed rows of a CSV file itself."""
         self.check_unchanged()
         first_row = 0
         try:
@@ -128,7 +112,7 @@ class Table:
                     raise_problems(self.path, self.malformed_problems())
                 yield Chunk(first_row, self.plain(cells))
                 first_row += cells.num_rows
-        except (import_pyarrow().ArrowException, OSError, MemoryError) as error:
+        except (import_pyarrow().ArrowException, OSError, MemoryError, UnicodeError, EOFError) as error:
             raise self.source.read_error(error) from None
         if self.source.malformed and not skip_malformed:
             raise_problems(self.path, self.malformed_problems())
@@ -140,16 +124,6 @@ class Table:
         """Refuse to go on if the files have changed since they were opened."""
         if self.source.has_changed():
             raise self._change()
-
-    @contextmanager
-    def unchanged(self) -> Iterator[None]:
-        """Check in the end that the files are those that were opened; after any error, a change is its cause."""
-        try:
-            yield
-        except Exception:
-            self.check_unchanged()
-            raise
-        self.check_unchanged()
 
     def _change(self, details: str = "") -> ValueError:
         return ValueError(f"{self.path} changed while it was read{details}; try again when nothing writes to it.")
@@ -166,7 +140,20 @@ class Table:
         cells.validate(full=True)  # text that is not UTF-8, and lengths that a damaged file gives
         types = {name: plain_type(self.schema.field(name).type) for name in cells.schema.names}
         types |= {name: pa.string() for name in cells.schema.names if name in self.source.untyped}
-        return cells.cast(pa.schema(list(types.items())))
+        plain = cells.cast(pa.schema(list(types.items())))
+        if not self.reading.missing:
+            return plain
+        return pa.RecordBatch.from_arrays(
+            [self._without_marks(column) for column in plain.columns], schema=plain.schema
+        )
+
+    def _without_marks(self, values: "pa.Array") -> "pa.Array":
+        """Return cells whose texts that mean "no value" are null."""
+        pa = import_pyarrow()
+        if not pa.types.is_string(values.type):
+            return values
+        is_mark = pa.compute.is_in(pa.compute.utf8_trim_whitespace(values), pa.array(self.reading.missing))
+        return pa.compute.if_else(is_mark, pa.scalar(None, values.type), values)
 
     @property
     def n_rows(self) -> int | None:
@@ -195,7 +182,8 @@ class Table:
 
     def unsupported_problem(self, name: str) -> str:
         """Return a message about a column of an unsupported type."""
-        return f"{self.path}: column {name!r} contains {self.unsupported[name]}; convert or drop it."
+        remedy = ENCODING_REMEDY if self.unsupported[name] == NOT_UTF8 else "convert or drop it"
+        return f"{self.path}: column {name!r} contains {self.unsupported[name]}; {remedy}."
 
     def is_text(self, name: str) -> bool:
         """Return whether a column has the type of text; that of a CSV file is guessed from its first block."""

@@ -8,34 +8,32 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bochner.rows import Array, Mask
+from bochner.rows import Array
 from bochner.tables.columns import (
     DATE_FORMATS,
     ISO,
     TIME_FORMATS,
     Column,
-    Kind,
     NumberStyle,
     cell_numbers,
     import_pyarrow,
     moments_in_time,
     parse_booleans,
     parse_dates,
-    parse_numbers,
     split_kind,
-    storage_of,
 )
 from bochner.tables.tallies import ColumnTally
+from bochner.tables.text import fit_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MAX_CATEGORIES", "cell_problem", "missing_cells", "recognize", "recognize_target"]
-
 MAX_CATEGORIES = 100
 FEWEST_CATEGORY_ROWS = 10  # of a column with more categories, those in fewer rows are merged into "other"
+SMALLEST_CATEGORY_SHARE = 0.9  # of the rows have frequent categories; a column with fewer of them is text
 FEWEST_TEXT_ROWS = 20  # the categories of fewer rows may all be different by chance
 FEWEST_MISSING_ROWS, SMALLEST_MISSING_SHARE = 5, 0.01  # fewer missing cells get no indicator
+ANY_TEXT = ("number", "boolean", "category", "text", "duration", "date", "time", "id")
 # Kinds that cells of each storage can be given.
 POSSIBLE: dict[str, tuple[str, ...]] = {
     "integer": ("number", "boolean", "category", "duration", "date", "time", "id"),
@@ -45,31 +43,15 @@ POSSIBLE: dict[str, tuple[str, ...]] = {
     "time": ("time", "category", "id"),
     "duration": ("number", "duration", "category", "id"),
 }
-ANY_TEXT = ("number", "boolean", "category", "duration", "date", "time", "id")
 
 
-def recognize(name: str, tally: ColumnTally, sampled: "pa.Array", style: NumberStyle) -> Column:
-    """Return what a column to predict from is taken for.
-
-    Parameters
-    ----------
-    name : str
-        The column.
-    tally : ColumnTally
-        Counts of all its cells.
-    sampled : Array
-        Its cells in a sample of the rows.
-    style : NumberStyle
-        How numbers are written in text.
-
-    Returns
-    -------
-    Column
-        The column, complete with what its encoding needs.
-    """
+def recognize(name: str, tally: ColumnTally, sampled: "pa.Array") -> Column:
+    """Return what a column to predict from is taken for, complete with what its encoding needs."""
     column = _recognized(name, tally, sampled)
     if column.kind == "category":
         return _with_categories(column, tally)
+    if column.kind == "text":
+        return replace(column, components=fit_text(sampled), missing=tally.n_missing > 0, gaps=tally.n_missing > 0)
     if cell_problem(name, tally) is not None or column.kind not in ("number", "boolean", "duration", "date", "time"):
         return column
     n_missing = tally.n_missing + tally.n_marks
@@ -79,38 +61,34 @@ def recognize(name: str, tally: ColumnTally, sampled: "pa.Array", style: NumberS
         column = replace(column, cycles=_cycles(column, moments_in_time(sampled, column)))
     if not column.has_number:
         return column
-    numbers = cell_numbers(sampled, column, style)
+    numbers = cell_numbers(sampled, column)
     valid = numbers[~np.isnan(numbers)]
     return replace(column, fill=float(np.median(valid)) if len(valid) else 0.0)
 
 
 def _recognized(name: str, tally: ColumnTally, sampled: "pa.Array") -> Column:
-    """Return the name, the kind and the format of a column, or why it is left out."""
+    """Return the name, the kind, the format and the style of a column, or why it is left out."""
     given, _ = split_kind(tally.given)
-    has_marks_only = tally.n_marks == tally.n_values and given != "category"
-    if not tally.n_values or has_marks_only:
+    style = tally.style or NumberStyle()
+    if not tally.n_values or (tally.n_marks == tally.n_values and given not in ("category", "text")):
         return Column(name, "empty", reason="all cells are missing")
     if given:
         kind: Any = given
-        return Column(name, kind, _format(tally), reason="as given" if given == "id" else "")
+        return Column(name, kind, _format(tally), style, reason="as given" if given == "id" else "")
     if _is_constant(tally):
         value = sampled.drop_null()[:1].to_pylist()
         shown = repr(value[0]) if value and isinstance(value[0], str) else "".join(map(str, value)) or "equal"
         return Column(name, "constant", reason=f"all cells are {shown:.40}")
     if tally.storage in ("boolean", "date", "time", "duration"):
-        return Column(name, _typed_kind(tally))
+        typed: Any = tally.storage
+        return Column(name, typed)
     if tally.storage in ("integer", "float") or _is_number_text(tally):
-        return Column(name, "number")
+        return Column(name, "number", style=style)
     if tally.formats:
         return Column(name, "time" if tally.formats[0] in TIME_FORMATS else "date", _format(tally))
     if tally.is_boolean and tally.storage != "dictionary":
         return Column(name, "boolean")
-    return _category_or_text(name, tally)
-
-
-def _typed_kind(tally: ColumnTally) -> Kind:
-    kinds: dict[str, Kind] = {"boolean": "boolean", "date": "date", "time": "time", "duration": "duration"}
-    return kinds[tally.storage]
+    return Column(name, "category" if tally.storage == "dictionary" or _has_categories(tally) else "text")
 
 
 def _is_constant(tally: ColumnTally) -> bool:
@@ -123,22 +101,27 @@ def _is_constant(tally: ColumnTally) -> bool:
 
 
 def _is_number_text(tally: ColumnTally) -> bool:
-    """Return whether text is numbers; in a typed table, few distinct ones are categories, such as codes."""
-    if tally.storage == "dictionary" or not tally.n_numbers:
+    """Return whether text is numbers; those with leading zeros, and in a typed table a few distinct ones, are codes."""
+    if tally.storage == "dictionary" or not tally.n_numbers or tally.is_code:
         return False
     if tally.storage == "untyped":
         return tally.first_text is None or 2 * tally.n_numbers > tally.n_values
-    is_code = tally.counts is not None and len(tally.counts) <= MAX_CATEGORIES
-    return tally.first_text is None and not is_code
+    is_few = tally.counts is not None and len(tally.counts) <= MAX_CATEGORIES
+    return tally.first_text is None and not (is_few and (tally.style or NumberStyle()).is_plain)
 
 
-def _category_or_text(name: str, tally: ColumnTally) -> Column:
+def _has_categories(tally: ColumnTally) -> bool:
+    """Return whether a column has few distinct texts, or frequent ones in most rows."""
     counts = tally.counts or {}
-    if tally.storage != "dictionary" and len(counts) >= FEWEST_TEXT_ROWS and max(counts.values()) == 1:
-        return Column(name, "text", reason="no value occurs twice")
-    if len(counts) > MAX_CATEGORIES and max(counts.values()) < FEWEST_CATEGORY_ROWS:
-        return Column(name, "text", reason=f"no value occurs in {FEWEST_CATEGORY_ROWS} rows or more")
-    return Column(name, "category")
+    if len(counts) <= MAX_CATEGORIES and tally.is_complete:
+        return not (len(counts) >= FEWEST_TEXT_ROWS and max(counts.values()) == 1)
+    return sum(_frequent(counts).values()) >= SMALLEST_CATEGORY_SHARE * tally.n_values
+
+
+def _frequent(counts: dict[Any, int]) -> dict[Any, int]:
+    """Return the most frequent values that have enough rows."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: MAX_CATEGORIES - 1]
+    return {value: count for value, count in ranked if count >= FEWEST_CATEGORY_ROWS}
 
 
 def _with_categories(column: Column, tally: ColumnTally) -> Column:
@@ -147,8 +130,7 @@ def _with_categories(column: Column, tally: ColumnTally) -> Column:
     missing = tally.n_missing > 0
     if len(counts) <= MAX_CATEGORIES and tally.is_complete:
         return replace(column, categories=tuple(sorted(counts)), missing=missing, gaps=missing)
-    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: MAX_CATEGORIES - 1]
-    frequent = [value for value, count in ranked if count >= FEWEST_CATEGORY_ROWS]
+    frequent = _frequent(counts)
     missing = missing or ("" in counts and "" not in frequent)  # rare empty text is encoded as a missing cell
     return replace(column, categories=tuple(sorted(frequent)), other=True, missing=missing, gaps=missing)
 
@@ -181,36 +163,24 @@ def _cycles(column: Column, moments: Array) -> tuple[str, ...]:
 def recognize_target(name: str, tally: ColumnTally) -> Column:
     """Return what the target is: numbers, booleans, or categories, whose text is the label of a class."""
     given, _ = split_kind(tally.given)
-    if given:
-        kind: Any = given
-        return Column(name, kind)
-    if tally.storage == "boolean":
-        return Column(name, "boolean")
-    if tally.storage in ("integer", "float"):
-        return Column(name, "number")
-    if tally.is_text:
+    style = tally.style or NumberStyle()
+    kind: Any = given or tally.storage
+    if not given and tally.is_text:
         labels = {str(value).strip().lower() for value in tally.counts or {}}
         if labels and labels <= {"true", "false"}:
-            return Column(name, "boolean")
-        is_number = tally.storage == "untyped" and tally.n_numbers and 2 * tally.n_numbers > tally.n_values
-        return Column(name, "number" if is_number else "category")
-    return Column(name, "empty" if tally.storage == "null" else _typed_kind(tally))
-
-
-def missing_cells(values: "pa.Array", column: Column, style: NumberStyle) -> Mask:
-    """Return which cells of a target are missing."""
-    if storage_of(values.type) == "text" and column.kind in ("number", "boolean"):
-        parse = parse_booleans if column.kind == "boolean" else partial(parse_numbers, style=style)
-        parsed = parse(values)
-        values = values if parsed is None else parsed
-    return np.asarray(values.is_null(nan_is_null=True).to_numpy(False))
+            kind = "boolean"
+        else:
+            has_numbers = tally.n_numbers > 0 and 2 * tally.n_numbers > tally.n_values - tally.n_marks
+            # In a typed table, texts that are numbers are labels unless there are many.
+            is_label = tally.storage != "untyped" and len(tally.counts or {}) <= MAX_CATEGORIES
+            kind = "number" if has_numbers and not is_label and tally.storage != "dictionary" else "category"
+    elif not given:
+        kind = {"integer": "number", "float": "number", "null": "empty"}.get(tally.storage, tally.storage)
+    return Column(name, kind, style=style)
 
 
 def cell_problem(name: str, tally: ColumnTally, *, is_target: bool = False) -> tuple[int | None, str] | None:
-    """Return the row and a description of the first cell that does not have the kind of its column; None without one.
-
-    The row is None where it is not known.
-    """
+    """Return the row (None if unknown) and a description of the first cell that does not have its column's kind."""
     kind, form = split_kind(tally.given)
     if kind and tally.n_values and kind not in POSSIBLE.get(tally.storage, ANY_TEXT):
         return None, f"{_contents(tally)} cannot be read as {kind}; give another kind"
@@ -227,13 +197,26 @@ def cell_problem(name: str, tally: ColumnTally, *, is_target: bool = False) -> t
         known = [form] if form else TIME_FORMATS if kind == "time" else DATE_FORMATS
         wrong = _first_wrong(tally, partial(_parse_any, known))
         expected = f"a date of the format {form}" if form else f"a {kind} of a known format"
-        return None, f"{wrong} is not {expected}; give the format, as in {name}={kind}:%d/%m/%Y"
-    is_number = kind in ("number", "duration") or (not kind and tally.storage == "untyped" and _is_number_text(tally))
+        return None, f"{wrong} is not {expected}; give the format, as in kinds={{{name!r}: '{kind}:%d/%m/%Y'}}"
+    is_number = kind in ("number", "duration") or (not kind and _is_number_text(tally))
+    is_number = is_number or (is_target and not kind and recognize_target(name, tally).kind == "number")
     if is_number and tally.first_text is not None:
         row, value = tally.first_text
-        remedy = "correct it, or drop the row or the column" if kind else f"correct it, or use --as {name}=category"
-        return row, f"invalid value {value!r:.60}, expected a number; {remedy}"
+        found = f"{tally.n_numbers:,} of {tally.n_values:,} cells are numbers{style_words(tally.style)}"
+        remedy = f"give missing=[{value!r}] if it means that there is no value"
+        other = "" if kind or is_target else f", or kinds={{{name!r}: 'category'}}"
+        return row, f"invalid value {value!r:.60}, expected a number ({found}); correct it, {remedy}{other}"
     return None
+
+
+def style_words(style: NumberStyle | None) -> str:
+    """Return how numbers are written, unless that is plain."""
+    if style is None or style.is_plain:
+        return ""
+    words = [f"a decimal {style.decimal!r}"] if style.decimal != "." else []
+    words += [f"thousands separated by {style.thousands!r}"] if style.thousands else []
+    words += [f"the unit {style.unit!r}"] if style.unit else []
+    return f" with {' and '.join(words)}"
 
 
 def _possible_formats(tally: ColumnTally, kind: str) -> list[str]:

@@ -4,11 +4,12 @@
 The cells of a CSV file are text; all other sources have typed columns.
 """
 
+import gzip
 import os
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from glob import glob
@@ -21,15 +22,10 @@ from bochner.tables.columns import import_pyarrow, storage_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    *("CsvFile", "Frame", "ParquetFiles", "Source"),
-    *("is_frame", "is_part_of_table", "join_names", "open_frame", "open_source"),
-]
-
 CSV_BLOCK_BYTES = 1 << 22
 MAX_JOINED_NAMES = 20
 NOT_UTF8 = "bytes that are not UTF-8 text"
-FRAMES = {("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch")}
+ENCODING_REMEDY = "give its encoding, such as file_encoding='latin-1'"
 WORDS = {"integer": "numbers", "float": "numbers", "boolean": "numbers", "dictionary": "text"}
 
 
@@ -81,37 +77,38 @@ class Source(ABC):
         return ValueError(f"{self.label} cannot be read: {_cause(error)}.")
 
 
-def open_source(data: Any, label: str | None = None) -> Source:
-    """Open a table.
-
-    Parameters
-    ----------
-    data : path, pandas or polars data frame, Arrow table or record batch
-        The path of a file, of a folder of Parquet files, or a pattern such as ``data/*.parquet``; or rows in memory.
-    label : str, default=None
-        What messages call the table; None means its path.
-    """
-    if not isinstance(data, str | os.PathLike):
+def open_source(data: Any, label: str | None = None, encoding: str = "utf-8") -> Source:
+    """Open a file, a folder of Parquet files, a pattern such as ``data/*.parquet``, or rows in memory."""
+    if isinstance(data, Source):
+        return data
+    if not is_path(data):
         return open_frame(data, label or "the table")
     path = Path(data)
     versions = _versions(path)  # before any of their content is read
-    source = _open_files(path, label or str(path))
+    source = _open_files(path, label or str(path), encoding)
     source.path, source.versions = path, versions
     return source
 
 
-def _open_files(path: Path, label: str) -> Source:
+def is_path(data: Any) -> bool:
+    """Return whether data are the path of a file."""
+    return isinstance(data, str | os.PathLike)
+
+
+def _open_files(path: Path, label: str, encoding: str) -> Source:
     """Open a file, a folder of Parquet files, or those that match a pattern."""
-    suffix = path.suffix.lower()
+    name = path.name.lower()
     if _pattern(path) is not None:
         return _opened(lambda: ParquetFiles(_parquet_files(path), label), label, "parquet")
     if not path.is_file():
         raise ValueError(f"{label} does not exist.")
-    if suffix == ".parquet":
+    if name.endswith(".parquet"):
         return _opened(lambda: ParquetFiles([path], label), label, "parquet")
-    if suffix == ".csv":
-        return _opened(lambda: CsvFile(path, label), label, "csv")
-    raise ValueError(f"{label} has an unsupported file type; give a .parquet or .csv file, or in Python a data frame.")
+    if name.endswith((".csv", ".csv.gz")):
+        return _opened(lambda: CsvFile(path, label, encoding), label, "csv")
+    raise ValueError(
+        f"{label} has an unsupported file type; give a .parquet, .csv or .csv.gz file, or in Python a data frame."
+    )
 
 
 def _opened(opener: Callable[[], Source], label: str, kind: str) -> Source:
@@ -122,8 +119,9 @@ def _opened(opener: Callable[[], Source], label: str, kind: str) -> Source:
         list(source.schema.names)  # decodes the names
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise ValueError(f"{label} cannot be read as {kind}: {_cause(error)}.") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"{label} is not UTF-8 text; convert the file to UTF-8.") from None
+    except (UnicodeError, LookupError) as error:
+        problem = str(error) if isinstance(error, LookupError) else "the file is not text of that encoding"
+        raise ValueError(f"{label} cannot be read: {problem}; {ENCODING_REMEDY}.") from None
     return source
 
 
@@ -243,13 +241,6 @@ def _version(file: Path) -> str:
 def is_part_of_table(file: Path, path: Path) -> bool:
     """Return whether a table would be read from a file, among others; the file need not exist.
 
-    Parameters
-    ----------
-    file : Path
-        The file, under any of its names.
-    path : Path
-        The table: a file, a folder of Parquet files, or a pattern.
-
     Examples
     --------
     >>> from pathlib import Path
@@ -286,27 +277,26 @@ class CsvFile(Source):
     """A CSV file with a header, read block by block; all its cells are text.
 
     The separator is a comma, or else the semicolon, tab or bar that the header contains.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    label : str
-        What messages call it.
     """
 
     row_counts = None
 
-    def __init__(self, path: Path, label: str) -> None:
-        self._file, self.label = path, label
+    def __init__(self, path: Path, label: str, encoding: str) -> None:
+        self._file, self.label, self._encoding = path, label, encoding
         self._delimiter = ","
         self.malformed: dict[int, str] = {}
+        header = self._header()
+        if "," not in header and re.search("[;\t|]", header):
+            self._delimiter = max(";\t|", key=header.count)
+        elif header.count(";") > header.count(","):
+            self._delimiter = ";"  # names such as "price, EUR" between semicolons
         self.schema = self._open().schema
-        names = self.schema.names
-        if len(names) == 1 and re.search("[;\t|]", names[0]):
-            self._delimiter = max(";\t|", key=names[0].count)
-            self.schema = self._open().schema
         self.untyped = {*self.schema.names}
+
+    def _header(self) -> str:
+        """Return the first line, which names the columns."""
+        with gzip.open(self._file) if self._file.suffix == ".gz" else self._file.open("rb") as file:
+            return file.readline(CSV_BLOCK_BYTES).decode(self._encoding, "replace")
 
     def batches(self, columns: list[str], batch_rows: int) -> Iterator["pa.RecordBatch"]:
         del batch_rows
@@ -330,8 +320,10 @@ class CsvFile(Source):
         if cell:  # pyarrow numbers the rows from 1 and counts the header as a row
             return ValueError(
                 f"{self.place(int(cell[2]) - 2)}, column {self.schema.names[int(cell[1])]!r}: the cell contains "
-                f"{NOT_UTF8}; convert the file to UTF-8, or drop the column."
+                f"{NOT_UTF8}; {ENCODING_REMEDY}."
             )
+        if isinstance(error, UnicodeError):
+            return ValueError(f"{self.label} cannot be read as {self._encoding} text; {ENCODING_REMEDY}.")
         return super().read_error(error)
 
     def _open(self, columns: list[str] | None = None) -> Any:
@@ -339,7 +331,7 @@ class CsvFile(Source):
         from pyarrow import csv, string
 
         # Pyarrow reports the rows of errors only with a single thread.
-        read = csv.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False)
+        read = csv.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False, encoding=self._encoding)
         parse = csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=self._skip)
         convert = csv.ConvertOptions(
             column_types=None if columns is None else dict.fromkeys(columns, string()),
@@ -374,17 +366,7 @@ def _silent_decoding() -> Iterator[None]:
 
 
 class Frame(Source):
-    """Rows in memory.
-
-    Parameters
-    ----------
-    table : pyarrow Table
-        The rows.
-    label : str
-        What messages call the table.
-    untyped : collection of str, default=()
-        The columns of mixed objects, which have become text.
-    """
+    """Rows in memory; `untyped` are the columns of mixed objects, which have become text."""
 
     def __init__(self, table: "pa.Table", label: str, untyped: Collection[str] = ()) -> None:
         self.table, self.label, self.untyped = table, label, untyped
@@ -399,38 +381,46 @@ class Frame(Source):
 
 
 def is_frame(data: Any) -> bool:
-    """Return whether data are a pandas or polars data frame, or an Arrow table; none of these is imported."""
-    return any((kind.__module__.partition(".")[0], kind.__name__) in FRAMES for kind in type(data).__mro__)
+    """Return whether data are a table: pandas, polars (lazy too), Arrow, or anything that exports an Arrow stream."""
+    if type(data).__module__.startswith("polars") and hasattr(data, "collect"):
+        return True  # without a look at its columns, which would be computed
+    is_stream = hasattr(data, "__arrow_c_stream__") or hasattr(data, "iloc")
+    has_columns = any(hasattr(data, name) for name in ("columns", "column_names", "schema"))
+    return (is_stream and has_columns) or hasattr(data, "num_columns")  # the last one is a record batch
 
 
 def open_frame(data: Any, label: str = "the table") -> Frame:
     """Open rows in memory; `label` is what messages call them."""
     pa = import_pyarrow()
+    if not is_frame(data):
+        raise ValueError(
+            f"Expected a path, a pandas or polars data frame or an Arrow table. Got {type(data).__name__} instead."
+        )
+    if hasattr(data, "iloc"):
+        columns = (data.iloc[:, index] for index in range(data.shape[1]))
+        return frame_of_columns([str(name) for name in data.columns], columns, label)
+    if hasattr(data, "collect"):
+        data = data.collect()
     if isinstance(data, pa.RecordBatch):
         return Frame(pa.Table.from_batches([data]), label)
-    if isinstance(data, pa.Table):
-        return Frame(data, label)
-    if is_frame(data):
-        return _from_pandas(data, label) if hasattr(data, "iloc") else Frame(data.to_arrow(), label)
-    raise ValueError(
-        f"Expected a path, a pandas or polars data frame or an Arrow table. Got {type(data).__name__} instead."
-    )
+    return Frame(data.to_arrow() if hasattr(data, "to_arrow") else pa.table(data), label)
 
 
-def _from_pandas(frame: Any, label: str) -> Frame:
-    """Return the columns of a pandas data frame; those of mixed objects become text."""
+def frame_of_columns(names: Sequence[str], columns: Iterable[Any], label: str) -> Frame:
+    """Return pandas series or numpy arrays as a table; those of mixed objects become text."""
+    arrays, mixed = [], set()
     pa = import_pyarrow()
-    names = [str(name) for name in frame.columns]
-    columns, mixed = [], set()
-    for index, name in enumerate(names):
-        series = frame.iloc[:, index]
+    for name, values in zip(names, columns, strict=True):
         try:
-            columns.append(pa.array(series, from_pandas=True))
+            arrays.append(pa.array(values, from_pandas=True))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            texts = [None if missing else str(value) for value, missing in zip(series, series.isna(), strict=True)]
-            columns.append(pa.array(texts, pa.string()))
+            missing = (
+                values.isna() if hasattr(values, "isna") else [value is None or value != value for value in values]
+            )
+            texts = [None if is_missing else str(value) for value, is_missing in zip(values, missing, strict=True)]
+            arrays.append(pa.array(texts, pa.string()))
             mixed.add(name)
-    return Frame(pa.table(columns, names), label, mixed)
+    return Frame(pa.table(arrays, list(names)), label, mixed)
 
 
 def join_names(names: Sequence[str]) -> str:

@@ -3,37 +3,31 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from bochner.progress import track
 from bochner.rows import Array, Floats, Mask
 from bochner.scaling.robust_standardizer import RobustStandardizer, SoftClipping, robust_moments, standardize
-from bochner.tables.columns import (
-    KINDS,
-    Column,
-    NumberStyle,
-    cell_numbers,
-    import_pyarrow,
-    parse_booleans,
-    parse_numbers,
-)
+from bochner.tables.columns import KINDS, Column, cell_numbers, import_pyarrow, missing_targets
 from bochner.tables.encoding import Encoding
-from bochner.tables.reader import Chunk, Table, raise_problems
-from bochner.tables.recognition import cell_problem, missing_cells, recognize, recognize_target
+from bochner.tables.reader import Table, raise_problems
+from bochner.tables.recognition import cell_problem, recognize, recognize_target
 from bochner.tables.sources import join_names
 from bochner.tables.tallies import ColumnTally
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Sample", "Standardization", "Survey"]
-
-Standardization = Literal["robust", "plain", "none"]
+Standardization = Literal["robust", "none"]
 
 SAMPLE_ROWS = 20_000  # ten times the number of rows that the weights are fitted on
 SAMPLE_BYTES = 1 << 26
 MAX_CLASSES = 1000
+MAX_NUMBER_CLASSES = 20  # a target with more distinct whole numbers is a quantity and not a class
+MAX_CLASS_SHARE = 0.5  # of the rows may have classes of their own
 
 
 @dataclass
@@ -46,10 +40,12 @@ class Sample:
         Seed of the random key of each row.
     size : int
         Maximum number of sampled rows.
-    n_rows : int
-        Number of rows that were added.
+    n_rows, n_kept : int
+        Number of rows that were added, and of those that were not excluded.
     keys : ndarray of shape (n_sampled,)
         The random keys of the sampled rows, which are the smallest of all keys.
+    positions : ndarray of shape (n_sampled,)
+        The indices of the sampled rows among the rows that were not excluded.
     cells : RecordBatch or None
         The sampled rows in the order of the table; None before the first row.
     """
@@ -58,6 +54,8 @@ class Sample:
     size: int
     n_rows: int = 0
     keys: Array = field(default_factory=lambda: np.empty(0))
+    positions: Array = field(default_factory=lambda: np.empty(0, np.intp))
+    n_kept: int = 0
     cells: "pa.RecordBatch | None" = None
 
     @classmethod
@@ -76,15 +74,17 @@ class Sample:
         if excluded is not None and excluded.any():
             keys, cells = keys[~excluded], cells.filter(pa.array(~excluded))
         n_old = len(self.keys)
+        positions = np.concatenate([self.positions, self.n_kept + np.arange(len(keys))])
+        self.n_kept += len(keys)
         keys = np.concatenate([self.keys, keys])
-        kept = _smallest(keys, self.size)
+        kept = np.sort(np.argpartition(keys, self.size)[: self.size]) if len(keys) > self.size else np.arange(len(keys))
         old, new = kept[kept < n_old], kept[kept >= n_old] - n_old
         if self.cells is None:
             self.cells = cells.take(pa.array(new))
         elif len(new):
             both = pa.Table.from_batches([self.cells.take(pa.array(old)), cells.take(pa.array(new))])
             self.cells = both.combine_chunks().to_batches()[0]
-        self.keys = keys[kept]
+        self.keys, self.positions = keys[kept], positions[kept]
 
     def _next_keys(self, n_keys: int) -> Floats:
         """Return the keys of the next rows; a key depends only on the seed and the index of its row."""
@@ -94,37 +94,33 @@ class Sample:
         return rng.random(n_skipped + n_keys)[n_skipped:]
 
 
-@dataclass
 class Survey:
-    """Statistics of the rows of a table that were added so far.
+    """What one pass over a table finds out about it.
+
+    Parameters
+    ----------
+    table : Table
+        The table.
+    seed : int, default=0
+        Seed of the sample.
 
     Attributes
     ----------
     sample : Sample
-        A sample of the rows.
+        A sample of the rows with a target.
     tallies : dict of str to ColumnTally
         Counts of the cells of each column.
-    target : str or None
-        The column to predict.
-    style : NumberStyle
-        How numbers are written in text.
+    n_cells : int
+        Number of rows.
     lengths : list of int
         Number of rows of each chunk, without those whose target is missing.
     malformed : list of str
         Messages about malformed rows of a CSV file.
     """
 
-    sample: Sample
-    tallies: dict[str, ColumnTally]
-    target: str | None
-    style: NumberStyle
-    lengths: list[int] = field(default_factory=list)
-    malformed: list[str] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, table: Table, seed: int) -> "Survey":
-        """Create an empty survey of the rows of a table; `seed` determines the sample."""
-        tallies = {
+    def __init__(self, table: Table, seed: int = 0) -> None:
+        self.table = table
+        self.tallies = {
             name: ColumnTally(
                 table.storages[name],
                 table.kinds.get(name, ""),
@@ -133,39 +129,61 @@ class Survey:
             )
             for name in table.columns
         }
-        return cls(Sample.of(table, seed), tallies, table.target, table.style)
+        self.sample, self.n_cells = Sample.of(table, seed), 0
+        lengths = []
+        for chunk in track(table.chunks(skip_malformed=True), "reading", table.n_chunks()):
+            self.n_cells += chunk.cells.num_rows
+            for name, tally in self.tallies.items():
+                tally.add(chunk.cells.column(name), chunk.first_row, table.reading)
+            lengths.append(self._add_rows(chunk.cells))
+        self.malformed = table.malformed_problems()
+        # Whether a cell such as "?" is a missing number or a class is known in the end.
+        target = self.target_column
+        self.lengths = [n_values if target is None or target.kind == "category" else n for n_values, n in lengths]
+        if target is not None and self.sample.cells is not None:
+            is_used = ~missing_targets(self.sample.cells.column(target.name), target)
+            self.sample.cells = self.sample.cells.filter(import_pyarrow().array(is_used))
+
+    def _add_rows(self, cells: "pa.RecordBatch") -> tuple[int, int]:
+        """Sample rows with a target; return how many targets are not missing, as categories and as numbers."""
+        if self.table.target is None:
+            self.sample.add(cells)
+            return cells.num_rows, cells.num_rows
+        values = cells.column(self.table.target)
+        missing = [missing_targets(values, Column(self.table.target, kind)) for kind in ("category", "number")]
+        self.sample.add(cells, missing[0])
+        return cells.num_rows - int(missing[0].sum()), cells.num_rows - int(missing[1].sum())
 
     @property
     def n_rows(self) -> int:
-        """Number of rows that were added, without those whose target is missing."""
+        """Number of rows, without those whose target is missing."""
         return sum(self.lengths)
 
     @property
     def n_without_target(self) -> int:
         """Number of rows that are left out because their target is missing."""
-        return 0 if self.target is None else self.tallies[self.target].n_cells - self.n_rows
+        return self.n_cells - self.n_rows
 
-    def add(self, chunk: Chunk) -> None:
-        """Add the rows of a chunk."""
-        cells = chunk.cells
-        for name, tally in self.tallies.items():
-            tally.add(cells.column(name), chunk.first_row, self.style)
-        excluded = None
-        if self.target is not None:
-            column = recognize_target(self.target, self.tallies[self.target])
-            excluded = missing_cells(cells.column(self.target), column, self.style)
-        self.sample.add(cells, excluded)
-        self.lengths.append(cells.num_rows - (0 if excluded is None else int(excluded.sum())))
+    @cached_property
+    def n_equal(self) -> int:
+        """Number of sampled rows, with their targets, that are equal to an earlier one."""
+        cells = self.sample.cells
+        if cells is None or not cells.num_columns:
+            return 0
+        names = cells.schema.names
+        distinct = import_pyarrow().Table.from_batches([cells]).group_by(names).aggregate([])
+        return int(cells.num_rows - distinct.num_rows)
 
-    def check(self, table: Table) -> None:
+    def check(self) -> None:
         """Raise an error with all problems of a table that a model is to be fitted on."""
-        raise_problems(table.path, self.problems(table))
+        raise_problems(self.table.path, self.problems())
 
-    def problems(self, table: Table, columns: list[Column] | None = None) -> list[str]:
-        """Return messages about all that keeps a model from being fitted on a table; `columns` are known ones."""
+    def problems(self) -> list[str]:
+        """Return messages about all that keeps a model from being fitted on the table."""
+        table = self.table
         problems = list(self.malformed)
         for name, tally in self.tallies.items():
-            problem = cell_problem(name, tally, is_target=name == self.target)
+            problem = cell_problem(name, tally, is_target=name == table.target)
             if problem is not None:
                 row, message = problem
                 place = table.path if row is None else table.source.place(row)
@@ -173,27 +191,27 @@ class Survey:
         problems += [table.unsupported_problem(name) for name in table.unsupported if name not in table.drop]
         if problems:
             return problems
-        n_cells = max((tally.n_cells for tally in self.tallies.values()), default=0)
-        if not n_cells:
+        if not self.n_cells:
             return [f"{table.path} has no rows; its columns are {join_names(table.names)}."]
-        if self.target is not None and not self.n_rows:
-            return [f"{table.path}: column {self.target!r} has no values, so there is nothing to predict."]
-        if not any(column.kind in KINDS for column in columns or self.columns()):
+        if table.target is not None and not self.n_rows:
+            return [f"{table.path}: column {table.target!r} has no values, so there is nothing to predict."]
+        if not any(column.kind in KINDS for column in self.columns):
             return [
                 f"{table.path} has no columns to predict from; besides the target and the columns that are left out, "
                 f"at least one of {join_names(table.names)} is needed."
             ]
         return []
 
+    @cached_property
     def columns(self) -> list[Column]:
-        """Return what the columns are taken for, without the target."""
-        tallies = {name: tally for name, tally in self.tallies.items() if name != self.target}
-        columns = [recognize(name, tally, self.sampled(name), self.style) for name, tally in tallies.items()]
+        """What the columns are taken for, without the target."""
+        tallies = {name: tally for name, tally in self.tallies.items() if name != self.table.target}
+        columns = [recognize(name, tally, self.sampled(name)) for name, tally in tallies.items()]
         seen: set[bytes] = set()
         for index, column in enumerate(columns):
-            if column.missing and column.kind != "category":
+            if column.missing and column.kind not in ("category", "text"):
                 # Cells that are always missing together need one indicator.
-                mask = missing_cells(self.sampled(column.name), replace(column, kind="number"), self.style).tobytes()
+                mask = missing_targets(self.sampled(column.name), column).tobytes()
                 columns[index] = replace(column, missing=mask not in seen)
                 seen.add(mask)
         return columns
@@ -203,90 +221,75 @@ class Survey:
         pa = import_pyarrow()
         return pa.array([], pa.string()) if self.sample.cells is None else self.sample.cells.column(name)
 
+    @property
     def target_column(self) -> Column | None:
-        """Return what the target is taken for."""
-        return None if self.target is None else recognize_target(self.target, self.tallies[self.target])
+        """What the target is taken for."""
+        target = self.table.target
+        return None if target is None else recognize_target(target, self.tallies[target])
 
     @property
-    def target_is_text(self) -> bool:
-        """Whether the targets are text."""
-        column = self.target_column()
-        return column is not None and column.kind == "category"
+    def task(self) -> str:
+        """Whether to predict a number or a class: text, booleans and a few whole numbers are classes."""
+        column, values = self.target_column, self.target_values
+        if column is None or column.kind not in ("number", "category", "boolean"):
+            return "regression"
+        if column.kind != "number":
+            return "classification"
+        is_whole = values is not None and all(float(value).is_integer() for value in values)
+        return (
+            "classification" if is_whole and values is not None and len(values) <= MAX_NUMBER_CLASSES else "regression"
+        )
 
     @property
     def target_values(self) -> list[Any] | None:
         """The sorted distinct targets; None if there are more than `MAX_CLASSES`."""
-        column = self.target_column()
-        counts = None if column is None else self.tallies[column.name].counts
-        if column is None or counts is None or not self.tallies[column.name].is_complete:
+        column = self.target_column
+        tally = None if column is None else self.tallies[column.name]
+        if column is None or tally is None or tally.counts is None or not tally.is_complete:
             return None
-        values: Sequence[Any] = [value for value in counts if value == value]  # NaN is a missing target
-        if column.kind in ("boolean", "number") and self.tallies[column.name].is_text:
+        values: Sequence[Any] = [value for value in tally.counts if value == value]  # NaN is a missing target
+        if column.kind in ("boolean", "number") and tally.is_text:
             texts = import_pyarrow().array(values, import_pyarrow().string())
-            parsed = parse_booleans(texts) if column.kind == "boolean" else parse_numbers(texts, self.style)
-            found = [] if parsed is None else parsed.drop_null().to_pylist()
-            values = found if column.kind == "boolean" else [float(value) for value in found]
+            numbers = cell_numbers(texts, column)
+            values = [value for value in numbers.tolist() if value == value]
+            values = list(map(bool, values)) if column.kind == "boolean" else values
         distinct = sorted(set(values))
         return None if len(distinct) > MAX_CLASSES else distinct
 
-    def classes(self, table: Table) -> list[Any]:
-        """Return the distinct targets for classification; targets that cannot be classes raise an error."""
-        target = f"{table.path}: column {table.target!r}"
+    def check_classes(self) -> None:
+        """Refuse targets that cannot be classes."""
+        target = f"{self.table.path}: column {self.table.target!r}"
         values = self.target_values
-        if values is None:
+        if values is None or len(values) > max(2, MAX_CLASS_SHARE * self.n_rows):
+            n_values = f"more than {MAX_CLASSES}" if values is None else str(len(values))
             raise ValueError(
-                f"{target} has more than {MAX_CLASSES} distinct values, too many for classification; fit a regression."
+                f"{target} has {n_values} distinct values in {self.n_rows:,} rows, too many for classification; fit a "
+                f"regression if they are numbers."
             )
-        if not isinstance(values[0], float):
-            return values
-        if not all(value.is_integer() for value in values):
+        if any(isinstance(value, float) and not value.is_integer() for value in values):
             raise ValueError(f"{target} contains fractional numbers, which cannot be classes; fit a regression.")
-        return [int(value) for value in values]  # whole numbers of a CSV file are read as floats
 
     def encoding(self, standardization: Standardization = "robust") -> Encoding:
-        """Return the encoding of the rows.
-
-        Parameters
-        ----------
-        standardization : {"robust", "plain", "none"}, default="robust"
-            How numbers are standardized: as by `RobustStandardizer` on the sampled rows, by their mean and standard
-            deviation, or not at all.
-        """
-        columns = [column for column in self.columns() if column.kind in KINDS]
+        """Return the encoding of the rows; numbers are standardized as by `RobustStandardizer` on the sampled rows."""
+        columns = [column for column in self.columns if column.kind in KINDS]
         numeric = [column for column in columns if column.has_number]
         encoding = Encoding(
             columns,
             mean=np.zeros(len(numeric)),
             scale=np.ones(len(numeric)),
             single=all(self.tallies[column.name].is_single for column in columns if column.kind != "category"),
-            target=self.target_column(),
-            style=self.style,
+            target=self.target_column,
+            reading=self.table.reading,
         )
         if standardization == "none" or not numeric:
             return encoding
-        numbers = [cell_numbers(self.sampled(column.name), column, self.style) for column in numeric]
+        numbers = [cell_numbers(self.sampled(column.name), column) for column in numeric]
         filled = np.column_stack(
             [np.where(np.isnan(x), column.fill, x) for x, column in zip(numbers, numeric, strict=True)]
         )
         # A column may have no values in the sampled rows, or none in the rows that have a target.
         complete = [x[~np.isnan(x)] if not np.isnan(x).all() else filled[:, j] for j, x in enumerate(numbers)]
-        if standardization == "plain":
-            mean, scale = np.transpose([(x.mean(), _deviation(x)) for x in complete])
-            return replace(encoding, mean=mean, scale=scale)
         center, scale = np.transpose([np.ravel(robust_moments(x[:, None])) for x in complete])
         limits = RobustStandardizer()
         clipping = SoftClipping.fit(standardize(filled, center, scale), limits.limit, limits.joint_limit)
         return replace(encoding, mean=center, scale=scale, clipping=clipping)
-
-
-def _deviation(x: Floats) -> float:
-    """Return the standard deviation; 1 for a constant column, whose deviation may be a rounding error."""
-    largest = float(np.abs(x).max())
-    unit = np.ldexp(1.0, max(np.frexp(largest)[1] - 1, 0))  # of large numbers, whose squares would overflow
-    deviation = float(unit * (x / unit - x[0] / unit).std())  # keeps the digits of numbers that are far from 0
-    return deviation if deviation > 10.0 * np.finfo(np.float64).eps * largest else 1.0
-
-
-def _smallest(keys: Floats, size: int) -> Array:
-    """Return the indices of the `size` smallest keys, in increasing order."""
-    return np.sort(np.argpartition(keys, size)[:size]) if len(keys) > size else np.arange(len(keys))

@@ -2,7 +2,6 @@
 """`TableEncoder`, the scikit-learn transformer: the columns of a table as rows of numbers."""
 
 from collections.abc import Mapping, Sequence
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,10 +11,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bochner.parameters import Parametrized
 from bochner.rows import Array
-from bochner.tables.columns import NumberStyle, import_pyarrow
-from bochner.tables.encoding import Encoding
-from bochner.tables.file_table import FileTable
-from bochner.tables.sources import is_frame, open_frame
+from bochner.tables.columns import Reading
+from bochner.tables.encoding import EncodedTable, Encoding, load_rows
+from bochner.tables.reader import Table
+from bochner.tables.sources import Frame, Source, frame_of_columns, is_frame, is_path, open_frame
 from bochner.tables.survey import Standardization, Survey
 from bochner.validation import StrOptions, fit_context
 
@@ -23,7 +22,7 @@ __all__ = ["TableEncoder"]
 
 
 class TableEncoder(TransformerMixin, Parametrized):
-    """Turn the columns of a table into numbers, as `TableModel` and ``bochner fit`` do.
+    """Turn the columns of a table into numbers, as `TableRegressor` and ``bochner fit`` do.
 
     ======== ================================================================================================
     kind     encoding
@@ -31,12 +30,14 @@ class TableEncoder(TransformerMixin, Parametrized):
     number   standardized; missing cells are the median, and have an indicator if there are 1 % or more
     boolean  as a number, 0 or 1; in text, any of yes/no, true/false, t/f, y/n, on/off, 1/0
     category one-hot; missing is a category; of more than 100 categories the most frequent ones, and other
+    text     more than 100 different texts: up to 30 numbers from hashed character n-grams
     date     days as a number, sine and cosine of the time of the year, of the day of the week and of the day
     time     sine and cosine of the time of the day
     duration seconds, as a number
     ======== ================================================================================================
 
-    Columns are left out if they are free text, constant or empty.
+    Text that is numbers is read with the separators, the unit or the currency that most of its cells have: 1.234,5 or
+    "12 %". Numbers with leading zeros are codes, that is, categories. Constant and empty columns are left out.
 
     Parameters
     ----------
@@ -45,12 +46,16 @@ class TableEncoder(TransformerMixin, Parametrized):
         leaves a column out.
     drop : sequence of str, default=()
         Columns to leave out.
-    standardize : {"robust", "plain", "none"}, default="robust"
-        How numbers are standardized: as by `RobustStandardizer`, by mean and standard deviation, or not at all.
-    decimal, thousands : str, default="." and ""
-        Separators of numbers that are text.
+    decimal, thousands : str, default=None
+        Separators of numbers that are text; None recognizes those of each column.
+    missing : sequence of str, default=()
+        Texts that mean that there is no value, such as "k.A.", in all columns.
+    file_encoding : str, default="utf-8"
+        The character encoding of CSV files, such as "latin-1".
+    standardize : {"robust", "none"}, default="robust"
+        Whether numbers are standardized as by `RobustStandardizer`, or not at all.
     random_state : int, RandomState instance or None, default=None
-        Seed of the sample of at most 20,000 rows that medians and scales are computed from.
+        Seed of the sample of at most 20,000 rows that medians, scales and n-grams are computed from.
 
     Attributes
     ----------
@@ -63,7 +68,7 @@ class TableEncoder(TransformerMixin, Parametrized):
 
     See Also
     --------
-    TableModel : The encoding with a linear model on top of it.
+    TableRegressor, TableClassifier : The encoding with a model on top of it.
     sklearn.compose.ColumnTransformer : Choose transformers column by column.
 
     Examples
@@ -84,30 +89,37 @@ class TableEncoder(TransformerMixin, Parametrized):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kinds": [dict, None],
         "drop": [list, tuple],
-        "standardize": [StrOptions(["robust", "plain", "none"])],
-        "decimal": [str],
-        "thousands": [str],
+        "decimal": [str, None],
+        "thousands": [str, None],
+        "missing": [list, tuple],
+        "file_encoding": [str],
+        "standardize": [StrOptions(["robust", "none"])],
         "random_state": ["random_state"],
     }
 
     encoding_: Encoding
     n_features_in_: int
+    _names: list[str]
 
     def __init__(
         self,
         *,
         kinds: Mapping[str, str] | None = None,
         drop: Sequence[str] = (),
+        decimal: str | None = None,
+        thousands: str | None = None,
+        missing: Sequence[str] = (),
+        file_encoding: str = "utf-8",
         standardize: Standardization = "robust",
-        decimal: str = ".",
-        thousands: str = "",
         random_state: Any = None,
     ) -> None:
         self.kinds = kinds
         self.drop = drop
-        self.standardize = standardize
         self.decimal = decimal
         self.thousands = thousands
+        self.missing = missing
+        self.file_encoding = file_encoding
+        self.standardize = standardize
         self.random_state = random_state
 
     @fit_context
@@ -126,17 +138,35 @@ class TableEncoder(TransformerMixin, Parametrized):
         self
             The fitted transformer.
         """
-        data = self._as_table(X, reset=True)
-        table = FileTable(data, None, self.drop, self.kinds, style=NumberStyle(self.decimal, self.thousands))
-        seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31))
-        survey = table.survey(Survey.of(table, seed))
-        if survey.n_rows == 1:
-            raise ValueError(f"{table.path} has 1 sample, in which every column is constant; give more rows.")
-        survey.check(table)
-        self.encoding_ = survey.encoding(self.standardize)
-        if isinstance(X, str | PathLike):
-            self.n_features_in_, self.feature_names_in_ = len(table.names), np.array(table.names, dtype=object)
+        self.fit_survey(self.survey(X))
         return self
+
+    def survey(self, X: Any, target: str | None = None, label: str | None = None) -> Survey:
+        """Read all rows of a table once and count its cells; `target` is a column that is not encoded."""
+        reading = Reading(self.decimal, self.thousands, tuple(self.missing), self.file_encoding)
+        data = self._as_table(X, target, reset=True)
+        table = Table(data, target, self.drop, self.kinds, reading=reading, label=label)
+        if isinstance(X, Source) or is_path(X):
+            self._names = [name for name in table.names if name != target]
+            self.n_features_in_, self.feature_names_in_ = len(self._names), np.array(self._names, dtype=object)
+        seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31))
+        return Survey(table, seed)
+
+    def fit_survey(self, survey: Survey) -> None:
+        """Determine the encoding from a survey of the table."""
+        if survey.n_cells == 1:
+            raise ValueError(f"{survey.table.path} has 1 sample, in which every column is constant; give more rows.")
+        survey.check()
+        self.encoding_ = survey.encoding(self.standardize)
+
+    def open(
+        self, X: Any, *, with_target: bool = False, keep: Sequence[str] = (), label: str | None = None
+    ) -> EncodedTable:
+        """Open a table with the columns of the fit; `keep` are others to read as they are."""
+        check_is_fitted(self)
+        target = self.encoding_.target
+        data = X if with_target or keep else self._as_table(X, None if target is None else target.name, reset=False)
+        return self.encoding_.open(data, with_target=with_target, keep=keep, label=label)
 
     def transform(self, X: Any) -> Array:
         """Encode rows.
@@ -151,11 +181,10 @@ class TableEncoder(TransformerMixin, Parametrized):
         ndarray of shape (n_samples, n_features_out)
             The encoded rows; float32 if all columns of the fit were.
         """
-        check_is_fitted(self)
-        source = self.encoding_.open(self._as_table(X, reset=False))
-        batches = [rows for _, rows in source.batches()]
+        source = self.open(X)
+        encoded = load_rows(source).X
         source.unseen.warn()
-        return np.concatenate([np.empty((0, len(self.encoding_.names)), self.encoding_.dtype), *batches])
+        return encoded
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the encoded columns.
@@ -181,27 +210,25 @@ class TableEncoder(TransformerMixin, Parametrized):
             )
         return np.array(self.encoding_.names, dtype=object)
 
-    def _as_table(self, X: Any, *, reset: bool) -> Any:
-        """Return a table with checked names; columns without names have those of the fit, or are x0, x1, ..."""
-        pa = import_pyarrow()
-        if isinstance(X, str | PathLike):
-            if reset:
-                self.__dict__.pop("feature_names_in_", None)
+    def _as_table(self, X: Any, target: str | None, *, reset: bool) -> Any:
+        """Return a path as it is, and rows with checked names; rows without names have those of the fit, or x0, ..."""
+        if isinstance(X, Source) or is_path(X):
             return X
-        if isinstance(X, pa.RecordBatch):
-            X = pa.Table.from_batches([X])  # scikit-learn does not know the names of a batch
-        if is_frame(X):
-            X = validate_data(self, X, reset=reset, skip_check_array=True)
-            if hasattr(self, "feature_names_in_"):
-                return X
-            return open_frame(X).table.rename_columns([f"x{i}" for i in range(X.shape[1])])
-        X = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=reset)
-        names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(X.shape[1])])
-        if X.dtype.kind == "O":
-            import pandas as pd
-
-            return pd.DataFrame(X, columns=names)
-        return pa.table([pa.array(np.ascontiguousarray(X[:, i])) for i in range(X.shape[1])], list(names))
+        if not is_frame(X):
+            X = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=reset)
+            if reset:
+                self._names = [f"x{i}" for i in range(X.shape[1])]
+            return frame_of_columns(self._names, (np.ascontiguousarray(X[:, i]) for i in range(X.shape[1])), "X")
+        frame = open_frame(X)
+        names = [name for name in frame.schema.names if name != target]
+        positions = [frame.schema.names.index(name) for name in names]
+        checked = X.iloc[:, positions] if hasattr(X, "iloc") else frame.table.select(names)
+        validate_data(self, checked, skip_check_array=True, reset=reset)
+        if reset:
+            self._names = names
+        elif not hasattr(self, "feature_names_in_"):  # the names of the fit were not text
+            return Frame(frame.table.select(names).rename_columns(self._names), frame.label, frame.untyped)
+        return frame
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

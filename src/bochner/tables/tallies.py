@@ -13,6 +13,7 @@ from bochner.tables.columns import (
     FIRST_LOOK,
     TIME_FORMATS,
     NumberStyle,
+    Reading,
     Storage,
     are_marks,
     cell_text,
@@ -26,8 +27,6 @@ from bochner.tables.columns import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = ["ColumnTally"]
 
 MAX_COUNTED = 10_000  # distinct values that are counted exactly; of more, the most frequent half is kept
 MAX_SPELLINGS = 50  # of true and false
@@ -47,16 +46,18 @@ class ColumnTally:
         Whether the distinct values of numbers are counted too, as those of a target are.
     is_single : bool
         Whether the cells are float32 or float16.
+    style : NumberStyle or None
+        How numbers are written, recognized from the first batch of text; None before it.
     n_cells, n_missing : int
         Number of cells, and of missing ones.
     n_marks : int
         Number of cells such as "?", which are missing in a column of numbers.
     low, high : int, float or None
         The smallest and the largest number; of dates and durations, of their integers.
-    is_integer : bool
-        Whether all numbers are integers.
     n_numbers : int
         Number of text cells that are numbers.
+    is_code : bool
+        Whether some numbers have leading zeros, as codes have.
     first_text : tuple of (int, str) or None
         Row and value of the first cell that is not a number, where the column is text.
     infinite : tuple of (int, str) or None
@@ -75,13 +76,14 @@ class ColumnTally:
     given: str = ""
     keep_values: bool = False
     is_single: bool = False
+    style: NumberStyle | None = None
     n_cells: int = 0
     n_missing: int = 0
     n_marks: int = 0
     low: Any = None
     high: Any = None
-    is_integer: bool = True
     n_numbers: int = 0
+    is_code: bool = False
     first_text: tuple[int, str] | None = None
     infinite: tuple[int, str] | None = None
     formats: list[str] | None = None
@@ -100,24 +102,14 @@ class ColumnTally:
         is_date = split_kind(self.given)[0] in ("date", "time")
         return self.storage in ("text", "untyped", "dictionary") or (self.storage == "integer" and is_date)
 
-    def add(self, values: "pa.Array", first_row: int, style: NumberStyle) -> None:
-        """Add the cells of a batch.
-
-        Parameters
-        ----------
-        values : Array
-            The cells.
-        first_row : int
-            Index of their first row in the table.
-        style : NumberStyle
-            How numbers are written in text.
-        """
+    def add(self, values: "pa.Array", first_row: int, reading: Reading) -> None:
+        """Add the cells of a batch, whose first row has an index in the table."""
         self.n_cells += len(values)
         self.n_missing += values.null_count
         if values.null_count == len(values):
             return
         if self.is_text:
-            self._add_text(values, first_row, style)
+            self._add_text(cell_text(values), first_row, reading)
             return
         self._add_range(values, first_row)
         if self.counts is not None and self.keep_values:
@@ -137,7 +129,6 @@ class ColumnTally:
         if types.is_floating(values.type):
             numbers = np.asarray(values.to_numpy(False))
             finite = np.isfinite(numbers)
-            self.is_integer = False
             if not finite.all():
                 is_nan = np.isnan(numbers)
                 self.n_missing += int(is_nan.sum()) - values.null_count
@@ -155,13 +146,17 @@ class ColumnTally:
         limits = pa.compute.min_max(values)
         self._widen(limits["min"].as_py(), limits["max"].as_py())
 
-    def _add_text(self, values: "pa.Array", first_row: int, style: NumberStyle) -> None:
-        texts = cell_text(values)
+    def _add_text(self, texts: "pa.Array", first_row: int, reading: Reading) -> None:
+        """Add cells of text, which may be numbers, dates or booleans."""
         kind, form = split_kind(self.given)
+        style = self.style = self.style or reading.guess_style(texts)
         numbers = None if self.storage == "dictionary" and not kind else parse_numbers(texts, style)
         if numbers is None and self.first_text is None and self.storage != "dictionary":
             row = first_failure(texts, partial(parse_numbers, style=style))
             self.first_text = first_row + row, str(texts[row].as_py())
+        if numbers is not None and not self.is_code:
+            is_code = import_pyarrow().compute.match_substring_regex(texts, r"^\s*0\d+\s*$")
+            self.is_code = bool(import_pyarrow().compute.any(is_code).as_py())
         distinct = self._count_text(texts, numbers, style)
         if numbers is not None and numbers.null_count == len(numbers):
             return  # nothing but marks of missing values

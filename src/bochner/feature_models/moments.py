@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: BSD-3-Clause
+r"""Second moments of candidate features by fold, and the choice of a candidate and a penalty from them.
+
+The moments of [z, 1, y] are accumulated once per fold, in one pass over the rows, and determine every ridge regression
+(`ridge`). Moments of folds that do not fit into memory are accumulated one after the other, in a second pass.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from bochner.feature_maps import FeatureMap, ProductMap, add_moments
+from bochner.feature_models.candidates import feature_map_of
+from bochner.feature_models.folds import RoundRobin, check_fold_weights
+from bochner.feature_models.ridge import generalized_errors, held_out_errors, r2_scores, solve_ridge, target_variances
+from bochner.feature_models.training import Choice, TrainingSet
+from bochner.rows import Batch, Floats, MemoryRows, RowSource, in_threads, stack_batches
+
+__all__ = ["MomentAccumulator", "Moments", "fit_ridge", "moments_of_batch", "ridge_bytes"]
+
+MAX_MOMENT_BYTES = 8 << 30  # of the moments of all folds; beyond, they are accumulated fold by fold
+MAX_EXTRA_COLUMNS = 1.5  # columns before a matrix product per feature, up to which their moments cost less
+MAX_ROUNDING = 1e-10  # of accumulated moments, relative to the number of rows: a hundredth of the smallest penalty
+FIRST_ROWS = 8192  # that features are fitted on and targets are centered by, where rows arrive in several calls
+
+Encode = Callable[[Any], Floats]
+Penalties = Callable[[float], Floats]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Second moments of [z, 1, y] for each candidate and fold.
+
+    Attributes
+    ----------
+    totals : list of dict of int to ndarray of shape (size, size)
+        For each candidate the moments of the folds that have rows; those of rows that are always trained on under -1.
+    sums : ndarray of shape (3,)
+        Number of rows, and sums of the sample weights and of their squares.
+    """
+
+    totals: list[dict[int, Floats]]
+    sums: Floats
+
+    def __add__(self, other: "Moments") -> "Moments":
+        totals = [
+            own | {fold: own[fold] + moments if fold in own else moments for fold, moments in others.items()}
+            for own, others in zip(self.totals, other.totals, strict=True)
+        ]
+        return Moments(totals, self.sums + other.sums)
+
+    @property
+    def row_factor(self) -> float:
+        r"""What weights are multiplied by to count rows: 1 for counts, :math:`\sum w / \sum w^2` for smaller weights.
+
+        The rows then number :math:`\max(\sum w, (\sum w)^2 / \sum w^2)`, the larger one of the sum of the weights and
+        Kish's effective sample size. Counts have no larger sum than their squares, so that a weight of two remains
+        equal to two copies of a row.
+        """
+        return max(1.0, float(self.sums[1] / self.sums[2]))
+
+    def by_fold(self, candidate: int, n_folds: int) -> list[Floats]:
+        """Return the moments of a candidate for each fold, those of the always trained rows last, without a copy."""
+        totals = self.totals[candidate]
+        missing = np.zeros_like(next(iter(totals.values())))
+        return [totals.get(fold, missing) for fold in [*range(n_folds), -1]]
+
+
+def moments_of_batch(maps: list[FeatureMap], encode: Encode, origin: Floats, batch: Batch) -> Moments:
+    """Compute the moments of a batch of rows with folds; `origin` is subtracted from targets to keep their digits."""
+    targets, all_totals = encode(batch.y) - origin, []
+    for feature_map in maps:
+        feature_map.check(batch.X)
+        totals: dict[int, Floats] = {}
+        add_moments(totals, _moment_map(feature_map)[0], batch.X, targets, batch.sample_weight, batch.fold_of)
+        all_totals.append(totals)
+    weights = batch.row_weights
+    return Moments(all_totals, np.array([len(weights), weights.sum(), np.square(weights).sum()]))
+
+
+def _moments_of_fold(fold: int | None, feature_map: FeatureMap, encode: Encode, origin: Floats, batch: Batch) -> Any:
+    """Compute the moments of the rows of a fold, or of all rows, as those of rows that are always trained on."""
+    batch = batch if fold is None else batch.select(batch.fold_of == fold)
+    batch = batch._replace(fold_of=np.full(len(batch.y), -1))
+    return moments_of_batch([feature_map], encode, origin, batch) if len(batch.y) else None
+
+
+def _moment_map(feature_map: FeatureMap) -> tuple[FeatureMap, Floats | None]:
+    r"""Return the map whose moments are accumulated, and the matrix that turns these into moments of the features.
+
+    Features that are a matrix product :math:`z = T^T k` have the moments :math:`T^T (\sum k k^T) T`. The product is
+    then computed once instead of for every row. Rounding errors of the sum grow by :math:`|T|^2`: where they could
+    exceed a hundredth of the smallest default penalty, or where there are many more columns than features, rows are
+    multiplied one by one.
+    """
+    if not isinstance(feature_map, ProductMap) or feature_map.inner.width > MAX_EXTRA_COLUMNS * feature_map.width:
+        return feature_map, None
+    rounding = np.finfo(np.float64).eps * np.sqrt(feature_map.inner.width) * feature_map.matrix_norm**2
+    if rounding > MAX_ROUNDING:
+        return feature_map, None
+    return feature_map.inner, feature_map.matrix.astype(np.float64)
+
+
+def _moments_of_features(features: Any, moments: Floats) -> Floats:
+    """Return the moments of fitted features from accumulated ones."""
+    prepared: FeatureMap | None = getattr(features, "feature_map_", None)
+    matrix = None if prepared is None else _moment_map(prepared)[1]
+    if matrix is None:
+        return moments
+    factor = linalg.block_diag(matrix, np.eye(len(moments) - len(matrix)))
+    product = factor.T @ moments @ factor
+    return np.asarray(0.5 * (product + product.T))
+
+
+def ridge_bytes(size: int, n_folds: int, n_candidates: int, is_stored: bool = True) -> int:
+    """Return the memory of a fit: the moments in work, and those of every candidate and fold where these are stored."""
+    return 8 * size**2 * (6 + is_stored * n_candidates * (n_folds + 1))
+
+
+def fit_ridge(
+    candidates: list[Any], training: TrainingSet, encode: Encode, penalties: Penalties, cv: Any
+) -> "tuple[Choice, MomentAccumulator | None]":
+    """Accumulate second moments of all rows, and choose the candidate and the penalty from them.
+
+    Parameters
+    ----------
+    candidates : list of transformer
+        Fitted features.
+    training : TrainingSet
+        Rows with folds.
+    encode : callable
+        Returns the targets (n_rows, n_targets) of checked targets or labels.
+    penalties : callable
+        Returns candidate penalties, relative to the sum of the weights, for that sum.
+    cv : object
+        What the user asked for, for the error message.
+
+    Returns
+    -------
+    choice : Choice
+        The chosen features and penalty, and the solution.
+    accumulator : MomentAccumulator or None
+        The moments, which more rows continue; None if they were accumulated fold by fold.
+    """
+    origin = np.median(encode(training.first_targets(FIRST_ROWS)), axis=0)
+    row = training.rows.select(slice(0, 1)).X
+    maps = [feature_map_of(features, row=row) for features in candidates]
+    size = max(feature_map.width for feature_map in maps) + 1 + len(origin)
+    if training.n_folds and ridge_bytes(size, training.n_folds, len(maps)) > MAX_MOMENT_BYTES:
+        return _fit_fold_by_fold(candidates, maps, training, encode, origin, penalties, cv), None
+    moments = training.accumulate(partial(moments_of_batch, maps, encode, origin), "accumulating moments")
+    accumulator = MomentAccumulator(training.n_folds, encode, candidates, origin, moments)
+    return accumulator.choose(penalties, cv), accumulator
+
+
+def _fit_fold_by_fold(
+    candidates: list[Any],
+    maps: list[FeatureMap],
+    training: TrainingSet,
+    encode: Encode,
+    origin: Floats,
+    penalties: Penalties,
+    cv: Any,
+) -> Choice:
+    """Choose from moments that are accumulated for all rows, and then for one fold at a time."""
+    check_fold_weights(cv, training.fold_weights())
+    evaluated = []
+    for features, feature_map in zip(candidates, maps, strict=True):
+
+        def moments_of(fold: int | None, features: Any = features, feature_map: FeatureMap = feature_map) -> Moments:
+            statistic = partial(_moments_of_fold, fold, feature_map, encode, origin)
+            found = training.accumulate(statistic, f"moments of {'all rows' if fold is None else f'fold {fold}'}")
+            return Moments([{-1: _moments_of_features(features, found.totals[0][-1])}], found.sums)
+
+        total = moments_of(None)
+        folds = (moments_of(fold).totals[0][-1] for fold in range(training.n_folds))
+        evaluated.append(_evaluate(total.totals[0][-1], folds, len(origin), penalties, total.row_factor))
+    return _best(candidates, evaluated, origin)
+
+
+@dataclass(frozen=True)
+class MomentAccumulator:
+    """Moments of rows that arrive in several calls; folds are assigned round-robin.
+
+    Features are fitted on the first 8,192 rows, which wait until there are as many, or until a model is needed.
+    """
+
+    n_folds: int
+    encode: Encode
+    candidates: list[Any] = field(default_factory=list)
+    origin: Floats | None = None
+    moments: Moments | None = None
+    waiting: tuple[Batch, ...] = ()
+
+    def add(self, batch: Batch, fit_candidates: Callable[[RowSource], list[Any]]) -> "MomentAccumulator":
+        """Return the accumulator with more rows; the candidates are fitted when there are enough of them."""
+        if not self.candidates:
+            kept = batch._replace(X=batch.X.copy(), sample_weight=batch.row_weights)
+            longer = replace(self, waiting=(*self.waiting, kept))
+            is_complete = sum(len(part.y) for part in longer.waiting) >= FIRST_ROWS
+            return longer.complete(fit_candidates) if is_complete else longer
+        origin = np.median(self.encode(batch.y[:FIRST_ROWS]), axis=0) if self.origin is None else self.origin
+        start = 0 if self.moments is None else int(self.moments.sums[0])
+        batch = batch._replace(fold_of=RoundRobin(self.n_folds).fold_of(start, batch.y))
+        maps = [feature_map_of(features, row=batch.X[:1]) for features in self.candidates]
+        moments = moments_of_batch(maps, self.encode, origin, batch)
+        return replace(self, origin=origin, moments=moments if self.moments is None else self.moments + moments)
+
+    def complete(self, fit_candidates: Callable[[RowSource], list[Any]]) -> "MomentAccumulator":
+        """Return the accumulator whose candidates are fitted, on the rows that wait."""
+        if not self.waiting:
+            return self
+        batch = stack_batches(self.waiting)
+        candidates = fit_candidates(MemoryRows(*batch.select(slice(0, FIRST_ROWS))[:3]))
+        return replace(self, waiting=(), candidates=candidates).add(batch, fit_candidates)
+
+    def choose(self, penalties: Penalties, cv: Any) -> Choice:
+        """Choose the candidate and penalty with the best mean R2 over the folds, or by generalized cross-validation."""
+        assert self.moments is not None
+        assert self.origin is not None
+        evaluated = []
+        for number, features in enumerate(self.candidates):
+            accumulated = self.moments.by_fold(number, self.n_folds)
+            parts = list(in_threads(partial(_moments_of_features, features), accumulated))
+            weights = np.array([moments[-1 - len(self.origin), -1 - len(self.origin)] for moments in parts])
+            if self.n_folds:
+                check_fold_weights(cv, weights)
+            total = np.add.reduce(parts)
+            evaluated.append(_evaluate(total, parts[:-1], len(self.origin), penalties, self.moments.row_factor))
+        return _best(self.candidates, evaluated, self.origin)
+
+
+class _Evaluated(NamedTuple):
+    """The best penalty of one candidate, with the moments of all rows."""
+
+    position: int
+    alphas: Floats
+    errors: Floats
+    score: float
+    weight: float
+    row_factor: float
+    total: Floats
+
+
+def _evaluate(
+    total: Floats, folds: Iterable[Floats], n_targets: int, penalties: Penalties, row_factor: float
+) -> _Evaluated:
+    """Find the penalty with the best mean R2 over folds and targets, from the moments of all rows and of the folds."""
+    weight, overall = float(total[-1 - n_targets, -1 - n_targets]), target_variances(total, n_targets)
+    alphas = penalties(weight)
+
+    def of_fold(held_out: Floats) -> tuple[Floats, Floats]:
+        return held_out_errors(total, held_out, n_targets, alphas * weight), target_variances(held_out, n_targets)
+
+    found = list(in_threads(of_fold, folds) if isinstance(folds, list) else map(of_fold, folds))
+    if found:
+        errors, variances = (np.stack(column, axis=-2) for column in zip(*found, strict=True))
+    else:
+        scaled = row_factor * total if row_factor > 1.0 else total
+        errors, variances = generalized_errors(scaled, n_targets, alphas * row_factor * weight), overall[None]
+    scores = r2_scores(errors, variances, overall)
+    position = int(scores.mean(axis=(1, 2)).argmax())
+    return _Evaluated(position, alphas, errors.mean(axis=2), float(scores[position].mean()), weight, row_factor, total)
+
+
+def _best(candidates: list[Any], evaluated: list[_Evaluated], origin: Floats) -> Choice:
+    """Return the candidate with the best score, solved on all rows."""
+    scores = np.array([candidate.score for candidate in evaluated])
+    best = int(scores.argmax())
+    position, alphas, errors, _, weight, row_factor, total = evaluated[best]
+    _warn_of_constant_targets(total, len(origin))
+    total = row_factor * total if row_factor > 1.0 else total  # few models need a copy
+    coef, intercept, posterior = solve_ridge(total, len(origin), float(alphas[position]) * weight * row_factor)
+    return Choice(
+        candidates[best], position, float(alphas[position]), weight, coef, intercept + origin, errors, scores, posterior
+    )
+
+
+def _warn_of_constant_targets(moments: Floats, n_targets: int) -> None:
+    """Warn of targets without variance: constant ones, and those that vary only in rows of a negligible weight.
+
+    Targets are relative to their median, so that the second moment of a constant one is exactly zero.
+    """
+    is_flat = target_variances(moments, n_targets) == 0.0
+    if not is_flat.any():
+        return
+    message = "A target is constant: the model predicts that constant."
+    if np.diag(moments)[len(moments) - n_targets :][is_flat].any():
+        message = (
+            "The weighted variance of a target is zero to rounding: the `sample_weight` of one row, or of rows with "
+            "equal targets, exceeds that of all other rows, which have no influence. The model predicts the weighted "
+            "mean; give weights that differ by less than a factor of 1e13."
+        )
+    warnings.warn(message, UserWarning, stacklevel=3)

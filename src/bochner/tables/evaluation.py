@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Errors of models on tables, held-out rows, columns that may leak the target, and files of predictions."""
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.metrics import accuracy_score, log_loss, mean_absolute_error, r2_score, roc_auc_score
+from sklearn.model_selection import cross_val_score, train_test_split
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from bochner.atomic_files import replaced_file
+from bochner.progress import track
+from bochner.rows import Array, Floats
+from bochner.tables.columns import import_pyarrow
+from bochner.tables.encoding import Encoding
+from bochner.tables.sources import Frame
+from bochner.tables.survey import Sample, Survey
+from bochner.tables.table_models import TableModel
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+HELD_OUT_ROWS, LEAST_ROWS, HELD_OUT_SHARE = 10_000, 50, 0.2
+LEAK_ROWS, LEAK_R2, LEAK_ACCURACY = 2_000, 0.99, 0.999
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Predictions for the rows of a table.
+
+    Attributes
+    ----------
+    cells : RecordBatch
+        A sample of the rows.
+    n_rows : int
+        Number of rows.
+    measures : dict of str to float
+        Errors on all rows; empty where the table has no target.
+    observed, predicted : ndarray of shape (n_sampled,)
+        Targets and predictions of the sampled rows; None where the table has no target.
+    proba : ndarray of shape (n_sampled, n_classes) or None
+        Probabilities of the classes of the sampled rows.
+    """
+
+    cells: "pa.RecordBatch"
+    n_rows: int
+    measures: dict[str, float]
+    observed: Array | None = None
+    predicted: Array | None = None
+    proba: Floats | None = None
+
+
+def error_measures(model: TableModel, observed: Array, predicted: Array, proba: Floats | None) -> dict[str, float]:
+    """Return the errors of predictions: those of a regression, or of classes beside the share of the most frequent."""
+    if not is_classifier(model):
+        varies = np.ptp(observed) > 0.0
+        return {
+            "rmse": float(np.sqrt(np.square(observed - predicted).mean())),
+            "mean_absolute_error": float(mean_absolute_error(observed, predicted)),
+            "r2": float(r2_score(observed, predicted)) if varies else float("nan"),
+        }
+    found, counts = np.unique(observed, return_counts=True)
+    measures = {"accuracy": float(accuracy_score(observed, predicted)), "majority_share": counts.max() / counts.sum()}
+    classes = model.estimator_.classes_
+    if proba is not None and np.isin(found, classes).all():
+        measures["log_loss"] = float(log_loss(observed, proba, labels=classes))
+        if len(found) == len(classes):
+            scores = proba[:, 1] if len(classes) == 2 else proba
+            measures["auc"] = float(roc_auc_score(observed, scores, multi_class="ovr", labels=classes))
+    return measures
+
+
+def evaluate(
+    model: TableModel, data: Any, label: str | None = None, report: Callable[[str], None] = warnings.warn
+) -> Evaluation:
+    """Evaluate a model on a table, its predictions too if the table has the target; `report` gets messages."""
+    opened = model.encoder_.open(data, label=label).table
+    with_target = model.target_name_ in opened.names
+    source = model.encoder_.open(data, with_target=with_target, label=label)
+    sample = Sample.of(source.table, 0)
+    parts: list[tuple[Any, ...]] = []
+    positions, n_rows = np.empty(0, np.intp), 0
+    for batch in track(source.batches(), "evaluating", source.table.n_chunks()):
+        sample.add(batch.cells)
+        n_rows += len(batch.X)
+        if with_target and len(batch.X):
+            parts.append((batch.y, model.predict_rows(batch.X), _probabilities(model, batch.X)))
+    if not n_rows:
+        raise ValueError(f"{source.table.path} has no rows to evaluate the model on.")
+    for message in source.unseen.messages():
+        report(message)
+    if not with_target:
+        return Evaluation(sample.cells, n_rows, {})
+    observed, predicted, proba = (
+        None if part[0] is None else np.concatenate(part) for part in zip(*parts, strict=True)
+    )
+    positions = sample.positions
+    shown = (None if values is None else values[positions] for values in (observed, predicted, proba))
+    return Evaluation(sample.cells, n_rows, error_measures(model, observed, predicted, proba), *shown)
+
+
+def _probabilities(model: TableModel, rows: Array) -> Floats | None:
+    estimator: Any = model.estimator_
+    return np.asarray(estimator.predict_proba(rows)) if hasattr(estimator, "predict_proba") else None
+
+
+def held_out(model: TableModel, survey: Survey, seed: int = 0) -> tuple[TableModel, Evaluation] | None:
+    """Fit a copy of a model on four fifths of the sampled rows, and evaluate it on the others.
+
+    None if there are fewer than 50 rows, or a class has a single one of them.
+    """
+    cells, table = survey.sample.cells, survey.table
+    assert table.target is not None and survey.target_column is not None
+    if cells is None or cells.num_rows < LEAST_ROWS:
+        return None
+    order = np.random.default_rng(seed).permutation(cells.num_rows)[:HELD_OUT_ROWS]
+    encoding = model.encoder_.encoding_
+    labels = encoding.targets(cells)[order] if is_classifier(model) else None
+    if labels is not None and np.unique(labels, return_counts=True)[1].min() < 2:
+        return None
+    train, test = train_test_split(order, test_size=HELD_OUT_SHARE, stratify=labels, random_state=seed)
+    pa = import_pyarrow()
+    parts = [pa.Table.from_batches([cells.take(pa.array(part))]) for part in (train, test)]
+    frames = [Frame(part, table.path, table.source.untyped) for part in parts]
+    other = clone(model)
+    if other.encoder is not None:  # the sample has no dropped columns
+        kinds = {name: kind for name, kind in table.kinds.items() if name in cells.schema.names}
+        other.set_params(encoder__drop=[], encoder__kinds=kinds)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the same as those of the fit on all rows
+        other.fit(frames[0], table.target)
+        return other, evaluate(other, frames[1])
+
+
+def possible_leaks(survey: Survey, encoding: Encoding) -> list[str]:
+    """Return the columns from which a small tree predicts the targets of held-out rows nearly without errors."""
+    cells, target = survey.sample.cells, survey.target_column
+    if cells is None or target is None or cells.num_rows < LEAST_ROWS:
+        return []
+    cells = cells[:LEAK_ROWS]
+    X, y = encoding.encode(cells), encoding.targets(cells)
+    is_class = survey.task == "classification"
+    if is_class and np.unique(y, return_counts=True)[1].min() < 3:
+        return []
+    tree = (DecisionTreeClassifier if is_class else DecisionTreeRegressor)(min_samples_leaf=2, random_state=0)
+    origins, leaks = np.array(encoding.origins), []
+    for column in encoding.columns:
+        score = cross_val_score(tree, X[:, origins == column.name], y, cv=3).mean()
+        if score > (LEAK_ACCURACY if is_class else LEAK_R2):
+            leaks.append(column.name)
+    return leaks
+
+
+def write_predictions(
+    model: Any,
+    data: Any,
+    output: Path | None,
+    *,
+    keep: Sequence[str] = (),
+    interval: float | None = None,
+    proba: bool = False,
+    label: str | None = None,
+    report: Callable[[str], None] = warnings.warn,
+) -> int:
+    """Predict every row of a table into a CSV or Parquet file, and return the number of rows.
+
+    Parameters
+    ----------
+    model : TableRegressor or TableClassifier
+        The model.
+    data : path or data frame
+        The table.
+    output : path or None
+        The file, which appears once it is complete; None writes CSV to standard output.
+    keep : sequence of str, default=()
+        Columns of the table to copy, such as an id.
+    interval : float, default=None
+        Share of the targets that the added prediction intervals of a regression contain.
+    proba : bool, default=False
+        Whether to add the probabilities of the classes.
+    label : str, default=None
+        What messages call the table; None means its path.
+    report : callable, default=warnings.warn
+        Called with messages about cells unlike those of the training rows.
+    """
+    if interval is not None and not hasattr(model, "predict_interval"):
+        raise ValueError("Only regressions have prediction intervals; omit `interval`.")
+    if interval is not None and not 0.0 < interval < 1.0:
+        raise ValueError(f"`interval` must be a share between 0 and 1, such as 0.9. Got {interval:g}.")
+    if proba and not hasattr(model, "predict_proba"):
+        raise ValueError("This model has no probabilities; omit `proba`.")
+    source = model.encoder_.open(data, keep=keep, label=label)
+    n_rows, writer = 0, None
+    with _opened(output) as open_writer:
+        for batch in track(source.batches(), "predicting", source.table.n_chunks()):
+            columns = _prediction_columns(model, batch.X, interval, proba)
+            kept = {f"{name}_observed" if name == model.target_name_ else name: name for name in keep}
+            for name in kept:
+                if name in columns:
+                    raise ValueError(f"`keep` has the column {name!r}, which is also one of the predictions; omit it.")
+            copied = {name: batch.cells.column(column) for name, column in kept.items()}
+            cells = import_pyarrow().RecordBatch.from_pydict(copied | columns)
+            writer = open_writer(cells.schema) if writer is None else writer
+            writer.write_batch(cells)
+            n_rows += len(batch.X)
+        if writer is None:
+            raise ValueError(f"{source.table.path} has no rows to predict.")
+        writer.close()
+    for message in source.unseen.messages():
+        report(message)
+    return n_rows
+
+
+def _prediction_columns(model: Any, rows: Array, interval: float | None, proba: bool) -> dict[str, Any]:
+    target = model.target_name_ or "prediction"
+    columns = {target: model.predict_rows(rows)}
+    if interval is not None:
+        columns[f"{target}_low"], columns[f"{target}_high"] = model.interval_rows(rows, interval).T
+    if proba:
+        names = [f"{target}_probability_{label}" for label in model.classes_.tolist()]
+        columns |= dict(zip(names, model.estimator_.predict_proba(rows).T, strict=True))
+    return columns
+
+
+@contextmanager
+def _opened(output: Path | None) -> Iterator[Callable[["pa.Schema"], Any]]:
+    """Return a function that opens a writer of a file, which is renamed when it is complete, or of standard output."""
+    from pyarrow import csv, parquet
+
+    if output is None:
+        yield partial(csv.CSVWriter, sys.stdout.buffer)
+        return
+    writers = {".csv": csv.CSVWriter, ".parquet": parquet.ParquetWriter}
+    if output.suffix.lower() not in writers:
+        raise ValueError(f"`output` must end in .csv or .parquet. Got {output}.")
+    with replaced_file(output) as temporary:
+        yield partial(writers[output.suffix.lower()], temporary)

@@ -1,0 +1,609 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`TableRegressor` and `TableClassifier`: models of tables with text, dates and gaps.
+
+`fit` reads the table, surveys its columns, encodes them and fits an estimator on the encoded rows.
+"""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin, clone
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import assert_all_finite, check_array, column_or_1d
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, has_fit_parameter
+
+from bochner.feature_models.classifier import FeatureClassifier
+from bochner.feature_models.feature_model import FeatureModel
+from bochner.feature_models.regressor import FeatureRegressor
+from bochner.features.landmark_features import LandmarkFeatures
+from bochner.kernel_models import KernelClassifier, KernelRegressor
+from bochner.parameters import Parametrized
+from bochner.rows import Array, Floats
+from bochner.tables.encoding import EncodedTable, load_rows
+from bochner.tables.intervals import prediction_intervals, studentized_residuals
+from bochner.tables.row_source import TableRows
+from bochner.tables.sources import is_frame, is_path
+from bochner.tables.survey import Survey
+from bochner.tables.table_encoder import TableEncoder
+from bochner.validation import HasMethods, StrOptions, check_weights, fit_context
+
+__all__ = ["MEMORY_ROWS", "TableClassifier", "TableModel", "TableRegressor"]
+
+MEMORY_ROWS = 200_000  # that are encoded in memory; feature models read more of them batch by batch
+N_LANDMARKS = 512
+RESIDUAL_ROWS = 20_000
+LOG_ROWS, SMALLEST_SKEWNESS = 2_000, 1.0  # for the comparison of targets and their logarithms
+
+
+def default_estimator(
+    is_classifier: bool, n_rows: int, effort: str, random_state: Any, *, features: bool = False
+) -> Any:
+    """Return the kernel machine, or landmark features for more rows than it takes or where they are asked for."""
+    if n_rows <= MEMORY_ROWS and not features:
+        machine = KernelClassifier if is_classifier else KernelRegressor
+        return machine(effort=effort, random_state=random_state)
+    length_scale = "learn" if effort == "default" else "median"
+    n_landmarks = max(1, min(N_LANDMARKS, n_rows // 4))
+    landmarks = LandmarkFeatures("matern", n_landmarks=n_landmarks, length_scale=length_scale)
+    if is_classifier:
+        return FeatureClassifier(landmarks, loss="log_loss", random_state=random_state)
+    return FeatureRegressor(landmarks, random_state=random_state)
+
+
+def _has_method(name: str) -> Callable[["TableModel"], bool]:
+    """Return a check that the estimator has a method; the default estimators have all."""
+
+    def check(model: "TableModel") -> bool:
+        estimator = getattr(model, "estimator_", model.estimator)
+        has_closed_form = name == "predict_interval" and _has_closed_form(estimator)
+        return estimator is None or has_closed_form or hasattr(estimator, name)
+
+    return check
+
+
+class TableModel:
+    """What both estimators share: encoding, fitting and predicting in batches."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods(["fit", "predict"]), None],
+        "encoder": [HasMethods(["fit", "transform"]), None],
+        "effort": [StrOptions(["default", "fast"])],
+        "random_state": ["random_state"],
+    }
+
+    estimator: Any
+    encoder: Any
+    effort: str
+    random_state: Any
+    estimator_: Any
+    encoder_: Any
+    target_name_: str | None
+    n_rows_: int
+
+    @fit_context
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Recognize and encode the columns, and fit the estimator.
+
+        Parameters
+        ----------
+        X : pandas or polars data frame, Arrow table, path, or array-like of shape (n_samples, n_features)
+            The table: rows in memory, a .csv (or .csv.gz) or .parquet file, or a folder of Parquet files.
+        y : array-like of shape (n_samples,), or str
+            The targets, or the name of their column in the table. Rows without a target in that column are left out.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sample weights, for rows in memory.
+
+        Returns
+        -------
+        self
+            The fitted model.
+        """
+        encoder = TableEncoder(random_state=self.random_state) if self.encoder is None else clone(self.encoder)
+        if isinstance(encoder, TableEncoder):
+            target = y if isinstance(y, str) else None
+            if target is None and is_path(X):
+                raise ValueError(f"`y` must be the name of a column of {X}. Got {type(y).__name__} instead.")
+            return self.fit_survey(encoder, encoder.survey(X, target), y, sample_weight)
+        X, y, sample_weight = _split_target(X, y, sample_weight)
+        self.encoder_, self.target_name_ = encoder, getattr(y, "name", None)
+        y = self._check_targets(y)
+        return self._fit_estimator(encoder.fit_transform(X, y), y, sample_weight)
+
+    def fit_survey(self, encoder: TableEncoder, survey: Survey, y: Any, sample_weight: Any = None) -> Self:
+        """Fit on a table whose rows were counted, which is the second half of `fit`."""
+        encoder.fit_survey(survey)
+        self.encoder_ = encoder
+        source = EncodedTable(survey.table, encoder.encoding_)
+        if survey.table.target is None:
+            self.target_name_ = getattr(y, "name", None)
+            y = self._check_targets(y)
+            return self._fit_estimator(load_rows(source).X, y, sample_weight)
+        self.target_name_ = survey.table.target
+        self._check_target_column(survey)
+        if survey.n_without_target:
+            warnings.warn(
+                f"{survey.n_without_target:,} rows have no {self.target_name_!r} and are left out.", stacklevel=3
+            )
+        if sample_weight is not None and survey.table.source.path is not None:
+            raise ValueError("`sample_weight` needs rows in memory; read the file into a data frame.")
+        estimator = self._new_estimator(survey.n_rows)
+        if survey.n_rows > MEMORY_ROWS and isinstance(estimator, FeatureModel) and sample_weight is None:
+            return self._fit_source(estimator, source, survey)
+        rows = load_rows(source)
+        weights = None if sample_weight is None else np.asarray(sample_weight)[rows.is_used]
+        return self._fit_estimator(rows.X, self._check_targets(rows.y), weights)
+
+    def _new_estimator(self, n_rows: int) -> Any:
+        if self.estimator is not None:
+            return clone(self.estimator)
+        return default_estimator(isinstance(self, ClassifierMixin), n_rows, self.effort, self.random_state)
+
+    def _fit_estimator(self, X: Array, y: Array, sample_weight: Any) -> Self:
+        """Fit the estimator on encoded rows in memory."""
+        check_consistent_length(X, y, sample_weight)
+        self._set_columns(X)
+        weights = self._weights(y, check_weights(sample_weight, X))
+        estimator = self._new_estimator(len(X))
+        if weights is not None and not has_fit_parameter(estimator, "sample_weight"):
+            raise ValueError(f"{type(estimator).__name__} does not accept `sample_weight`; omit it.")
+        y = self._begin_targets(X, y)
+        self.estimator_ = estimator.fit(X, y) if weights is None else estimator.fit(X, y, sample_weight=weights)
+        self._end_fit(X[:RESIDUAL_ROWS], y[:RESIDUAL_ROWS])
+        return self
+
+    def _fit_source(self, estimator: FeatureModel, source: EncodedTable, survey: Survey) -> Self:
+        """Fit a feature model on a table batch by batch."""
+        cells, encoding = survey.sample.cells, source.encoding
+        X, y = encoding.encode(cells), self._check_targets(encoding.targets(cells))
+        self._set_columns(X, survey.n_rows)
+        y = self._begin_targets(X, y)
+        rows = TableRows(source, survey.lengths).with_targets(self._encode_batch)
+        if getattr(self, "class_weight", None) is not None:
+            estimator.set_params(class_weight=self.class_weight)
+        self.estimator_ = estimator.fit(rows)
+        self._end_fit(X, y)
+        return self
+
+    def _set_columns(self, X: Array, n_rows: int | None = None) -> None:
+        """Set what scikit-learn expects about the columns of the table."""
+        self.__dict__.pop("feature_names_in_", None)
+        self.n_rows_ = len(X) if n_rows is None else n_rows
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.encoder_, name):
+                setattr(self, name, getattr(self.encoder_, name))
+
+    def _check_targets(self, y: Any) -> Array:
+        """Return targets as an array that the estimator accepts."""
+        raise NotImplementedError
+
+    def _check_target_column(self, survey: Survey) -> None:
+        """Refuse a column that cannot be the target."""
+        raise NotImplementedError
+
+    def _encode_batch(self, y: Array) -> Array:
+        """Return the targets of a batch as the estimator is fitted to them."""
+        return self._check_targets(y)
+
+    def _begin_targets(self, X: Array, y: Array) -> Array:
+        """Return targets as the estimator is fitted to them."""
+        return y
+
+    def _end_fit(self, X: Array, y: Array) -> None:
+        """Compute what predictions need beyond the estimator, from some of the training rows."""
+
+    def _weights(self, y: Array, sample_weight: Floats | None) -> Floats | None:
+        return sample_weight
+
+    def predict(self, X: Any) -> Array:
+        """Predict the targets.
+
+        Parameters
+        ----------
+        X : pandas or polars data frame, Arrow table, path, or array-like of shape (n_samples, n_features)
+            A table with the columns of the fit.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            The predicted numbers or classes.
+        """
+        return self._map(X, self.predict_rows)
+
+    def predict_rows(self, rows: Array) -> Array:
+        """Predict the targets of encoded rows."""
+        return np.asarray(self.estimator_.predict(rows))
+
+    def _map(self, X: Any, function: Callable[[Array], Array]) -> Array:
+        """Apply a function to the encoded rows of a table, batch by batch for a file."""
+        check_is_fitted(self)
+        if not is_path(X) or not isinstance(self.encoder_, TableEncoder):
+            rows = self.encoder_.transform(X)
+            return function(rows)
+        source = self.encoder_.open(X)
+        parts = [function(batch.X) for batch in source.batches() if len(batch.X)]
+        source.unseen.warn()
+        if not parts:
+            raise ValueError(f"{source.table.path} has no rows to predict.")
+        return np.concatenate(parts)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Compute R2 of a regression, or the accuracy of a classification.
+
+        Parameters
+        ----------
+        X : pandas or polars data frame, Arrow table, path, or array-like of shape (n_samples, n_features)
+            A table with the columns of the fit.
+        y : array-like of shape (n_samples,), or str
+            The targets, or the name of their column in the table.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sample weights.
+
+        Returns
+        -------
+        float
+            R2, or the share of rows whose class is predicted.
+        """
+        check_is_fitted(self)
+        if not isinstance(y, str):
+            predicted = self.predict(X)
+        elif self._has_target(y):
+            batches = [
+                (self.predict_rows(batch.X), batch.y) for batch in self.encoder_.open(X, with_target=True).batches()
+            ]
+            predicted, y = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+        else:
+            X, y, sample_weight = _split_target(X, y, sample_weight)
+            predicted = self.predict(X)
+        return float(self._measure(self._check_targets(y), predicted, sample_weight=sample_weight))
+
+    def _has_target(self, name: str) -> bool:
+        """Return whether the model was fitted on a column of that name."""
+        target = self.encoder_.encoding_.target if isinstance(self.encoder_, TableEncoder) else None
+        return target is not None and target.name == name
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to a file, as `bochner fit` does.
+
+        Parameters
+        ----------
+        path : path
+            The file, which ends in .skops.
+        """
+        from bochner.tables.model_files import save
+
+        check_is_fitted(self)
+        save(self, Path(path))
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Read a model file; nothing in it is executed.
+
+        Parameters
+        ----------
+        path : path
+            A file written by `save` or by `bochner fit`.
+
+        Returns
+        -------
+        TableRegressor or TableClassifier
+            The fitted model.
+        """
+        from bochner.tables.model_files import load
+
+        model = load(Path(path))
+        if not isinstance(model, cls):
+            raise ValueError(f"{path} has a {type(model).__name__}; read it by {type(model).__name__}.load.")
+        return model
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "estimator_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+class TableRegressor(TableModel, RegressorMixin, Parametrized):
+    """Predict numbers from a table with numbers, text, dates and gaps.
+
+    Numbers are standardized, categories are one-hot encoded, text becomes hashed n-grams, dates a trend and cycles, as
+    by `TableEncoder`. Positive targets with a long tail are replaced by their logarithms where that lowers the error of
+    a quick model on held-out rows; predictions and intervals are always in the units of the target.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        What is fitted on the encoded rows: any regressor. None means `KernelRegressor` up to 200,000 rows, and beyond a
+        `FeatureRegressor` of 512 landmarks with learned length scales. Feature models are fitted batch by batch on a
+        table of more than 200,000 rows with a named target, which may be larger than memory.
+    encoder : transformer, default=None
+        What encodes the columns: any transformer of data frames. None means `TableEncoder()`; files need one.
+    effort : {"default", "fast"}, default="default"
+        "fast" takes a second or two. A given estimator is fitted as it is.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the sample of rows and, without an estimator, of the default one.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted estimator of encoded rows.
+    encoder_ : transformer
+        The fitted encoder.
+    target_name_ : str or None
+        The name of the target, where it has one.
+    log_factor_ : float or None
+        What exponentials of predicted logarithms are multiplied by; None if the targets are as they were.
+    n_rows_ : int
+        Number of training rows.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns.
+
+    See Also
+    --------
+    TableClassifier : Predict classes.
+    TableEncoder : The encoding alone, for pipelines.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from bochner import TableRegressor
+    >>> X, y = load_diabetes(as_frame=True, scaled=False, return_X_y=True)
+    >>> X["sex"] = X["sex"].map({1.0: "female", 2.0: "male"})
+    >>> model = TableRegressor(effort="fast", random_state=0)
+    >>> bool(cross_val_score(model, X, y, cv=3).mean() > 0.4)
+    True
+    """
+
+    residuals_: Floats
+    log_factor_: float | None
+    _measure = staticmethod(r2_score)
+
+    def __init__(
+        self, estimator: Any = None, *, encoder: Any = None, effort: str = "default", random_state: Any = None
+    ) -> None:
+        self.estimator = estimator
+        self.encoder = encoder
+        self.effort = effort
+        self.random_state = random_state
+
+    def predict_rows(self, rows: Array) -> Array:
+        """Predict the targets of encoded rows."""
+        predicted = super().predict_rows(rows)
+        return predicted if self.log_factor_ is None else self.log_factor_ * np.exp(predicted)
+
+    @available_if(_has_method("predict_interval"))
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
+        """Predict the bounds that contain a share of the targets of new rows.
+
+        Parameters
+        ----------
+        X : pandas or polars data frame, Arrow table, path, or array-like of shape (n_samples, n_features)
+            A table with the columns of the fit.
+        coverage : float, default=0.9
+            The share of targets.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2)
+            The lower and the upper bound.
+        """
+        if not 0.0 < coverage < 1.0:
+            raise ValueError(f"`coverage` must be a share between 0 and 1, such as 0.9. Got {coverage!r}.")
+        return self._map(X, lambda rows: self.interval_rows(rows, coverage))
+
+    def interval_rows(self, rows: Array, coverage: float) -> Floats:
+        """Predict the bounds of encoded rows."""
+        if not len(rows):
+            return np.empty((0, 2))
+        if _has_closed_form(self.estimator_):
+            bounds = prediction_intervals(*self.estimator_.predict(rows, return_std=True), self.residuals_, coverage)
+        else:
+            bounds = self.estimator_.predict_interval(rows, coverage)
+        return np.asarray(bounds if self.log_factor_ is None else np.exp(bounds))
+
+    def _check_targets(self, y: Any) -> Array:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None; give y.")
+        checked = check_array(y, ensure_2d=False, dtype="numeric", input_name="y", estimator=self)
+        return np.asarray(column_or_1d(checked, warn=True), dtype=np.float64)
+
+    def _check_target_column(self, survey: Survey) -> None:
+        target = survey.target_column
+        if target is not None and target.kind == "category":
+            raise ValueError(
+                f"{survey.table.path}: column {target.name!r} contains text; use `TableClassifier` for classes, or "
+                f"convert it to numbers."
+            )
+
+    def _encode_batch(self, y: Array) -> Array:
+        y = self._check_targets(y)
+        return y if self.log_factor_ is None else np.log(y)
+
+    def _begin_targets(self, X: Array, y: Array) -> Array:
+        self.log_factor_ = None if self.estimator is not None else log_factor(X, y)
+        return y if self.log_factor_ is None else np.log(y)
+
+    def _end_fit(self, X: Array, y: Array) -> None:
+        if _has_closed_form(self.estimator_):
+            self.residuals_ = studentized_residuals(self.estimator_, X, y)
+
+
+class TableClassifier(TableModel, ClassifierMixin, Parametrized):
+    """Predict classes from a table with numbers, text, dates and gaps.
+
+    The columns are encoded as by `TableEncoder`.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        What is fitted on the encoded rows: any classifier. None means `KernelClassifier` up to 200,000 rows, and beyond
+        a `FeatureClassifier` of 512 landmarks with learned length scales and log loss. Feature models are fitted batch
+        by batch on a table of more than 200,000 rows with a named target, which may be larger than memory.
+    encoder : transformer, default=None
+        What encodes the columns: any transformer of data frames. None means `TableEncoder()`; files need one.
+    effort : {"default", "fast"}, default="default"
+        "fast" takes a second or two. A given estimator is fitted as it is.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, which sample weights are multiplied by.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the sample of rows and, without an estimator, of the default one.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted estimator of encoded rows.
+    encoder_ : transformer
+        The fitted encoder.
+    classes_ : ndarray of shape (n_classes,)
+        The classes.
+    target_name_ : str or None
+        The name of the target, where it has one.
+    n_rows_ : int
+        Number of training rows.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns.
+
+    See Also
+    --------
+    TableRegressor : Predict numbers.
+    TableEncoder : The encoding alone, for pipelines.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from bochner import TableClassifier
+    >>> table = pd.DataFrame({"size": [1.0, 2.0, None, 9.0, 8.0, 7.0] * 5, "color": ["red", "red", "blue"] * 10})
+    >>> y = ["small", "small", "small", "large", "large", "large"] * 5
+    >>> model = TableClassifier(effort="fast", random_state=0).fit(table, y)
+    >>> model.predict(table[:2]).tolist(), model.predict_proba(table[:2]).shape
+    (['small', 'small'], (2, 2))
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **TableModel._parameter_constraints,
+        "class_weight": [dict, StrOptions(["balanced"]), None],
+    }
+    _measure = staticmethod(accuracy_score)
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        encoder: Any = None,
+        effort: str = "default",
+        class_weight: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.encoder = encoder
+        self.effort = effort
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    @property
+    def classes_(self) -> Array:
+        """The classes."""
+        return np.asarray(self.estimator_.classes_)
+
+    @available_if(_has_method("predict_proba"))
+    def predict_proba(self, X: Any) -> Floats:
+        """Predict the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : pandas or polars data frame, Arrow table, path, or array-like of shape (n_samples, n_features)
+            A table with the columns of the fit.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            One column per class, in the order of `classes_`.
+        """
+        return self._map(X, lambda rows: np.asarray(self.estimator_.predict_proba(rows)))
+
+    @available_if(_has_method("decision_function"))
+    def decision_function(self, X: Any) -> Floats:
+        """Compute the scores of the classes.
+
+        Parameters
+        ----------
+        X : pandas or polars data frame, Arrow table, path, or array-like of shape (n_samples, n_features)
+            A table with the columns of the fit.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            For two classes the score of the second one, else one column per class.
+        """
+        return self._map(X, lambda rows: np.asarray(self.estimator_.decision_function(rows)))
+
+    def _check_targets(self, y: Any) -> Array:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None; give y.")
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y", estimator_name=type(self).__name__)
+        check_classification_targets(y)
+        return np.asarray(y)
+
+    def _check_target_column(self, survey: Survey) -> None:
+        survey.check_classes()
+
+    def _weights(self, y: Array, sample_weight: Floats | None) -> Floats | None:
+        if self.class_weight is None:
+            return sample_weight
+        weights = np.asarray(compute_sample_weight(self.class_weight, y))
+        return weights if sample_weight is None else weights * sample_weight
+
+
+def _has_closed_form(estimator: Any) -> bool:
+    """Return whether predictions have standard deviations in closed form."""
+    return isinstance(estimator, FeatureRegressor) and estimator.loss == "squared_error"
+
+
+def log_factor(X: Array, y: Floats) -> float | None:
+    """Return what exponentials of predicted logarithms are multiplied by, if a quick model of these is better.
+
+    The factor is the mean exponential of the residuals (Duan's smearing), because the exponential of a mean logarithm
+    is less than the mean. None means that the targets are not positive, not skewed, or better predicted as they are.
+    """
+    deviation = y.std()
+    if len(y) < 50 or y.min() <= 0.0 or np.mean((y - y.mean()) ** 3) <= SMALLEST_SKEWNESS * deviation**3:
+        return None
+    order = np.random.default_rng(0).permutation(len(y))[:LOG_ROWS]
+    train, test = order[len(order) // 3 :], order[: len(order) // 3]
+    features = LandmarkFeatures(n_landmarks=min(128, len(train) // 2), random_state=0)
+    model = FeatureRegressor(features, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the penalty may be the largest one
+        direct = model.fit(X[train], y[train]).predict(X[test])
+        logs = model.fit(X[train], np.log(y[train])).predict(X[test])
+    factor = float(np.exp(np.log(y[test]) - logs).mean())
+    errors = [np.square(predicted - y[test]).mean() for predicted in (factor * np.exp(logs), direct)]
+    return factor if errors[0] < errors[1] else None
+
+
+def _split_target(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Return a data frame without its target, and the target, if that is given by name."""
+    if not isinstance(y, str):
+        return X, y, sample_weight
+    if is_path(X) or not is_frame(X):
+        raise ValueError(f"A target given by its name ({y!r}) needs a data frame here. Got {type(X).__name__} instead.")
+    X = X.collect() if hasattr(X, "collect") else X
+    if hasattr(X, "iloc"):
+        return X.drop(columns=y), X[y], sample_weight
+    rest = X.drop(y) if hasattr(X, "get_column") else X.drop_columns([y])
+    return rest, X[y].to_numpy(), sample_weight
