@@ -13,14 +13,14 @@ from bochner import LandmarkFeatures
 from bochner.feature_maps.kernel_columns import kernel_function
 from bochner.kernels import Gaussian, Laplacian
 from bochner.landmarks import LANDMARKS, KMeans, Pivoted, Uniform, inverse_root, pivots
-from bochner.rows import ScaledRows
+from bochner.rows import LengthScales, TrainingRows
 
 GAUSSIAN = kernel_function(Gaussian())
 
 
 def select(name, n_landmarks, X, weights=None, seed=0):
     landmarks = LANDMARKS[name]().select(
-        GAUSSIAN, n_landmarks, ScaledRows(X, 1.0, weights), np.random.default_rng(seed)
+        GAUSSIAN, n_landmarks, TrainingRows(X, weights, LengthScales(1.0)), np.random.default_rng(seed)
     )
     return landmarks.toarray() if sparse.issparse(landmarks) else landmarks
 

@@ -4,7 +4,7 @@ import pytest
 from scipy.optimize import nnls
 
 from bochner.kernels import Gaussian
-from bochner.linalg import _active_set, nonnegative_ridge
+from bochner.linalg import jittered_cholesky, nonnegative_ridge
 
 
 def problem(rng, n=60, n_rows=80, noise=1.0):
@@ -32,7 +32,6 @@ def test_solution_equals_scipy_nnls(rng, ridge):
     A, b = problem(rng)
     expected = nnls(np.vstack([A, np.sqrt(ridge) * np.eye(60)]), np.append(b, np.zeros(60)))[0]
     np.testing.assert_allclose(nonnegative_ridge(A.T @ A, A.T @ b, ridge), expected, atol=1e-9)
-    np.testing.assert_allclose(_active_set(A.T @ A + ridge * np.eye(60), A.T @ b), expected, atol=1e-9)
 
 
 def test_solution_does_not_depend_on_the_start(rng):
@@ -63,3 +62,21 @@ def test_singular_and_nearly_singular_gram_matrices(rng):
 
 def test_negative_targets_have_solution_zero():
     np.testing.assert_array_equal(nonnegative_ridge(np.eye(3), -np.ones(3), 0.0), np.zeros(3))
+
+
+def test_jittered_cholesky_adds_the_first_jitter_that_suffices(rng):
+    A = rng.normal(size=(30, 10))
+    factor, jitter = jittered_cholesky(A.T @ A, jitters=(0.0, 1.0))
+    assert jitter == 0.0
+    np.testing.assert_allclose(factor @ factor.T, A.T @ A, rtol=1e-12)
+    assert not np.triu(factor, 1).any()
+    singular = -1e-7 * np.eye(10) + np.ones((10, 10))
+    factor, jitter = jittered_cholesky(singular, jitters=(0.0, 1e-10, 1e-6, 1e-2))
+    assert jitter == 1e-6
+    np.testing.assert_allclose(factor @ factor.T, singular + 1e-6 * singular[0, 0] * np.eye(10), rtol=1e-12)
+
+
+@pytest.mark.parametrize("matrix", [-np.eye(3), np.full((3, 3), np.nan)])
+def test_jittered_cholesky_refuses_other_matrices(matrix):
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite, or not finite"):
+        jittered_cholesky(matrix, jitters=(0.0, 1e-8))

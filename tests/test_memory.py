@@ -22,8 +22,8 @@ class Stopping(Uniform):
 @pytest.mark.parametrize(
     ("model", "n_bytes"),
     [
-        (FeatureRegressor(), 192000),
-        (FeatureClassifier(loss="squared_error"), 192000),
+        (FeatureRegressor(), 384000),
+        (FeatureClassifier(loss="squared_error"), 384001),
         (FeatureClassifier(), 144000),
         (FeatureClassifier(loss="log_loss"), 144000),
     ],
@@ -94,7 +94,7 @@ def test_output_of_a_transformer_is_refused(rng):
     [
         (
             "squared_error",
-            r"A ridge regression on 100,512 columns and targets needs 48\d\.\d GB .* or classes",
+            r"A ridge regression on 100,512 columns and targets with 5 folds needs 9\d\d\.\d GB .* classes or folds",
         ),
         (
             "squared_hinge",

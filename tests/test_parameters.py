@@ -24,7 +24,6 @@ from bochner import (
 from bochner.kernels import Laplacian, Matern
 from bochner.landmarks import KMeans
 from bochner.losses import Huber, Quantile
-from bochner.samplers import Halton
 from bochner.scaling import LearnedLengthScales, LearnedMetric
 from bochner.weightings import Stein
 
@@ -178,8 +177,7 @@ class TestDefaultParts:
         [
             (FourierFeatures("matern"), "kernel__nu", 2.5, Matern),
             (FourierFeatures(), "weighting__n_points", 10, Stein),
-            (FourierFeatures(sampler="halton"), "sampler__rotate", True, Halton),
-            (FourierFeatures(length_scale="learn"), "length_scale__penalty", 2.0, LearnedLengthScales),
+            (FourierFeatures(length_scale="learn"), "length_scale__prior_strength", 2.0, LearnedLengthScales),
             (FourierFeatures(length_scale="learn-matrix"), "length_scale__n_rounds", 1, LearnedMetric),
             (LandmarkFeatures(), "landmarks__n_iterations", 2, KMeans),
             (FeatureRegressor(loss="huber"), "loss__threshold", 2.0, Huber),
@@ -195,9 +193,9 @@ class TestDefaultParts:
 
     def test_parts_of_parts(self):
         features = FeatureRegressor().set_params(
-            features__length_scale="learn-matrix", features__length_scale__length_scales__penalty=3.0
+            features__length_scale="learn-matrix", features__length_scale__length_scales__prior_strength=3.0
         )
-        assert features.get_params()["features__length_scale__length_scales__penalty"] == 3.0
+        assert features.get_params()["features__length_scale__length_scales__prior_strength"] == 3.0
         assert features.features.length_scale.length_scales.n_rows == LearnedLengthScales().n_rows
 
     def test_names_are_set_before_their_parameters(self):
@@ -208,8 +206,8 @@ class TestDefaultParts:
         ("parameters", "message"),
         [
             (
-                {"sampler__rotate": True},
-                "`sampler`='auto' of FourierFeatures has no parameter 'rotate'; set `sampler` to an object with ",
+                {"sampler__x": True},
+                "`sampler`='auto' of FourierFeatures has no parameter 'x'; set `sampler` to an object with ",
             ),
             ({"tolerance__x": 1.0}, "has no parameter 'x'; set `tolerance` to an object with that parameter first."),
             ({"kernel__nu": 1.0}, "Invalid parameter 'nu' for estimator Gaussian; it has no parameters."),
@@ -238,7 +236,7 @@ class TestDefaultParts:
 
     def test_search_over_learned_length_scales(self, data):
         model = FeatureRegressor(FourierFeatures(length_scale="learn", n_frequencies=4), random_state=0)
-        grid = {"features__length_scale__penalty": [1.0, 10.0], "features__length_scale__n_iterations": [2]}
+        grid = {"features__length_scale__prior_strength": [1.0, 10.0], "features__length_scale__n_iterations": [2]}
         search = GridSearchCV(model, grid, cv=2, error_score="raise").fit(*data)
         assert isinstance(search.best_estimator_.features.length_scale, LearnedLengthScales)
         assert model.features.length_scale == "learn"

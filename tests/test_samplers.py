@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import numpy as np
 import pytest
-from scipy import sparse, stats
+from scipy import stats
 
 from bochner.kernels import KERNELS, Gaussian, Laplacian
 from bochner.samplers import SAMPLERS, Halton, Lattice, MonteCarlo, Orthogonal, QuasiMonteCarlo, Sobol, Sorf
@@ -33,18 +33,6 @@ def test_mean_cosine_equals_kernel(kernel, sampler):
     means, standard_errors = cosine_means(kernel, sampler)
     assert (np.abs(means - kernel.at(DELTAS)) < 4.0 * standard_errors).all()
     assert (np.abs(means - kernel.at(DELTAS / np.sqrt(2))) > 4.0 * standard_errors).any()
-
-
-@pytest.mark.parametrize("sampler", QUASI_MONTE_CARLO)
-def test_mean_cosine_equals_kernel_after_rotation(sampler, rng):
-    X = rng.normal(size=(50, 3)) * [1.0, 5.0, 0.1]
-
-    class FixedData(sampler):
-        def sample(self, kernel, n_frequencies, _, rng):
-            return super().sample(kernel, n_frequencies, X, rng)
-
-    means, standard_errors = cosine_means(Gaussian(), FixedData(rotate=True))
-    assert (np.abs(means - Gaussian().at(DELTAS)) < 4.0 * standard_errors).all()
 
 
 @pytest.mark.parametrize(("kernel", "sampler"), KERNEL_SAMPLER_PAIRS)
@@ -117,17 +105,6 @@ def test_orthogonal_frequencies_have_mean_zero(n_features):
     assert np.abs(W.mean(axis=0)).max() < 4.5 / np.sqrt(len(W))
 
 
-def test_rotation_aligns_the_first_coordinate_with_the_first_principal_axis(rng):
-    axis = np.array([3.0, 4.0]) / 5
-    X = rng.normal(size=(500, 1)) * 10 * axis + 0.01 * rng.normal(size=(500, 2))
-    plain = Sobol().sample(Gaussian(), 16, X, np.random.default_rng(0))
-    rotated = Sobol(rotate=True).sample(Gaussian(), 16, X, np.random.default_rng(0))
-    np.testing.assert_allclose(np.abs(rotated @ axis), np.abs(plain[:, 0]), atol=0.05)
-    np.testing.assert_allclose(np.linalg.norm(rotated, axis=1), np.linalg.norm(plain, axis=1))
-    sparse_rotated = Sobol(rotate=True).sample(Gaussian(), 16, sparse.csr_array(X), np.random.default_rng(0))
-    np.testing.assert_allclose(np.abs(sparse_rotated), np.abs(rotated), atol=1e-8)
-
-
 def test_orthogonal_rejects_product_kernels(rng):
     with pytest.raises(
         ValueError, match=r"Laplacian is not compatible with sampler Orthogonal.*not isotropic.*'gaussian'"
@@ -135,16 +112,10 @@ def test_orthogonal_rejects_product_kernels(rng):
         Orthogonal().sample(Laplacian(), 4, np.zeros((1, 2)), rng)
 
 
-@pytest.mark.parametrize("sampler", QUASI_MONTE_CARLO)
-def test_rotation_rejects_product_kernels(sampler, rng):
-    with pytest.raises(ValueError, match="Laplacian is not isotropic"):
-        sampler(rotate=True).sample(Laplacian(), 4, np.zeros((1, 2)), rng)
-
-
 def test_samplers_say_which_kernels_they_support():
     for sampler in (MonteCarlo(), Halton(), Sobol(), Lattice()):
         sampler.check_kernel(Laplacian())
-    for sampler in (Orthogonal(), Sorf(), Sobol(rotate=True)):
+    for sampler in (Orthogonal(), Sorf()):
         sampler.check_kernel(Gaussian())
         with pytest.raises(ValueError, match=f"Laplacian is not .*{type(sampler).__name__}.*isotropic kernel"):
             sampler.check_kernel(Laplacian())

@@ -1,24 +1,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
 import numpy as np
 import pytest
-from scipy import integrate, linalg, sparse
+from scipy import integrate, sparse
 from scipy.optimize import nnls
 
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures
 from bochner.feature_maps import fourier_map
-from bochner.feature_maps.pair_statistics import point_statistics
 from bochner.kernels import KERNELS, Gaussian
-from bochner.rows import ScaledRows
+from bochner.pair_statistics import point_statistics
+from bochner.rows import LengthScales, TrainingRows
 from bochner.samplers import SAMPLERS
 from bochner.scaling import LearnedLengthScales
 from bochner.weightings import PAPER_GRID, WEIGHTINGS, Quadrature, Shrinkage, Stein, Uniform
 from tests.conftest import COMBINATIONS, TargetPower
-from tests.feature_maps.test_pair_statistics import all_pair_statistics, all_pairs, clustered
+from tests.test_pair_statistics import all_pair_statistics, all_pairs, clustered
 
 
 @pytest.mark.parametrize(("kernel", "sampler", "weighting"), COMBINATIONS)
 def test_weights_are_finite_nonnegative_and_repeatable(kernel, sampler, weighting, rng):
-    X, kernel = ScaledRows(clustered(rng), 1.0, targets=rng.normal(size=(200, 2))), KERNELS[kernel]()
+    X, kernel = (
+        TrainingRows(clustered(rng), None, LengthScales(1.0), targets=rng.normal(size=(200, 2))),
+        KERNELS[kernel](),
+    )
     W = SAMPLERS[sampler]().sample(kernel, 40, X, rng)
     once, again = (WEIGHTINGS[weighting]().weigh(W, kernel, X, np.random.default_rng(1)) for _ in range(2))
     assert once.shape == (40,)
@@ -105,20 +108,6 @@ class TestQuadrature:
         chosen = Quadrature(n_pairs=200**2).weigh(W, kernel, X, rng)
         assert statistics.risk(chosen) == pytest.approx(min(risks), rel=1e-9)
 
-    def test_selection_by_likelihood_maximizes_the_likelihood(self, rng):
-        """Cosines of large differences have a short bandwidth, and cosines of small differences a long one."""
-        W = SAMPLERS["mc"]().sample(Gaussian(), 40, np.zeros((1, 2)), rng)
-        selected = []
-        for spread in (0.1, 1.0):
-            X = spread * rng.normal(size=(60, 2))
-            statistics = all_pair_statistics(X, W, Gaussian())
-            scores = [_log_likelihood(W, b, statistics) for b in PAPER_GRID]
-            weights = Quadrature(selection="likelihood", n_pairs=60**2).weigh(W, Gaussian(), X, rng)
-            expected = Quadrature([PAPER_GRID[int(np.argmax(scores))]]).weigh(W, Gaussian(), X, rng)
-            np.testing.assert_allclose(weights, expected)
-            selected.append(PAPER_GRID[int(np.argmax(scores))])
-        assert selected[0] > selected[1]
-
     def test_duplicate_frequencies_have_finite_weights(self, rng):
         W = rng.normal(size=(5, 3)).repeat(8, axis=0)
         weights = Quadrature().weigh(W, Gaussian(), clustered(rng, d=3), rng)
@@ -137,15 +126,6 @@ class TestQuadrature:
     def test_invalid_bandwidths_are_rejected(self, bandwidths, rng):
         with pytest.raises(ValueError, match="`bandwidths` must be a non-empty sequence of positive numbers"):
             Quadrature(bandwidths).weigh(np.ones((2, 2)), Gaussian(), np.ones((3, 2)), rng)
-
-
-def _log_likelihood(W, relative_bandwidth, statistics):
-    """Return the log likelihood of all pairs' cosines as draws of a Gaussian process with its best amplitude."""
-    squared = np.sum((W[:, None] - W) ** 2, axis=-1)
-    bandwidth = relative_bandwidth * np.sqrt(np.median(squared[squared > 0]))
-    covariance = np.exp(-squared / (2 * bandwidth**2)) + 1e-10 * np.eye(len(W))
-    amplitude = np.trace(linalg.solve(covariance, statistics.gram, assume_a="pos")) / len(W)
-    return -0.5 * (len(W) * np.log(amplitude) + np.linalg.slogdet(covariance)[1])
 
 
 class TestStein:

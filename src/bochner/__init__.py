@@ -15,12 +15,7 @@ if TYPE_CHECKING:
     from bochner.features.fourier_features import FourierFeatures
     from bochner.features.landmark_features import LandmarkFeatures
     from bochner.inspection.displays import ImportanceDisplay, KernelErrorDisplay, WeightsDisplay
-    from bochner.inspection.importance import (
-        ColumnContributions,
-        ColumnImportance,
-        column_contributions,
-        column_importance,
-    )
+    from bochner.inspection.importance import ColumnImportance, column_importance
     from bochner.inspection.kernel_error import KernelError
     from bochner.kernel_models import KernelClassifier, KernelRegressor
     from bochner.scaling.robust_standardizer import RobustStandardizer
@@ -30,7 +25,6 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "ColumnContributions",
     "ColumnImportance",
     "FeatureClassifier",
     "FeatureRegressor",
@@ -46,12 +40,10 @@ __all__ = [
     "TableEncoder",
     "TableRegressor",
     "WeightsDisplay",
-    "column_contributions",
     "column_importance",
 ]
 
 _MODULES = {
-    "ColumnContributions": "inspection.importance",
     "ColumnImportance": "inspection.importance",
     "FeatureClassifier": "feature_models.classifier",
     "FeatureRegressor": "feature_models.regressor",
@@ -67,7 +59,6 @@ _MODULES = {
     "TableEncoder": "tables.table_encoder",
     "TableRegressor": "tables.table_models",
     "WeightsDisplay": "inspection.displays",
-    "column_contributions": "inspection.importance",
     "column_importance": "inspection.importance",
 }
 

@@ -80,8 +80,8 @@ class PrecomputedKernel(FunctionKernel):
 
     Parameters
     ----------
-    matrix : ndarray of shape (n_samples, n_samples)
-        The kernel matrix.
+    matrix : ndarray of shape (n_samples, n_samples), default=None
+        The kernel matrix of the training rows; None after the fit, which does not need it any more.
 
     Examples
     --------
@@ -92,23 +92,24 @@ class PrecomputedKernel(FunctionKernel):
            [1.]])
     """
 
-    def __init__(self, matrix: Floats) -> None:
+    def __init__(self, matrix: Floats | None = None) -> None:
         self.matrix = matrix
 
     def function(self, X: Any, Y: Any) -> Floats:
-        """Return the entries of the matrix for two sets of numbers of rows.
+        """Return the entries of the matrix for two sets of row indices.
 
         Parameters
         ----------
         X, Y : ndarray of int
-            Numbers of rows.
+            Row indices.
 
         Returns
         -------
         ndarray of shape (len(X), len(Y))
             Entries of the matrix.
         """
+        if self.matrix is None:
+            raise ValueError(
+                "The values of a precomputed kernel between new rows are not known; compute them yourself."
+            )
         return np.asarray(self.matrix[np.ix_(X, Y)])
-
-    def pairs(self, x: Any, y: Any) -> Floats:
-        return np.asarray(self.matrix[x, y])

@@ -16,7 +16,8 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from bochner.rows import Floats, Indices, Rows, in_threads, row_spans, serial_blas, shuffled_sample, to_dense
+from bochner.linalg import jittered_cholesky
+from bochner.rows import Floats, Indices, Rows, in_threads, row_spans, shuffled_sample, to_dense
 from bochner.validation import Interval
 
 __all__ = ["LANDMARKS", "KMeans", "LandmarkSelection", "Pivoted", "Uniform", "inverse_root", "pivots"]
@@ -227,7 +228,7 @@ def pivots(kernel: KernelFunction, points: Any, counts: Floats, n_pivots: int, r
     Returns
     -------
     ndarray of shape (at most n_pivots,)
-        Numbers of the rows; fewer where the kernel matrix has a lower rank, but at least one.
+        Indices of the rows; fewer where the kernel matrix has a lower rank, but at least one.
     """
     n_points = points.shape[0]
     residuals = _diagonal(kernel, points)
@@ -247,7 +248,6 @@ def pivots(kernel: KernelFunction, points: Any, counts: Floats, n_pivots: int, r
     return np.array(chosen or [0], dtype=np.intp)
 
 
-@serial_blas  # no bit of the residuals depends on the number of threads
 def _add_pivots(
     columns: Floats, proposals: Indices, factor: Floats, residuals: Floats, smallest: float, rng: np.random.Generator
 ) -> tuple[list[int], Floats, Floats]:
@@ -295,16 +295,16 @@ def _errors(kernel: KernelFunction, candidates: list[Floats], points: Any, count
     """Return the squared errors of the kernels that sets of landmarks give on some rows."""
     exact = kernel(points, points)
 
-    def error(columns: Floats, inner: Floats) -> float:
-        inner.flat[:: len(inner) + 1] += 1e-10 * len(inner)  # equal centers make it singular
-        try:
-            factor = linalg.cho_factor(inner, lower=True)
+    def error(landmarks: Floats) -> float:
+        columns = kernel(points, landmarks)
+        try:  # equal centers make the matrix singular
+            factor, _ = jittered_cholesky(kernel(landmarks, landmarks), jitters=[1e-10 * len(landmarks)])
         except linalg.LinAlgError:  # landmarks so far away that rounding leaves no positive definite matrix
             return np.inf
-        approximate = columns @ linalg.cho_solve(factor, columns.T)
+        approximate = columns @ linalg.cho_solve((factor, True), columns.T)
         return float(counts @ np.square(exact - approximate) @ counts)
 
-    return [serial_blas(error)(kernel(points, landmarks), kernel(landmarks, landmarks)) for landmarks in candidates]
+    return [error(landmarks) for landmarks in candidates]
 
 
 def inverse_root(matrix: Floats, tolerance: float = 1e-10) -> Floats:

@@ -11,12 +11,11 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 from scipy.stats import qmc
 from sklearn.base import BaseEstimator
 
 from bochner.kernels import KERNELS, IsotropicKernel, Kernel
-from bochner.rows import Floats, Indices, Rows, sample_rows, serial_blas, to_dense
+from bochner.rows import Floats, Indices, Rows
 from bochner.validation import check_returned, make_part
 
 if TYPE_CHECKING:
@@ -125,13 +124,6 @@ class MonteCarlo(Sampler):
 class QuasiMonteCarlo(Sampler):
     """Base class of samplers that transform randomized low-discrepancy points.
 
-    Parameters
-    ----------
-    rotate : bool, default=False
-        Rotate the frequencies so that the first coordinates, which are distributed best, lie along the principal axes
-        of the data. This requires an isotropic kernel, whose spectral distribution is invariant under rotations. It
-        lowers the kernel error on some data with a decaying spectrum and raises it on others.
-
     Notes
     -----
     **Subclassing**
@@ -151,15 +143,10 @@ class QuasiMonteCarlo(Sampler):
     ...     def points(self, n_points, dim, rng):
     ...         return qmc.LatinHypercube(dim, rng=rng).random(n_points)
     >>> X = np.random.default_rng(0).normal(size=(300, 3))
-    >>> features = FourierFeatures(sampler=LatinHypercube(rotate=True), random_state=0).fit(X)
+    >>> features = FourierFeatures(sampler=LatinHypercube(), random_state=0).fit(X)
     >>> features.frequencies_.shape
     (256, 3)
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"rotate": ["boolean"]}
-
-    def __init__(self, rotate: bool = False) -> None:
-        self.rotate = rotate
 
     @abstractmethod
     def points(self, n_points: int, dim: int, rng: np.random.Generator) -> Floats:
@@ -180,27 +167,13 @@ class QuasiMonteCarlo(Sampler):
             One point per row, each uniformly distributed.
         """
 
-    def check_kernel(self, kernel: Kernel) -> None:
-        if self.rotate and kernel.as_isotropic() is None:
-            raise ValueError(
-                f"{type(kernel).__name__} is not isotropic, so {type(self).__name__}(rotate=True) would change its "
-                f"spectral distribution; use rotate=False or an isotropic kernel ({_isotropic_names()})."
-            )
-
     def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> Floats:
-        self.check_kernel(kernel)
         uniforms = self.points(n_frequencies, kernel.uniform_dim(X.shape[1]), rng)
-        frequencies = kernel.frequencies(np.clip(uniforms, EDGE, 1.0 - EDGE))
-        return frequencies @ _principal_axes(X, rng) if self.rotate else frequencies
+        return kernel.frequencies(np.clip(uniforms, EDGE, 1.0 - EDGE))
 
 
 class Halton(QuasiMonteCarlo):
     """Halton sequence with scrambled digits, for any number of points and any dimension.
-
-    Parameters
-    ----------
-    rotate : bool, default=False
-        Rotate the frequencies into the principal axes of the data (isotropic kernels only).
 
     Examples
     --------
@@ -219,11 +192,6 @@ class Sobol(QuasiMonteCarlo):
 
     The points are balanced if the number of frequencies is a power of two. For other numbers, the first points of the
     next larger power of two are used. The sequence exists in up to 21,201 dimensions.
-
-    Parameters
-    ----------
-    rotate : bool, default=False
-        Rotate the frequencies into the principal axes of the data (isotropic kernels only).
 
     Examples
     --------
@@ -249,11 +217,6 @@ class Lattice(QuasiMonteCarlo):
     The generating vector has Korobov's form :math:`z_j = a^j \bmod M`. The generator a is the best of 64 candidates for
     the worst-case error of smooth periodic functions, where column j has weight 1/j. With more columns than half the
     number of frequencies, components of z repeat, and the other samplers have a lower error.
-
-    Parameters
-    ----------
-    rotate : bool, default=False
-        Rotate the frequencies into the principal axes of the data (isotropic kernels only).
 
     Examples
     --------
@@ -287,7 +250,6 @@ class Orthogonal(Sampler):
     def check_kernel(self, kernel: Kernel) -> None:
         _as_isotropic(self, kernel)
 
-    @serial_blas  # no bit of the frequencies depends on the number of threads
     def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> Floats:
         n_features = X.shape[1]
         radii = _stratified_radii(self, kernel, n_frequencies, n_features, rng)
@@ -357,20 +319,6 @@ def _as_isotropic(sampler: Sampler, kernel: Kernel) -> IsotropicKernel:
 
 def _isotropic_names() -> str:
     return ", ".join(repr(name) for name, kernel in KERNELS.items() if issubclass(kernel, IsotropicKernel))
-
-
-def _principal_axes(X: Rows, rng: np.random.Generator) -> Floats:
-    """Return the principal axes of a sample of at most 2,000 rows, one axis per row, the largest variance first."""
-    sample, counts = sample_rows(X, 2_000, rng)
-    return _eigenvectors(sample, counts / counts.sum())
-
-
-@serial_blas  # no bit of the frequencies depends on the number of threads
-def _eigenvectors(sample: Any, shares: Floats) -> Floats:
-    """Return the eigenvectors of the covariance of weighted rows, the largest eigenvalue first."""
-    mean = sample.T @ shares
-    covariance = to_dense(sample.T @ (sparse.diags_array(shares) @ sample)) - np.outer(mean, mean)
-    return np.asarray(np.linalg.eigh(covariance)[1].T[::-1])
 
 
 def _korobov_vector(n_points: int, dim: int) -> Indices:

@@ -9,32 +9,29 @@ Plain random Fourier features have :math:`\beta_m = 1/M`. `Matrix` generalizes t
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from scipy import linalg
 from scipy.spatial.distance import pdist, squareform
 from sklearn.base import BaseEstimator
 
+from bochner.compression import best_matrix, principal_components
 from bochner.feature_maps import fourier_map
-from bochner.feature_maps.compression import best_matrix, principal_components
-from bochner.feature_maps.pair_statistics import (
+from bochner.kernels import Kernel, kernel_matrix
+from bochner.linalg import jittered_cholesky, nonnegative_ridge
+from bochner.pair_statistics import (
     PairStatistics,
     point_statistics,
     row_norm_pair_statistics,
     uniform_pair_statistics,
 )
-from bochner.kernels import Kernel, kernel_matrix
-from bochner.linalg import nonnegative_ridge
 from bochner.rows import (
     Floats,
     Mask,
     Rows,
     in_threads,
     sample_rows,
-    serial_blas,
     shuffled_sample,
 )
 from bochner.validation import Interval, StrOptions, positive_values
@@ -208,15 +205,10 @@ class Shrinkage(Weighting):
 
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
         points, point_weights = sample_rows(X, self.n_points, rng)
-        energy, mean_at_twice = _kernel_means(kernel, points, point_weights / point_weights.sum())
+        shares = point_weights / point_weights.sum()
+        energy, mean_at_twice = shares @ np.square(kernel(points)) @ shares, shares @ kernel(2.0 * points) @ shares
         variance = (0.5 + 0.5 * mean_at_twice - energy) / len(frequencies)
-        return energy / (max(variance, 0.0) + energy) * _uniform(len(frequencies))
-
-
-@serial_blas  # no bit of the weights depends on the number of threads
-def _kernel_means(kernel: Kernel, points: Any, shares: Floats) -> tuple[float, float]:
-    r"""Return the means of :math:`k(\delta)^2` and of :math:`k(2 \delta)` over the pairs of points."""
-    return float(shares @ np.square(kernel(points)) @ shares), float(shares @ kernel(2.0 * points) @ shares)
+        return np.asarray(energy / (max(variance, 0.0) + energy) * _uniform(len(frequencies)))
 
 
 class Quadrature(Weighting):
@@ -230,10 +222,8 @@ class Quadrature(Weighting):
     ----------
     bandwidths : sequence of float, default=PAPER_GRID
         Candidates for s, as multiples of the median distance between frequencies.
-    selection : {"pairs", "likelihood"}, default="pairs"
-        Criterion for s: the squared error on sampled pairs, or the marginal likelihood of their cosines.
     n_pairs : int, default=None
-        Number of sampled pairs; None means four per frequency.
+        Number of sampled pairs on which s has the smallest squared error; None means four per frequency.
 
     Examples
     --------
@@ -249,18 +239,11 @@ class Quadrature(Weighting):
     n_square_matrices: ClassVar[int] = 16
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "bandwidths": ["array-like"],
-        "selection": [StrOptions(["pairs", "likelihood"])],
         "n_pairs": [Interval(Integral, 1, None, closed="left"), None],
     }
 
-    def __init__(
-        self,
-        bandwidths: Sequence[float] = PAPER_GRID,
-        selection: Literal["pairs", "likelihood"] = "pairs",
-        n_pairs: int | None = None,
-    ) -> None:
+    def __init__(self, bandwidths: Sequence[float] = PAPER_GRID, n_pairs: int | None = None) -> None:
         self.bandwidths = bandwidths
-        self.selection = selection
         self.n_pairs = n_pairs
 
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
@@ -275,56 +258,33 @@ class Quadrature(Weighting):
         squared_distances = squareform(pdist(frequencies, "sqeuclidean"))
         positive = squared_distances[squared_distances > 0.0]
         bandwidths = bandwidths * (float(np.sqrt(np.median(positive))) if len(positive) else 1.0)
-        log_embeddings = zip(bandwidths, kernel.log_embedding(frequencies, bandwidths), strict=True)
-        rules = list(in_threads(lambda pair: _QuadratureRule.at(*pair, squared_distances), list(log_embeddings)))
-        # The likelihood of a single frequency does not depend on the bandwidth.
-        if self.selection == "pairs" or len(frequencies) == 1:
-            best = min(rules, key=lambda rule: statistics.risk(rule.weights))
-        else:
-            best = max(rules, key=lambda rule: rule.log_likelihood(statistics))
-        if best.jitter > JITTERS[0]:
+        candidates = list(zip(bandwidths, kernel.log_embedding(frequencies, bandwidths), strict=True))
+        rules = list(in_threads(lambda pair: _quadrature_weights(*pair, squared_distances), candidates))
+        weights, jitter = min(rules, key=lambda rule: statistics.risk(rule[0]))
+        if jitter > JITTERS[0]:
             warnings.warn(
-                f"The covariance matrix of the frequencies is nearly singular, and {best.jitter:g} was added to its "
+                f"The covariance matrix of the frequencies is nearly singular, and {jitter:g} was added to its "
                 f"diagonal. Use smaller `bandwidths` to avoid this.",
                 RuntimeWarning,
                 stacklevel=2,
             )
-        return best.weights
+        return weights
 
 
-@dataclass(frozen=True)
-class _QuadratureRule:
-    """Bayesian quadrature at one bandwidth: the Cholesky factor of the covariance, and the non-negative weights."""
-
-    factor: Floats
-    weights: Floats
-    jitter: float
-
-    @classmethod
-    def at(cls, bandwidth: float, log_embedding: Floats, squared_distances: Floats) -> "_QuadratureRule":
-        with np.errstate(over="ignore"):
-            covariance = np.exp(-0.5 * np.square(np.sqrt(squared_distances) / bandwidth))
-        # In many dimensions the embedding underflows, but the ratios of its entries do not.
-        largest = float(log_embedding.max())
-        for jitter in JITTERS:
-            covariance.flat[:: len(covariance) + 1] = 1.0 + jitter
-            try:
-                factor = linalg.cholesky(covariance, lower=True)
-                weights = nonnegative_ridge(covariance, np.exp(log_embedding - largest), 0.0)
-            except linalg.LinAlgError:
-                continue
-            return cls(factor, np.exp(largest) * weights, jitter)
-        raise linalg.LinAlgError(
-            f"The covariance matrix of the frequencies is singular at bandwidth {bandwidth:g}. Use smaller "
-            f"`bandwidths`."
-        )
-
-    @serial_blas  # no bit of the weights depends on the number of threads
-    def log_likelihood(self, statistics: PairStatistics) -> float:
-        """Return the marginal likelihood of the pairs' cosines as independent functions, at the best amplitude."""
-        amplitude = np.trace(linalg.cho_solve((self.factor, True), statistics.gram)) / len(self.factor)
-        log_determinant = 2.0 * np.log(np.diag(self.factor)).sum()
-        return -0.5 * float(len(self.factor) * np.log(amplitude) + log_determinant)
+def _quadrature_weights(bandwidth: float, log_embedding: Floats, squared_distances: Floats) -> tuple[Floats, float]:
+    """Return the non-negative weights of Bayesian quadrature at one bandwidth, and the jitter of the covariance."""
+    with np.errstate(over="ignore"):
+        covariance = np.exp(-0.5 * np.square(np.sqrt(squared_distances) / bandwidth))
+    try:
+        _, jitter = jittered_cholesky(covariance, JITTERS)
+    except np.linalg.LinAlgError:
+        raise np.linalg.LinAlgError(
+            f"The covariance of the frequencies is singular at bandwidth {bandwidth:g}; use smaller `bandwidths`."
+        ) from None
+    covariance.flat[:: len(covariance) + 1] += jitter
+    # In many dimensions the embedding underflows, but the ratios of its entries do not.
+    largest = float(log_embedding.max())
+    return np.exp(largest) * nonnegative_ridge(covariance, np.exp(log_embedding - largest), 0.0), jitter
 
 
 class Stein(Weighting):
@@ -431,7 +391,6 @@ def _select(splits: list[_Split], ridges: Floats) -> tuple[float, float]:
     return best, _shrinkage_factor([validation for _, validation in splits], best_solutions)
 
 
-@serial_blas  # no bit depends on the number of threads
 def _shrinkage_factor(validation: list[PairStatistics], solutions: list[Floats]) -> float:
     r"""Return the :math:`\theta` in [0, 1] with the smallest validation error of :math:`u + \theta (\beta - u)`.
 
@@ -455,7 +414,7 @@ class Matrix(Weighting):
 
     The approximate kernel is :math:`F A F^T`, where F are the plain features and A is a positive semidefinite matrix of
     rank `n_components`. A minimizes the error on sampled rows, and is shrunk towards the identity matrix, which gives
-    the plain kernel :math:`F F^T`. See `bochner.feature_maps.compression.best_matrix`. More frequencies for the same
+    the plain kernel :math:`F F^T`. See `bochner.compression.best_matrix`. More frequencies for the same
     number of columns lower the error and slow down the map. Twelve frequencies per column are a good start.
 
     Parameters

@@ -21,5 +21,5 @@ def table_folder(tmp_path_factory):
 def model_file(table_file, tmp_path_factory):
     """A regression of `y`."""
     path = tmp_path_factory.mktemp("cli") / "m.skops"
-    run_json("fit", table_file, "--target", "y", "--drop", "kind", "--n-frequencies", "16", "--output", path)
+    run_json("fit", table_file, "--target", "y", "--drop", "kind", "--fast", "--model", "features", "--output", path)
     return path

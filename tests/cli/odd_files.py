@@ -16,13 +16,19 @@ WIDE = ",".join(f"c{i}" for i in range(3000))
 TEXT_FILES = {
     "plain.csv": (PLAIN, "number number category"),
     "bom.csv": ("﻿" + PLAIN, "number number category"),
-    "utf-16.csv": (PLAIN.encode("utf-16"), " is not UTF-8 text; convert the file to UTF-8."),
+    "utf-16.csv": (
+        PLAIN.encode("utf-16"),
+        " cannot be read: the file is not text of that encoding; give its encoding, such as --encoding latin-1.",
+    ),
     "latin-1.csv": ("a,b\nü,1\né,2\n".encode("latin-1"), "unsupported number"),
     "latin-1-late.csv": (
         ("a,b\n" + "x,1\n" * 30_000 + "é,2\n").encode("latin-1"),
-        ": row 30001, column 'a': the cell contains bytes that are not UTF-8 text; convert",
+        ": row 30001, column 'a': the cell contains bytes that are not UTF-8 text; give its",
     ),
-    "latin-1-header.csv": ("à,b\n1,2\n".encode("latin-1"), " is not UTF-8 text; convert the file to UTF-8."),
+    "latin-1-header.csv": (
+        "à,b\n1,2\n".encode("latin-1"),
+        " cannot be read: the file is not text of that encoding; give its encoding, such as --encoding latin-1.",
+    ),
     "binary.csv": (bytes(range(256)) * 8, ""),
     "nul.csv": ("a,b\nx\0y,1\nz,2\n", "category number"),
     "crlf.csv": (PLAIN.replace("\n", "\r\n"), "number number category"),
@@ -62,7 +68,10 @@ TEXT_FILES = {
     "markup.csv": ("[bold]a[/bold],[/]\n[red]x,1\n\x1b[31my,2\n", "category number"),
     "broken.parquet": ("PAR1", " cannot be read as parquet: "),
     "cut.parquet": (b"PAR1" + b"\0" * 100 + b"PAR1", " cannot be read as parquet: "),
-    "text.txt": ("a\n1\n", " has an unsupported file type; give a .parquet or .csv file, or in Python a data frame."),
+    "text.txt": (
+        "a\n1\n",
+        " has an unsupported file type; give a .parquet, .csv or .csv.gz file, or in Python a data frame.",
+    ),
 }
 
 PARQUET_FILES = {

@@ -41,7 +41,7 @@ def no_work(monkeypatch):
 def test_table_recommendation_and_page(table):
     result = run("compare", table, "--n-components", "8,4", "--seeds", 1)
     assert result.exit_code == 0, result.output
-    assert "Text columns, one-hot encoded: kind (2 categories).\n" in result.stdout
+    assert "Categories, one-hot encoded: kind (2).\n" in result.stdout
     assert "Left out: city (constant: all cells are 'x')." in result.stdout
     assert "Kernel error in % on 100 held-out rows of mine.csv, one seed" in " ".join(result.stdout.split())
     assert all(method in result.stdout for method in METHODS)
@@ -121,7 +121,7 @@ def test_invalid_input_gives_one_error_message(table, arguments, message):
 @pytest.mark.parametrize("arguments", [["demo"], ["compare", "mine.csv"]], ids=lambda words: words[0])
 def test_missing_matplotlib_is_reported_before_any_work(monkeypatch, arguments):
     monkeypatch.setattr(console, "find_spec", lambda _: None)
-    message = "Error: The page has plots, which need matplotlib: pip install 'bochner[all]'.\n"
+    message = "Error: The page needs matplotlib: pip install 'bochner[all]'.\n"
     assert error_message(*arguments) == message
 
 

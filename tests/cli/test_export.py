@@ -37,12 +37,12 @@ def feeds_of(csv_file):
     return {name: values.to_numpy().reshape(-1, 1) for name, values in columns.items()}
 
 
-@pytest.mark.parametrize(("target", "other", "head"), [("price", "kind", "ridge"), ("kind", "price", "logistic")])
-def test_export_predicts_what_predict_writes(target, other, head, csv_file, tmp_path):
+@pytest.mark.parametrize(("target", "other"), [("price", "kind"), ("kind", "price")])
+def test_export_predicts_what_predict_writes(target, other, csv_file, tmp_path):
     model, exported, written = (tmp_path / name for name in ("model.skops", "model.onnx", "predictions.csv"))
-    options = ["--target", target, "--drop", other, "--head", head, "--fast", "--output", model]
+    options = ["--target", target, "--drop", other, "--model", "features", "--fast", "--output", model]
     assert run("fit", csv_file, *options).exit_code == 0
-    proba = ["--proba"] if head == "logistic" else []
+    proba = ["--proba"] if target == "kind" else []
     assert run("predict", model, csv_file, "--output", written, *proba).exit_code == 0
     result = run_json("export", model, exported)
     assert result["bytes"] == exported.stat().st_size
@@ -51,7 +51,7 @@ def test_export_predicts_what_predict_writes(target, other, head, csv_file, tmp_
     assert result["outputs"] == [value.name for value in session.get_outputs()]
     outputs = session.run(None, feeds_of(csv_file))
     predictions = pd.read_csv(written)
-    if head == "ridge":
+    if target == "price":
         np.testing.assert_allclose(outputs[0][:, 0], predictions["price"], atol=1e-10)
     else:
         assert outputs[0].tolist() == predictions["kind"].tolist()
@@ -69,6 +69,13 @@ def test_export_checks_its_files(model_file, tmp_path):
     assert "must end in .onnx" in error_message("export", model_file, tmp_path / "model.txt")
     assert "is in a folder that does not exist" in error_message("export", model_file, tmp_path / "no" / "model.onnx")
     assert "does not exist" in error_message("export", tmp_path / "none.skops", tmp_path / "model.onnx")
+
+
+def test_kernel_machines_are_refused_with_the_remedy(csv_file, tmp_path):
+    assert run("fit", csv_file, "--target", "price", "--fast", "--output", tmp_path / "m.skops").exit_code == 0
+    message = error_message("export", tmp_path / "m.skops", tmp_path / "m.onnx")
+    assert "KernelRegressor has no ONNX form; fit the model with" in message
+    assert "`bochner fit --model features`" in message
 
 
 def test_export_names_the_missing_package(model_file, tmp_path, monkeypatch):

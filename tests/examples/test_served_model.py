@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bochner import FeatureRegressor, FourierFeatures, TableModel
+from bochner import FeatureRegressor, FourierFeatures, TableRegressor
 
 pytest.importorskip("onnxruntime", reason="the service needs onnxruntime")
 pytest.importorskip("skl2onnx", reason="models are exported by skl2onnx")
@@ -36,7 +36,7 @@ def frame():
 
 @pytest.fixture(scope="module")
 def fitted(frame):
-    return TableModel(FeatureRegressor(FourierFeatures(n_frequencies=16), random_state=0)).fit(frame, "price")
+    return TableRegressor(FeatureRegressor(FourierFeatures(n_frequencies=16), random_state=0)).fit(frame, "price")
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,12 @@ import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
-from bochner import FeatureRegressor, TableModel
+from bochner import FeatureRegressor, TableRegressor
 from bochner.export import to_onnx
 from tests.export.sessions import DIGITS, LABELS, TEST, TRAIN, assert_equal_outputs, open_session
 
 
-@pytest.mark.parametrize("model", [FeatureRegressor(), TableModel()])
+@pytest.mark.parametrize("model", [FeatureRegressor(), TableRegressor()])
 def test_unfitted_models_are_refused(model):
     with pytest.raises(NotFittedError):
         to_onnx(model, DIGITS[:1])
@@ -28,5 +28,5 @@ def test_table_model_needs_no_rows():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"a": rng.normal(size=100), "b": rng.normal(size=100)})
     table["y"] = table["a"] * 2.0
-    session = open_session(to_onnx(TableModel(FeatureRegressor(random_state=0)).fit(table, "y")))
+    session = open_session(to_onnx(TableRegressor(FeatureRegressor(random_state=0)).fit(table, "y")))
     assert [value.name for value in session.get_inputs()] == ["a", "b"]

@@ -91,16 +91,16 @@ def model_files(model: Path, canary: Path) -> Iterator[tuple[str, bytes]]:
 
     number = {"__class__": "int", "__module__": "builtins", "__loader__": "JsonNode", "content": "3", "is_json": True}
     text = number | {"__class__": "str", "content": '"text"'}
-    for field, value in {"estimator": number, "task": number, "target": number, "n_rows": text}.items():
+    for field, value in {"estimator_": number, "encoder_": text, "residuals_": text, "log_factor_": text}.items():
         yield f"{field}.skops", with_field((field,), value)
-    yield "encoding.skops", with_field(("estimator", "encoding_"), text)
-    yield "columns.skops", with_field(("estimator", "encoding_", "columns"), number)
-    yield "single.skops", with_field(("estimator", "encoding_", "single"), text)
-    yield "width.skops", with_field(("estimator", "n_features_in_"), number | {"content": "77"})
+    yield "encoding.skops", with_field(("encoder_", "encoding_"), text)
+    yield "columns.skops", with_field(("encoder_", "encoding_", "columns"), number)
+    yield "single.skops", with_field(("encoder_", "encoding_", "mean"), text)
+    yield "width.skops", with_field(("estimator_", "n_features_in_"), number | {"content": "77"})
     touch = {"__class__": "touch", "__module__": "pathlib.Path", "__loader__": "MethodNode", "__id__": 1}
     call = {"__class__": "system", "__module__": "os", "__loader__": "FunctionNode", "__id__": 1}
     for name, node in {"method": touch, "function": call, "reduce": call | {"__loader__": "ReduceNode"}}.items():
-        yield f"{name}.skops", with_field(("task",), node | {"content": {"args": str(canary)}})
+        yield f"{name}.skops", with_field(("effort",), node | {"content": {"args": str(canary)}})
 
 
 def parquet_with_code(canary: Path) -> bytes:

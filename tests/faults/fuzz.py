@@ -21,15 +21,15 @@ from pathlib import Path
 
 import numpy as np
 
+from bochner import TableRegressor
 from bochner.compare import Comparison
-from bochner.table_models.model_files import load, save
-from bochner.table_models.predictions import evaluate, write_predictions
-from bochner.table_models.training import fit_table
-from bochner.tables.encoding import EncodedTable
-from bochner.tables.file_table import FileTable
+from bochner.tables.encoding import EncodedTable, load_rows
+from bochner.tables.evaluation import evaluate, write_predictions
+from bochner.tables.model_files import load, save
+from bochner.tables.reader import Table
 from bochner.tables.survey import Survey
 from reproduction.store import NAMES, Store
-from tests.table_models.cases import SETTINGS, TARGETS, ignore
+from tests.tables.models import quick_classifier, quick_regressor
 from tests.tables.tables import make_table, write_table
 
 SECONDS_PER_FILE = 60
@@ -96,13 +96,9 @@ def use_model(data: Path, path: Path) -> None:
 
 def read_table(path: Path, target: str | None = None) -> None:
     """Survey a table and encode all its rows."""
-    table = FileTable(path, target)
-    survey = table.survey(Survey.of(table, seed=0))
-    survey.check(table)
-    rows = EncodedTable(table, survey.encoding())
-    for chunk, _ in rows.batches(for_training=target is not None):
-        if target is not None:
-            rows.targets(chunk)
+    survey = Survey(Table(path, target))
+    survey.check()
+    load_rows(EncodedTable(survey.table, survey.encoding()))
 
 
 def use_store(path: Path) -> None:
@@ -124,10 +120,15 @@ def cases(folder: Path) -> Iterator[Case]:
     table = make_table()
     small = {"y": table.drop_columns("kind")[:200], "kind": table.drop_columns("y")[:200]}
     rows = {name: write_table(folder / f"{name}.parquet", part, row_group_size=80) for name, part in small.items()}
-    for name in ("regression", "logistic", "landmarks"):
-        target = TARGETS[name]
-        save(fit_table(FileTable(rows[target], target), SETTINGS[name], ignore).model, folder / "model")
-        content, use = (folder / "model").read_bytes(), partial(use_model, rows[target])
+    machine = TableRegressor(effort="fast", random_state=0)
+    models = {
+        "regression": (quick_regressor(), "y"),
+        "classes": (quick_classifier(), "kind"),
+        "machine": (machine, "y"),
+    }
+    for name, (model, target) in models.items():
+        save(model.fit(rows[target], target), folder / "model.skops")
+        content, use = (folder / "model.skops").read_bytes(), partial(use_model, rows[target])
         for how in (damaged, damaged_archive, damaged_schema):
             yield f"{name}.skops", content, use, how, PRICES[how]
     yield "t.parquet", rows["y"].read_bytes(), partial(read_table, target="y"), damaged, 4

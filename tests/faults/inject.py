@@ -23,15 +23,14 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bochner import __main__ as main
-from bochner.table_models.model_files import load
-from tests.table_models.cases import fitted_arrays
+from bochner.tables.model_files import load
 from tests.tables.tables import write_table
 
 OLD = b"an old file"
@@ -206,15 +205,11 @@ def _arrange(fault: str, moment: float) -> None:
 # The commands.
 
 
-def model_arrays(folder: Path) -> object:
-    """Return the arrays of a model as bytes."""
-    return {name: np.asarray(array).tobytes() for name, array in fitted_arrays(load(folder / "m.skops")).items()}
-
-
-def search_results(folder: Path) -> object:
-    """Return the arrays of a model and the errors of all settings that were compared."""
-    trials = load(folder / "m.skops").trials
-    return model_arrays(folder), [(trial.settings, trial.errors, trial.chosen) for trial in trials]
+def model_predictions(folder: Path) -> object:
+    """Return the predictions of a model as bytes."""
+    model = load(folder / "m.skops")
+    rows = np.linspace(-1.0, 1.0, 4 * 20).reshape(20, 4)
+    return model.predict_rows(rows).tobytes()
 
 
 def file_content(name: str, folder: Path) -> object:
@@ -236,17 +231,16 @@ def make_commands(folder: Path) -> dict[str, Command]:
     data = str(write_table(folder / "rows.parquet", columns, row_group_size=1000))
     few = str(write_table(folder / "few.parquet", {name: values[:3000] for name, values in columns.items()}))
     fewest = str(write_table(folder / "fewest.parquet", {name: values[:150] for name, values in columns.items()}))
-    fit = ("fit", data, "--target", "y", "--fast", "--n-frequencies", "32", "--output", "m.skops")
-    search = ("fit", fewest, "--target", "y", "--features", "fourier", "--n-frequencies", "8", "--output", "m.skops")
-    run(("fit", few, "--target", "y", "--fast", "--n-frequencies", "16", "--output", "used.skops"), folder)
+    fit = ("fit", fewest, "--target", "y", "--fast", "--output", "m.skops")
+    features = ("fit", few, "--target", "y", "--fast", "--model", "features", "--output")
+    run((*features, "used.skops"), folder)
     used = str(folder / "used.skops")
-    predict = ("predict", used, data, "--std", "--output", "p.csv")
+    predict = ("predict", used, data, "--interval", "0.9", "--output", "p.csv")
     report = ("report", used, fewest, "--output", "page.html")
     compare = ("compare", fewest, "--n-components", "8", "--seeds", "1", "--output", "out/page.html")
-    whole = Command(fit, "m.skops", model_arrays)
     return {
-        "fit": replace(whole, arguments=search, result=search_results),
-        "fit --fast": whole,
+        "fit": Command(fit, "m.skops", model_predictions),
+        "fit --model features": Command((*features, "m.skops"), "m.skops", model_predictions),
         "predict": Command(predict, "p.csv", lambda folder: file_content("p.csv", folder)),
         "compare": Command(
             compare,

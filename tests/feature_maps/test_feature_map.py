@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The interface between features and linear models, and transformers of scikit-learn behind it."""
 
-import pickle
-from copy import deepcopy
-from threading import Thread
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,7 +12,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, PolynomialFeatures, StandardScaler
 
 from bochner.feature_maps import (
-    FeatureMap,
     FourierMap,
     ProductMap,
     TransformerMap,
@@ -24,7 +19,8 @@ from bochner.feature_maps import (
     fourier_map,
     map_rows,
 )
-from bochner.feature_maps.feature_map import GRAM_ROWS, accepts_nan
+from bochner.feature_maps.feature_map import accepts_nan
+from bochner.rows import LengthScales
 
 
 @pytest.fixture(params=[np.float64, np.float32])
@@ -40,51 +36,10 @@ def X(rng):
 
 def test_features_equal_the_written_block(fourier, X):
     X = X.astype(fourier.dtype)
-    out = np.empty((50, fourier.width), dtype=fourier.dtype)
+    out = np.empty((50, fourier.n_columns), dtype=fourier.dtype)
     fourier.write(X, out)
     np.testing.assert_array_equal(fourier.features(X), out)
     np.testing.assert_array_equal(map_rows(fourier, X), out)
-
-
-def test_float64_features_are_in_a_buffer_that_is_used_again(fourier, X):
-    X = X.astype(fourier.dtype)
-    first = fourier.features64(X)
-    np.testing.assert_array_equal(first, fourier.features(X).astype(np.float64))
-    assert first.dtype == np.float64
-    second = fourier.features64(X[::-1])
-    assert np.shares_memory(first, second)
-    assert fourier.features64(np.zeros((GRAM_ROWS, 4), dtype=fourier.dtype)).shape == (GRAM_ROWS, 12)
-
-
-class ReleasedMeanwhile(FeatureMap):
-    """The rows themselves; another thread releases the buffers whenever a buffer is about to be made."""
-
-    width, block_rows = 4, 16
-
-    @property
-    def dtype(self):
-        thread = Thread(target=self.release_buffers)
-        thread.start()
-        thread.join()
-        return np.dtype(np.float32)
-
-    def write(self, X, out):
-        out[...] = X
-
-
-def test_buffers_can_be_released_while_another_thread_uses_them(X):
-    found = [ReleasedMeanwhile().features64(X).copy() for _ in range(3)]
-    np.testing.assert_array_equal(found, [X.astype(np.float32)] * 3)
-
-
-@pytest.mark.parametrize("duplicate", [deepcopy, lambda given: pickle.loads(pickle.dumps(given))])
-def test_copies_have_no_buffers(fourier, X, duplicate):
-    X = X.astype(fourier.dtype)
-    expected = fourier.features64(X).copy()
-    assert "_local" not in fourier.__getstate__()
-    other = duplicate(fourier)
-    assert not vars(other._local)
-    np.testing.assert_array_equal(other.features64(X), expected)
 
 
 def test_out_is_written_and_returned(rng, X):
@@ -138,7 +93,7 @@ class TestProductMap:
         expected = product.inner.features(X).astype(np.float64) @ product.matrix.astype(np.float64)
         found = map_rows(product, container(X))
         assert found.dtype == product.dtype
-        assert found.shape == (30_000, product.width) == (30_000, 5)
+        assert found.shape == (30_000, product.n_columns) == (30_000, 5)
         np.testing.assert_allclose(found, expected, atol=20 * np.finfo(product.dtype).eps * np.abs(expected).max())
 
     def test_factors_are_the_map_and_the_matrix(self, fourier, product):
@@ -152,16 +107,7 @@ class TestProductMap:
     def test_rows_are_checked_by_the_other_map(self, rng):
         W, weights, matrix = rng.normal(size=(6, 4)), rng.random(6), rng.normal(size=(12, 5))
         with pytest.raises(ValueError, match="X contains NaN"):
-            ProductMap(FourierMap(W, weights, length_scale=2.0), matrix).check(np.full((2, 4), np.nan))
-
-    @pytest.mark.parametrize("duplicate", [deepcopy, lambda given: pickle.loads(pickle.dumps(given))])
-    def test_copies_have_no_buffers(self, product, X, duplicate):
-        X = X.astype(product.dtype)
-        expected = product.features(X)
-        other = duplicate(product)
-        assert not vars(other._local)
-        assert not vars(other.inner._local)
-        np.testing.assert_array_equal(other.features(X), expected)
+            ProductMap(FourierMap(W, weights, LengthScales(2.0)), matrix).check(np.full((2, 4), np.nan))
 
 
 class TestTransformerMap:
@@ -181,7 +127,7 @@ class TestTransformerMap:
         expected = transformer.fit(X).transform(X)
         expected = expected.toarray() if sparse.issparse(expected) else np.asarray(expected)
         feature_map = TransformerMap.probe(transformer, X[:1])
-        assert feature_map.width == expected.shape[1]
+        assert feature_map.n_columns == expected.shape[1]
         assert feature_map.dtype == np.float64
         features = map_rows(feature_map, X)
         assert features.dtype == np.float64
@@ -231,4 +177,4 @@ class TestTransformerMap:
                 return pd.DataFrame(X)
 
         assert not accepts_nan(Plain())
-        assert TransformerMap.probe(Plain(), np.zeros((1, 3))).width == 3
+        assert TransformerMap.probe(Plain(), np.zeros((1, 3))).n_columns == 3

@@ -9,7 +9,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from bochner.feature_maps import FourierMap, fourier_map
-from bochner.feature_maps.fourier import check_resolution
+from bochner.rows import LengthScales
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -80,23 +80,23 @@ class TestCheckResolution:
         X = np.array([[0.0, 1e20, 0.0]])
         FourierMap(W, weights).check(X)
         with pytest.raises(ValueError, match=r"up to 1e\+20 in column 1, which is 5e\+19 times the length scale"):
-            FourierMap(W, weights, length_scale=2.0).check(X)
+            FourierMap(W, weights, LengthScales(2.0)).check(X)
 
     @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
     def test_bound_is_a_multiple_of_the_length_scale_of_each_column(self, container):
         largest = 0.01 / np.finfo(np.float64).eps
         X = container(np.diag([largest, 100.0 * largest]))
-        check_resolution(X, np.array([1.001, 100.1]))
+        LengthScales(np.array([1.001, 100.1])).check(X, "FourierFeatures")
         with pytest.raises(ValueError, match="give a larger `length_scale`"):
-            check_resolution(X, np.array([1.001, 99.0]))
+            LengthScales(np.array([1.001, 99.0])).check(X, "FourierFeatures")
 
     def test_no_rows_and_tiny_length_scales_are_accepted(self):
-        check_resolution(np.empty((0, 3)), 1.0)
-        check_resolution(np.full((4, 3), 1e-200), 1e-200)
+        LengthScales(1.0).check(np.empty((0, 3)), "FourierFeatures")
+        LengthScales(1e-200).check(np.full((4, 3), 1e-200), "FourierFeatures")
 
     @pytest.mark.parametrize(("value", "message"), [(np.nan, "contains NaN"), (-np.inf, "contains infinity")])
     def test_missing_and_infinite_values_are_refused(self, value, message):
         X = np.ones((4, 3))
         X[2, 1] = value
         with pytest.raises(ValueError, match=message):
-            check_resolution(X, 1.0)
+            LengthScales(1.0).check(X, "FourierFeatures")

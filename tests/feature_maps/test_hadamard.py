@@ -97,7 +97,9 @@ def test_stored_features_are_bit_equal(rng):
     ]
     for copy in (
         pickle.loads(pickle.dumps(features)),
-        skops.io.loads(skops.io.dumps(features), trusted=[*types, "bochner.kernels.Gaussian"]),
+        skops.io.loads(
+            skops.io.dumps(features), trusted=[*types, "bochner.kernels.Gaussian", "bochner.rows.scalings.LengthScales"]
+        ),
     ):
         assert copy.transform(X).tobytes() == features.transform(X).tobytes()
 

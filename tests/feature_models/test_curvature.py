@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from bochner.feature_models import curvature
-from bochner.feature_models.curvature import Curvature, Hessian, Preconditioner, _sampled_weights
+from bochner.feature_models.curvature import Curvature
 from bochner.losses import LogLoss
 from bochner.rows import Batch
 
@@ -45,53 +45,22 @@ def test_products_equal_those_of_the_dense_hessian(batch, rng, n_columns, size, 
     np.testing.assert_allclose(found, expected, rtol=0, atol=2e-3 * np.abs(expected).max())
 
 
-def test_preconditioner_of_two_classes_is_the_inverse(batch, rng):
-    """With equal uncertainties, the moments are those of the Hessian itself."""
+def test_preconditioner_of_two_classes_is_close_to_the_inverse(batch, rng, monkeypatch):
+    """With equal uncertainties, the moments are those of the Hessian itself, but for sampling."""
     weights = np.zeros((13, 1, 1))
     matrix = 5.0 * dense_hessian(batch, weights)[:, 0, :, 0] + np.eye(13)
-    vectors = rng.normal(size=(13, 1, 1))
-    expected = np.linalg.solve(matrix, vectors[:, 0])
-    exact = Preconditioner.from_hessian(all_rows(hessian_at(batch, weights)), 5.0)
-    np.testing.assert_allclose(exact.solve(vectors.astype(np.float32))[:, 0], expected, rtol=1e-4)
-    half = np.linalg.solve(
-        Preconditioner.from_hessian(hessian_at(batch, weights), 5.0).factor.astype(np.float64), matrix
-    )
-    values = np.linalg.eigvals(half @ np.linalg.inv(matrix) @ half.T)  # of the preconditioned matrix
-    assert 0.25 < values.real.min() < 1.0 < values.real.max() < 5.0  # four rows per column: (1 +- 1/2)**-2 in the limit
-
-
-def all_rows(hessian):
-    class AllRows(Hessian):
-        def row_moments(self):
-            rows = np.vstack(
-                [curvature._weighted_rows(block.features, block.traces(self.loss)) for block in self.blocks]
-            )
-            gram = rows.T.astype(np.float64) @ rows
-            return gram / gram[-1, -1]
-
-    return AllRows(hessian.blocks, hessian.loss, hessian.shape)
+    for n_rows, low, high in ((4, 0.2, 6.0), (1000, 0.9, 1.1)):  # per column: (1 +- n**-0.5)**-2 in the limit
+        monkeypatch.setattr(curvature, "PRECONDITIONER_ROWS", n_rows)
+        factor = hessian_at(batch, weights).preconditioner(5.0).factor.astype(np.float64)
+        half = np.linalg.solve(factor, matrix)
+        values = np.linalg.eigvals(half @ np.linalg.inv(matrix) @ half.T)  # of the preconditioned matrix
+        assert low < values.real.min() < 1.0 < values.real.max() < high
 
 
 def test_adding_a_number_to_all_classes_is_not_preconditioned(batch, rng):
     weights = rng.normal(size=(13, 1, 3)) * 0.1
     vectors = np.repeat(rng.normal(size=(13, 1, 1)), 3, axis=2).astype(np.float32)
-    np.testing.assert_allclose(
-        Preconditioner.from_hessian(hessian_at(batch, weights), 1.0).solve(vectors), vectors, rtol=1e-5
-    )
-
-
-def test_sampled_weights_keep_large_counts_and_sums(rng):
-    counts = rng.exponential(size=10_000) ** 4
-    sampled = _sampled_weights(counts, 500)
-    taken = np.flatnonzero(sampled)
-    assert 480 <= len(taken) <= 520
-    largest = np.argsort(counts)[-50:]
-    np.testing.assert_array_equal(sampled[largest], counts[largest])
-    assert sampled.sum() == pytest.approx(counts.sum(), rel=0.01)
-    np.testing.assert_array_equal(_sampled_weights(counts[:100], 500), counts[:100])
-    equal = _sampled_weights(np.ones(1000), 100)
-    assert np.count_nonzero(equal) == 100
-    np.testing.assert_allclose(equal[equal > 0], 10.0)
+    np.testing.assert_allclose(hessian_at(batch, weights).preconditioner(1.0).solve(vectors), vectors, rtol=1e-5)
 
 
 def test_no_uncertain_row(batch):
@@ -100,4 +69,4 @@ def test_no_uncertain_row(batch):
     weights[-1] = 1e4
     hessian = hessian_at(batch, weights)
     vectors = np.ones((13, 1, 1), dtype=np.float32)
-    np.testing.assert_allclose(Preconditioner.from_hessian(hessian, 1.0).solve(vectors), 1.0, rtol=1e-5)
+    np.testing.assert_allclose(hessian.preconditioner(1.0).solve(vectors), 1.0, rtol=1e-5)

@@ -157,7 +157,7 @@ class TestFeatures:
     @pytest.mark.parametrize("many", [1 << 20, pytest.param(1000, marks=pytest.mark.slow)])
     @pytest.mark.parametrize("name", ["ridge", pytest.param("classes", marks=pytest.mark.slow)])
     def test_learned_length_scales(self, name, many, monkeypatch):
-        monkeypatch.setattr(bochner.features.kernel_features, "MANY_ROWS", many)
+        monkeypatch.setattr(bochner.features.training_rows, "MOST_ROWS", many)
         monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_ROWS", 1024)
         X, y = make_data(name)
         features = FourierFeatures(n_frequencies=16, length_scale=LearnedLengthScales(n_iterations=5))
@@ -173,7 +173,7 @@ class TestFeatures:
     @pytest.mark.parametrize("rank", [None, pytest.param(2, marks=pytest.mark.slow)])
     @pytest.mark.parametrize("name", ["ridge", pytest.param("classes", marks=pytest.mark.slow)])
     def test_learned_metric(self, name, rank, many, monkeypatch):
-        monkeypatch.setattr(bochner.features.kernel_features, "MANY_ROWS", many)
+        monkeypatch.setattr(bochner.features.training_rows, "MOST_ROWS", many)
         monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_ROWS", 1024)
         X, y = make_data(name)
         part = LearnedMetric(n_rounds=1, rank=rank, length_scales=LearnedLengthScales(n_rows=300, n_iterations=2))
@@ -191,7 +191,7 @@ class TestFeatures:
     @pytest.mark.parametrize("many", [1 << 20, 1000])
     @pytest.mark.parametrize("name", ["ridge", "classes"])
     def test_weights_that_are_fitted_to_targets(self, name, many, monkeypatch):
-        monkeypatch.setattr(bochner.features.kernel_features, "MANY_ROWS", many)
+        monkeypatch.setattr(bochner.features.training_rows, "MOST_ROWS", many)
         monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_ROWS", 1024)
         X, y = make_data(name)
         features = FourierFeatures(n_frequencies=16, weighting=TargetPower(), random_state=0)
@@ -205,7 +205,7 @@ class TestFeatures:
     @pytest.mark.parametrize("weighted", [False, True])
     @pytest.mark.parametrize("name", ["ridge", pytest.param("svm", marks=pytest.mark.slow)])
     def test_features_are_fitted_on_the_same_sample_of_many_rows(self, name, weighted, monkeypatch, rng):
-        monkeypatch.setattr(bochner.features.kernel_features, "MANY_ROWS", 1000)
+        monkeypatch.setattr(bochner.features.training_rows, "MOST_ROWS", 1000)
         monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_ROWS", 640)
         X, y = make_data(name)
         weights = rng.integers(0, 3, size=N_ROWS).astype(float) if weighted else None

@@ -188,7 +188,7 @@ def test_dask_collections_equal_rows_in_memory(name):
         assert_same_model(model, expected)
         assert model.score(rows, targets) == pytest.approx(expected.score(X, y), rel=1e-8)
         features = model.features_.transform(rows)
-        assert features.shape == (N_ROWS, expected.features_.feature_map_.width)
+        assert features.shape == (N_ROWS, expected.features_.feature_map_.n_columns)
         assert_close(features.compute(), expected.features_.transform(X), 1e-8)
         if y.dtype.kind == "f":
             assert_close(model.predict(rows).compute(), expected.predict(X), 1e-8)

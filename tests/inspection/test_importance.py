@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Importance and contributions of columns, compared with differences of predictions."""
+"""Importance of columns, compared with differences of predictions."""
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,6 @@ from bochner import (
     LandmarkFeatures,
     RobustStandardizer,
     TableEncoder,
-    column_contributions,
     column_importance,
 )
 from bochner.inspection.importance import BLOCK_VALUES
@@ -64,29 +63,6 @@ def test_importance_is_the_mean_squared_gradient_times_the_variance(name, rng):
     assert found.n_rows == len(X)
     np.testing.assert_allclose(found.importance, expected, rtol=1e-6)
     np.testing.assert_allclose(found.effects, np.sqrt(expected), rtol=1e-6)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_contributions_add_up_to_the_prediction(name, rng):
-    model, X = fitted(name, rng)
-    parts = column_contributions(model, X[:50], baseline=X[60])
-    np.testing.assert_allclose(parts.baseline, scores(model, X[60:61])[0], rtol=1e-12)
-    total = parts.contributions.sum(axis=1) + parts.baseline
-    tolerance = 1e-5 if name in ("landmarks", "transformer") else 1e-10  # of quadrature, and of the closed form
-    np.testing.assert_allclose(total, scores(model, X[:50]), rtol=0, atol=tolerance * np.abs(total).max())
-
-
-def test_contributions_are_integrals_of_gradients(rng):
-    model, X = fitted("ridge", rng)
-    start = X.mean(axis=0)
-    times = (np.arange(4000) + 0.5) / 4000
-    for row in X[:3]:
-        gradients = model.gradients(start + times[:, None] * (row - start))[:, :, 0]
-        found = column_contributions(model, row[None], baseline=start).contributions[0, :, 0]
-        np.testing.assert_allclose(found, gradients.mean(axis=0) * (row - start), rtol=1e-5, atol=1e-9)
-    np.testing.assert_allclose(
-        column_contributions(model, X).contributions, column_contributions(model, X, baseline=start).contributions
-    )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -149,9 +125,6 @@ def test_blocks_and_sparse_rows_do_not_matter(rng, monkeypatch):
     monkeypatch.setattr("bochner.inspection.importance.BLOCK_VALUES", 60)
     assert X.size < BLOCK_VALUES
     np.testing.assert_allclose(column_importance(model, X).importance, expected.importance, rtol=1e-12)
-    np.testing.assert_allclose(
-        column_contributions(model, sparse.csr_matrix(X)).contributions, column_contributions(model, X).contributions
-    )
 
 
 def test_float32_rows(rng):
@@ -164,8 +137,6 @@ def test_float32_rows(rng):
     )
     found = column_importance(model, X).importance
     np.testing.assert_allclose(found[0], column_importance(double, X.astype(np.float64)).importance[0], rtol=1e-3)
-    parts = column_contributions(model, X)
-    np.testing.assert_allclose(parts.contributions.sum(axis=1)[:, 0] + parts.baseline, model.predict(X), atol=1e-5)
 
 
 def test_constant_columns_have_no_importance(rng):

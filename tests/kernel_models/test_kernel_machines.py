@@ -4,9 +4,11 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
+from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bochner import FeatureClassifier, FeatureRegressor, KernelClassifier, KernelRegressor, column_importance
@@ -27,6 +29,12 @@ def friedman(rng, n):
 @parametrize_with_checks([KernelRegressor(), KernelClassifier(), KernelClassifier(effort="fast")])
 def test_estimator_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("name", ["check_param_validation", "check_dataframe_column_names_consistency"])
+@pytest.mark.parametrize("model", BOTH, ids=["regressor", "classifier"])
+def test_own_checks_of_scikit_learn(model, name):
+    getattr(estimator_checks, name)(type(model).__name__, clone(model))
 
 
 @pytest.mark.parametrize("effort", ["default", "fast"])

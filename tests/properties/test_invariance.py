@@ -18,8 +18,9 @@ from bochner import (
     FourierFeatures,
     LandmarkFeatures,
     RobustStandardizer,
+    TableClassifier,
     TableEncoder,
-    TableModel,
+    TableRegressor,
 )
 from tests.properties import strategies
 from tests.properties.running import LANES, assert_near, for_examples, one_message
@@ -221,7 +222,7 @@ def test_tables_in_memory_and_in_files(n_examples, tmp_path):
     @for_examples(n_examples, strategies.tables())
     def check(table):
         parquet.write_table(table, tmp_path / "t.parquet")
-        encoder, model = TableEncoder(random_state=0), TableModel(random_state=0, estimator=None)
+        encoder = TableEncoder(random_state=0)
         if fit_or_refuse(encoder, table) is not None:
             from_file = clone(encoder).fit(tmp_path / "t.parquet")
             np.testing.assert_array_equal(from_file.transform(table), encoder.transform(tmp_path / "t.parquet"))
@@ -230,9 +231,10 @@ def test_tables_in_memory_and_in_files(n_examples, tmp_path):
             )
             parts = [encoder.transform(part) for part in (table[:2], table[2:])]
             np.testing.assert_array_equal(np.concatenate(parts), encoder.transform(table))
-        model.set_params(estimator=FeatureClassifier(strategies.FEW, random_state=0, loss="squared_error"))
+        model = TableClassifier(FeatureClassifier(strategies.FEW, random_state=0, loss="squared_error"))
         if pa.types.is_floating(table["y"].type):
-            model.set_params(estimator=FeatureRegressor(strategies.FEW, random_state=0))
+            model = TableRegressor(FeatureRegressor(strategies.FEW, random_state=0))
+        model.set_params(random_state=0)
         if fit_or_refuse(model, table, "y") is not None:
             from_file = clone(model).fit(tmp_path / "t.parquet", "y")
             np.testing.assert_array_equal(from_file.predict(table), model.predict(tmp_path / "t.parquet"))

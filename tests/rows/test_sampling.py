@@ -7,11 +7,11 @@ from scipy import sparse
 
 import bochner.rows.sampling
 from bochner.rows import (
+    LengthScales,
     MemoryRows,
-    ScaledRows,
+    TrainingRows,
     distinct_rows,
     draw_pairs,
-    pair_blocks,
     pair_differences,
     sample_pairs,
     sample_rows,
@@ -32,7 +32,7 @@ def test_sampled_rows_are_distinct_and_in_order(rng):
 
 def test_rows_are_sampled_in_proportion_to_their_weights(rng):
     weights = np.array([0.0, 1.0, 0.0, 3.0])
-    X = ScaledRows(np.arange(4.0)[:, None], 1.0, weights)
+    X = TrainingRows(np.arange(4.0)[:, None], weights, LengthScales(1.0))
     total = np.zeros(4)
     for _ in range(2000):
         rows, counts = sample_rows(X, 3, rng)
@@ -43,7 +43,7 @@ def test_rows_are_sampled_in_proportion_to_their_weights(rng):
 
 def test_all_rows_keep_their_weights(rng):
     weights = np.array([0.0, 1.0, 0.0, 3.0])
-    rows, counts = sample_rows(ScaledRows(np.arange(4.0)[:, None], 2.0, weights), 4, rng)
+    rows, counts = sample_rows(TrainingRows(np.arange(4.0)[:, None], weights, LengthScales(2.0)), 4, rng)
     np.testing.assert_array_equal(rows[:, 0], [0.0, 0.5, 1.0, 1.5])
     np.testing.assert_array_equal(counts, weights)
 
@@ -52,7 +52,7 @@ def test_all_rows_keep_their_weights(rng):
 def test_shuffled_samples_have_each_distinct_row_once(rng, distinct):
     X = np.array([[1.0], [2.0], [1.0], [3.0]])
     X, weights = distinct_rows(X, None) if distinct else (X, None)
-    rows, counts = shuffled_sample(ScaledRows(X, 1.0, weights, distinct), 10, rng)
+    rows, counts = shuffled_sample(TrainingRows(X, weights, LengthScales(1.0), distinct), 10, rng)
     assert dict(zip(rows[:, 0].tolist(), counts.tolist(), strict=True)) == {1.0: 2.0, 2.0: 1.0, 3.0: 1.0}
 
 
@@ -82,9 +82,9 @@ def test_samples_of_wide_rows_are_smaller(rng, monkeypatch):
 
 def test_all_pairs_have_the_products_of_the_weights_of_their_rows(rng):
     weights = np.array([1.0, 3.0])
-    first, second, pair_weights = draw_pairs(ScaledRows(np.zeros((2, 1)), 1.0, weights), 4, rng)
+    first, second, pair_weights = draw_pairs(TrainingRows(np.zeros((2, 1)), weights, LengthScales(1.0)), 4, rng)
     np.testing.assert_allclose(pair_weights, weights[first] * weights[second] / 4.0)
-    first, second, pair_weights = draw_pairs(ScaledRows(np.zeros((2, 1)), 1.0, weights), 3, rng)
+    first, second, pair_weights = draw_pairs(TrainingRows(np.zeros((2, 1)), weights, LengthScales(1.0)), 3, rng)
     assert len(first) == 3
     assert (pair_weights == 1).all()
 
@@ -124,23 +124,3 @@ def test_pair_differences_of_a_sparse_matrix_are_dense(rng):
     blocks = [block for _, block in pair_differences(X, first, second, width=10_000)]
     assert len(blocks) > 1
     np.testing.assert_allclose(np.vstack(blocks), X.toarray()[:-1] - X.toarray()[1:])
-
-
-def test_pairs_of_rows_elsewhere_are_collected_many_at_a_time(rng):
-    class Remote:
-        """Rows that record how often they are read."""
-
-        shape, fetch_rows, reads = (300, 4), 100, 0
-
-        def __getitem__(self, rows):
-            self.reads += 1
-            return X[rows]
-
-    X = rng.normal(size=(300, 4))
-    first, second = rng.integers(300, size=(2, 250))
-    remote = Remote()
-    for pairs, x, y in pair_blocks(remote, first, second, width=5000):
-        np.testing.assert_array_equal(x, X[first[pairs]])
-        np.testing.assert_array_equal(y, X[second[pairs]])
-    assert pairs.stop == 250
-    assert remote.reads == 3

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from bochner.tables.file_table import FileTable
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
@@ -10,17 +11,14 @@ import bochner.rows.sources
 from bochner.rows import (
     Batch,
     PartitionedRows,
-    ScaledRows,
     check_finite,
     column_ranges,
     max_abs,
     norm,
     open_rows,
-    sum_over_rows,
     to_dense,
 )
 from bochner.rows.sources import check_batch_weights
-from bochner.tables.file_table import FileTable
 from bochner.tables.survey import Survey
 from tests.rows.array_partitions import ArrayPartitions
 from tests.tables.tables import write_table
@@ -204,15 +202,11 @@ class RowSourceTests:
         low, high = column_ranges(source)
         np.testing.assert_array_equal(max_abs(source), np.maximum(high, -low))
         assert norm(source) == source.norm()
-        unweighted = sum_over_rows(lambda X, weights: to_dense(X).sum(), source)
-        assert unweighted == pytest.approx(arrays[0].sum())
         check_finite(source, "FourierFeatures")
 
     def test_parts_read_rows(self, source, arrays):
         rows = np.array([3, 200])
         np.testing.assert_array_equal(to_dense(source.data[rows]), arrays[0][rows])
-        np.testing.assert_allclose(to_dense(ScaledRows(source, 2.0)[rows]), arrays[0][rows] / 2.0)
-        assert ScaledRows(source, 2.0).fetch_rows == source.fetch_rows
 
     @pytest.mark.parametrize(("value", "message"), [(np.nan, "NaN|nan|missing"), (np.inf, "inf")])
     def test_missing_and_infinite_values_are_refused(self, arrays, tmp_path, value, message):
@@ -299,18 +293,6 @@ class TestCsvRows(TestFileRows):
         pytest.skip("the numbers of a CSV file are float64")
 
 
-@pytest.mark.parametrize("scale", [2.0, np.array([1.0, 2.0, 4.0])])
-def test_scaled_rows_divide_dense_and_sparse_rows_alike(rng, scale):
-    X = rng.normal(size=(6, 3)).astype(np.float32)
-    X[X < 0] = 0
-    expected = X[[1, 4]].astype(np.float64) / scale
-    np.testing.assert_array_equal(ScaledRows(X, scale)[np.array([1, 4])], expected)
-    scaled = ScaledRows(sparse.csr_array(X), scale)[np.array([1, 4])]
-    assert sparse.issparse(scaled)
-    np.testing.assert_allclose(scaled.toarray(), expected, rtol=1e-15)
-    assert ScaledRows(X, scale).shape == (6, 3)
-
-
 def test_largest_magnitudes_count_negative_values_and_implicit_zeros():
     X = np.array([[0.0, -3.0, 1.0], [0.0, 2.0, 0.0]])
     np.testing.assert_array_equal(max_abs(X), [0, 3, 1])
@@ -324,11 +306,6 @@ def test_norm_of_arrays(rng, order):
     assert norm(sparse.csr_array(X)) == pytest.approx(np.linalg.norm(X), rel=1e-14)
     assert norm(X[:0]) == 0.0
     assert norm(np.full((2, 2), 1e200)) == np.inf
-
-
-def test_sums_over_arrays_use_the_given_weights(rng):
-    X, weights = rng.normal(size=(20, 3)), rng.random(20)
-    assert sum_over_rows(lambda rows, own: own @ rows[:, 0], X, weights) == pytest.approx(weights @ X[:, 0])
 
 
 def test_arrays_with_missing_values_are_refused():

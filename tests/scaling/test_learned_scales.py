@@ -56,7 +56,7 @@ def learning_problem(rng, kernel, sampler, kind="dense", dtype=np.float64, n_tar
     Y = np.column_stack([np.sin(X[:, 0]), X[:, 1] * X[:, 2]])[:, :n_targets]
     rows = LabeledRows(sparse.csr_array(X) if kind == "sparse" else X, Y, rng.uniform(0.5, 2.0, size=50))
     frequencies = SAMPLERS[sampler]().sample(KERNELS[kernel](), 6, X, rng)
-    return LearningProblem.of(rows, 3, 10, np.asarray(frequencies))
+    return LearningProblem.with_folds(rows, 3, 10, np.asarray(frequencies))
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -221,7 +221,8 @@ def test_missing_y_is_rejected(rng):
 
 
 @pytest.mark.parametrize(
-    "parameters", [{"n_rows": 5}, {"n_iterations": -1}, {"folds": 1}, {"penalty": -1.0}, {"objective": "evidence"}]
+    "parameters",
+    [{"n_rows": 5}, {"n_iterations": -1}, {"n_folds": 1}, {"prior_strength": -1.0}, {"objective": "evidence"}],
 )
 def test_invalid_parameters_are_rejected(rng, parameters):
     X, y = rng.normal(size=(30, 2)), rng.normal(size=30)
@@ -366,8 +367,8 @@ def test_parameters_work_in_a_grid_search(rng):
     grids = {
         "n_rows": [30, 60],
         "n_iterations": [0, 2],
-        "folds": [2, 4],
-        "penalty": [0.0, 10.0],
+        "n_folds": [2, 4],
+        "prior_strength": [0.0, 10.0],
         "objective": ["validation", "likelihood"],
     }
     assert set(LearnedLengthScales().get_params()) == set(grids)

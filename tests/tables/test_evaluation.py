@@ -135,7 +135,7 @@ class TestPredictions:
     def test_options_that_a_model_does_not_have(self, regressor, classifier, tmp_path):
         with pytest.raises(ValueError, match="Only regressions have prediction intervals; omit `interval`"):
             write_predictions(classifier, NEW, tmp_path / "a.csv", interval=0.9)
-        with pytest.raises(ValueError, match="`interval` must be a share between 0 and 1, such as 0.9. Got 90"):
+        with pytest.raises(ValueError, match=r"`interval` must be a share between 0 and 1, such as 0.9. Got 90"):
             write_predictions(regressor, NEW, tmp_path / "a.csv", interval=90.0)
         with pytest.raises(ValueError, match="This model has no probabilities; omit `proba`"):
             write_predictions(regressor, NEW, tmp_path / "a.csv", proba=True)

@@ -129,7 +129,11 @@ class TestKinds:
             "boolean",
             "column 'a': 'maybe' is neither true nor false; correct it, or give another kind",
         ),
-        (["2020-01-01", "soon"], "date", "'soon' is not a date of a known format; give the format, as in kinds={'a': 'date:%d/%m"),
+        (
+            ["2020-01-01", "soon"],
+            "date",
+            "'soon' is not a date of a known format; give the format, as in kinds={'a': 'date:%d/%m",
+        ),
         (["1/2/2020", "2020-2-1"], "date:%d/%m/%Y", "'2020-2-1' is not a date of the format %d/%m/%Y"),
         ([date(2020, 1, 1), date(2020, 1, 2)], "number", "a column of dates cannot be read as number; give another"),
         ([1.5, 2.5], "date", "a column of numbers cannot be read as date; give another kind"),

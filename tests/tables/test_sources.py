@@ -121,7 +121,7 @@ class TestCsvFile:
     def test_latin_1_with_an_ascii_header(self, tmp_path, monkeypatch, block_bytes):
         monkeypatch.setattr("bochner.tables.sources.CSV_BLOCK_BYTES", block_bytes)
         (tmp_path / "a.csv").write_bytes(b"x,word\n" + b"1,plain\n" * 20 + "2,weiß\n".encode("latin-1"))
-        with pytest.raises(ValueError, match="column 'word'.* give its encoding, such as file_encoding='latin-1'"):
+        with pytest.raises(ValueError, match=r"column 'word'.* give its encoding, such as file_encoding='latin-1'"):
             survey_file(tmp_path / "a.csv", None).check()
 
     def test_marks_of_missing_values(self, tmp_path):

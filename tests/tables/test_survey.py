@@ -66,7 +66,9 @@ class TestClasses:
     def test_fractions_are_refused(self, tmp_path):
         survey = self.survey(tmp_path, [0.5, 1.0] * 5)
         assert survey.task == "regression"
-        with pytest.raises(ValueError, match="column 'y' contains fractional numbers, which cannot be classes; fit a reg"):
+        with pytest.raises(
+            ValueError, match="column 'y' contains fractional numbers, which cannot be classes; fit a reg"
+        ):
             survey.check_classes()
 
     @pytest.mark.parametrize(

@@ -66,8 +66,9 @@ def compare(
         check_output(output, data)
         rows_file = output.with_suffix(".csv")
         check_output(rows_file, data)
-        columns = {"kinds": console.column_kinds(kinds), "drop": console.comma_separated(drop)}
-        X, y, messages = _read(TableEncoder(**columns, decimal=decimal, thousands=thousands), data, target)
+        given, left_out = console.column_kinds(kinds), console.comma_separated(drop)
+        encoder = TableEncoder(kinds=given, drop=left_out, decimal=decimal, thousands=thousands)
+        X, y, messages = _read(encoder, data, target)
         if messages and not as_json:
             echo("\n".join(messages))
         comparison = Comparison(

@@ -189,7 +189,7 @@ def fit(
         fitted = kind(estimator, encoder=encoder, effort=effort, random_state=seed).fit_survey(encoder, survey, target)
         save(fitted, output)
         seconds = round(monotonic() - start, 2)
-        result = {
+        result: dict[str, Any] = {
             "task": chosen,
             "target": target,
             "rows": survey.n_rows,

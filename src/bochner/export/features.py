@@ -22,7 +22,7 @@ from bochner.features.fourier_features import FourierFeatures
 from bochner.features.kernel_features import KernelFeatures
 from bochner.features.landmark_features import LandmarkFeatures
 from bochner.kernels import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
-from bochner.rows import Array, Floats, Metric
+from bochner.rows import Array, Floats, Metric, Scaling
 
 __all__ = ["Columns", "convert_features", "feature_columns", "set_feature_types"]
 
@@ -65,9 +65,9 @@ def convert_features(scope: Any, operator: Any, container: Any) -> None:
 
 
 def set_feature_types(operator: Any) -> None:
-    """Declare one output with the width of the features."""
+    """Declare one output with the columns of the features."""
     feature_map = operator.raw_operator.feature_map_
-    set_output(operator, feature_map.dtype, feature_map.width)
+    set_output(operator, feature_map.dtype, feature_map.n_columns)
 
 
 def feature_columns(graph: Graph, features: KernelFeatures, rows: str) -> Columns:
@@ -90,7 +90,7 @@ def feature_columns(graph: Graph, features: KernelFeatures, rows: str) -> Column
     if isinstance(features, FourierFeatures):
         return _fourier_columns(graph, features, rows)
     assert isinstance(features, LandmarkFeatures)
-    values = _kernel_values(graph, features.kernel_, features.landmarks_, features._units, rows)
+    values = _kernel_values(graph, features.kernel_, features.landmarks_, features._scaling, rows)
     return Columns(values, np.dtype(np.float64), features.whitening_)
 
 
@@ -110,18 +110,14 @@ def _fourier_columns(graph: Graph, features: FourierFeatures, rows: str) -> Colu
     return Columns(values, dtype, amplitudes.astype(np.float64)[:, None] * features.matrix_)
 
 
-def _kernel_values(graph: Graph, kernel: Any, landmarks: Any, units: Any, rows: str) -> str:
+def _kernel_values(graph: Graph, kernel: Any, landmarks: Any, scaling: Scaling, rows: str) -> str:
     """Add the kernel values of rows at landmarks, in float64."""
     _check_kernel(kernel)
     landmarks = landmarks.astype(np.float64)
     center = landmarks.mean(axis=0)  # relative to it, coordinates lose no digits to a common offset
     rows = graph.node("Sub", rows, center)
-    if isinstance(units, Metric):
-        mapped = _map(graph, units, rows)
-        landmarks = units.map(landmarks - center)
-    else:
-        mapped = graph.node("Div", rows, np.asarray(units, dtype=np.float64))
-        landmarks = (landmarks - center) / units
+    landmarks = scaling.apply(landmarks - center)
+    mapped = _scale(graph, scaling, rows)
     if type(kernel) in _EXPONENTS:
         return _product_values(graph, _EXPONENTS[type(kernel)], landmarks, mapped)
     squares = graph.column_sums(graph.node("Mul", mapped, mapped), landmarks.shape[1])
@@ -130,11 +126,13 @@ def _kernel_values(graph: Graph, kernel: Any, landmarks: Any, units: Any, rows: 
     return _PROFILES[type(kernel)](graph, kernel, graph.node("Max", distances, np.float64(0.0)))
 
 
-def _map(graph: Graph, metric: Metric, rows: str) -> str:
-    along = graph.product(rows, np.ascontiguousarray(metric.directions.T))
-    if metric.diagonal is None:
+def _scale(graph: Graph, scaling: Scaling, rows: str) -> str:
+    if not isinstance(scaling, Metric):
+        return graph.node("Div", rows, np.asarray(scaling.length_scales, dtype=np.float64))
+    along = graph.product(rows, np.ascontiguousarray(scaling.directions.T))
+    if scaling.diagonal is None:
         return along
-    return graph.node("Concat", graph.node("Mul", rows, metric.diagonal), along, axis=1)
+    return graph.node("Concat", graph.node("Mul", rows, scaling.diagonal), along, axis=1)
 
 
 def _check_kernel(kernel: Any) -> None:

@@ -60,6 +60,10 @@ def _cells(graph: Graph, column: Column, variable: Any) -> str:
     """Add the cells of a column: codes of categories as int64, or numbers as float64, NaN where they are missing."""
     from skl2onnx.common.data_types import StringTensorType
 
+    if column.kind == "text":
+        raise ValueError(
+            f"Column {column.name!r} is text, whose hashed n-grams have no ONNX form; give drop=[{column.name!r}]."
+        )
     is_text = isinstance(variable.type, StringTensorType)
     if is_text != (column.kind == "category"):
         expected = "text" if column.kind == "category" else "numbers"

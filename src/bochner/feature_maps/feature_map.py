@@ -7,7 +7,6 @@ write the features of a block of rows. `FeatureMap` is that interface. Our own t
 """
 
 import math
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
@@ -25,7 +24,6 @@ from bochner.rows import (
     for_each_span,
     is_sparse,
     row_spans,
-    serial_blas,
     to_dense,
 )
 
@@ -54,7 +52,7 @@ class FeatureMap(ABC):
 
     Attributes
     ----------
-    width : int
+    n_columns : int
         Number of features.
     dtype : dtype
         The dtype of rows and features.
@@ -65,20 +63,10 @@ class FeatureMap(ABC):
         where it is known (`multiply_rows`).
     """
 
-    width: int
+    n_columns: int
     dtype: np.dtype[Any]
     block_rows: int
     row_products: float = math.inf
-
-    def __init__(self) -> None:
-        self._local = threading.local()  # buffers of each thread: new memory costs page faults
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the buffers, which belong to the threads of one process."""
-        return {name: value for name, value in self.__dict__.items() if name != "_local"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _local=threading.local())
 
     @property
     def small_rows(self) -> int:
@@ -87,7 +75,7 @@ class FeatureMap(ABC):
 
     @abstractmethod
     def write(self, X: Any, out: Array) -> None:
-        """Write the features of the rows of X into `out`, of shape (n_rows, width), in the calling thread."""
+        """Write the features of the rows of X into `out`, of shape (n_rows, n_columns), in the calling thread."""
 
     def factors(self) -> "tuple[FeatureMap, Array | None]":
         """Return the map before a final matrix product, and the matrix; itself and None where there is no product.
@@ -96,13 +84,17 @@ class FeatureMap(ABC):
         """
         return self, None
 
+    @property
+    def row_options(self) -> dict[str, Any]:
+        """Options of scikit-learn's `validate_data` for rows; `check` finds NaN and infinity too, in the same pass."""
+        return {"accept_sparse": "csr", "dtype": self.dtype, "ensure_all_finite": False}
+
     def check(self, X: Any) -> None:  # noqa: B027
         """Raise a ValueError for rows that the map cannot represent; any rows are accepted by default."""
 
     def validate_block(self, block: Any, dtype: Any) -> Any:
         """Return a chunk of a collection as rows of a dtype, checked; it runs where the chunk is."""
-        options: Any = {"accept_sparse": "csr", "ensure_all_finite": False, "ensure_min_samples": 0}
-        X = check_array(block, dtype=dtype, **options)
+        X = check_array(block, **self.row_options | {"dtype": dtype, "ensure_min_samples": 0})
         self.check(X)
         return X
 
@@ -115,7 +107,7 @@ class FeatureMap(ABC):
         ----------
         X : {ndarray, CSR matrix} of shape (n_rows, n_features)
             Rows.
-        coef : ndarray of shape (width, n_functions)
+        coef : ndarray of shape (n_columns, n_functions)
             Coefficients of the functions.
 
         Returns
@@ -146,7 +138,7 @@ class FeatureMap(ABC):
             Rows x.
         start : ndarray of shape (n_features,)
             The row s.
-        coef : ndarray of shape (width, n_functions)
+        coef : ndarray of shape (n_columns, n_functions)
             Coefficients of the functions.
 
         Returns
@@ -164,32 +156,9 @@ class FeatureMap(ABC):
 
     def features(self, X: Any) -> Array:
         """Return the features of the rows of X, computed in the calling thread."""
-        out = np.empty((X.shape[0], self.width), dtype=self.dtype)
+        out = np.empty((X.shape[0], self.n_columns), dtype=self.dtype)
         self.write(X, out)
         return out
-
-    def features64(self, X: Any) -> Floats:
-        """Return the features of up to `GRAM_ROWS` rows in float64, in a buffer that a thread's next call reuses."""
-        wide = self._buffer("float64", self.width, GRAM_ROWS, np.float64)[: X.shape[0]]
-        if self.dtype == np.float64:
-            self.write(X, wide)
-        else:
-            narrow = self._buffer("narrow", self.width, GRAM_ROWS)[: X.shape[0]]
-            self.write(X, narrow)
-            wide[...] = narrow
-        return wide
-
-    def release_buffers(self) -> None:
-        """Free the buffers of all threads, which are large for sums of moments."""
-        self._local = threading.local()
-
-    def _buffer(self, name: str, width: int, n_rows: int | None = None, dtype: Any = None) -> Array:
-        """Return the calling thread's array of that name, with `block_rows` rows unless `n_rows` is given."""
-        local = self._local  # another thread may release the buffers now
-        if not hasattr(local, name):
-            setattr(local, name, np.empty((n_rows or self.block_rows, width), dtype=dtype or self.dtype))
-        buffer: Array = getattr(local, name)
-        return buffer
 
 
 class ProductMap(FeatureMap):
@@ -199,15 +168,14 @@ class ProductMap(FeatureMap):
     ----------
     inner : FeatureMap
         The other map.
-    matrix : ndarray of shape (inner.width, width)
+    matrix : ndarray of shape (inner.n_columns, n_columns)
         The matrix, of the dtype of the map.
     """
 
     def __init__(self, inner: FeatureMap, matrix: Array) -> None:
-        super().__init__()
         self.inner = inner
         self.matrix = matrix
-        self.width = matrix.shape[1]
+        self.n_columns = matrix.shape[1]
         self.dtype = inner.dtype
         self.block_rows = inner.block_rows
         self.row_products = max(inner.row_products, matrix.size)
@@ -215,10 +183,14 @@ class ProductMap(FeatureMap):
     def factors(self) -> tuple[FeatureMap, Array]:
         return self.inner, self.matrix
 
+    @property
+    def row_options(self) -> dict[str, Any]:
+        return self.inner.row_options
+
     @cached_property
     def matrix_norm(self) -> float:
         """The largest singular value of the matrix, by which rounding errors of the columns grow at most."""
-        return float(serial_blas(np.linalg.norm)(self.matrix.astype(np.float64), 2))
+        return float(np.linalg.norm(self.matrix.astype(np.float64), 2))
 
     def check(self, X: Any) -> None:
         self.inner.check(X)
@@ -231,10 +203,7 @@ class ProductMap(FeatureMap):
 
     def write(self, X: Any, out: Array) -> None:
         for rows in row_spans(X.shape[0], self.block_rows):
-            block = X[rows]
-            columns = self._buffer("columns", self.inner.width)[: block.shape[0]]
-            self.inner.write(block, columns)
-            multiply_rows(columns, self.matrix, out[rows])
+            multiply_rows(self.inner.features(X[rows]), self.matrix, out[rows])
 
 
 class TransformerMap(FeatureMap):
@@ -244,7 +213,7 @@ class TransformerMap(FeatureMap):
     ----------
     transformer : object
         A fitted transformer. Its `transform` is called on blocks of rows, in several threads.
-    width : int
+    n_columns : int
         Number of columns that it returns.
 
     Notes
@@ -261,16 +230,15 @@ class TransformerMap(FeatureMap):
     array([[ 1.,  3.,  4.,  9., 12., 16.]])
     """
 
-    def __init__(self, transformer: Any, width: int) -> None:
-        super().__init__()
+    def __init__(self, transformer: Any, n_columns: int) -> None:
         self.transformer = transformer
-        self.width = width
+        self.n_columns = n_columns
         self.dtype = np.dtype(np.float64)
-        self.block_rows = max(GRAM_ROWS, BLOCK_BYTES // (8 * max(1, width)))
+        self.block_rows = max(GRAM_ROWS, BLOCK_BYTES // (8 * max(1, n_columns)))
 
     @classmethod
     def probe(cls, transformer: Any, row: Any) -> "TransformerMap":
-        """Return the map of a transformer whose width is found by transforming one row."""
+        """Return the map of a transformer whose number of columns is found by transforming one row."""
         features = _transform(transformer, row)
         if features.ndim != 2 or features.dtype.kind not in "biuf":
             raise ValueError(
@@ -328,15 +296,15 @@ def map_rows(feature_map: FeatureMap, X: Any, out: Array | None = None) -> Array
         The map.
     X : {ndarray, CSR matrix} of shape (n_samples, n_features)
         Rows of the map's dtype.
-    out : ndarray of shape (n_samples, width), default=None
+    out : ndarray of shape (n_samples, n_columns), default=None
         Where to write: C-contiguous, of the map's dtype. None makes a new array.
 
     Returns
     -------
-    ndarray of shape (n_samples, width)
+    ndarray of shape (n_samples, n_columns)
         The features.
     """
-    shape = (X.shape[0], feature_map.width)
+    shape = (X.shape[0], feature_map.n_columns)
     if out is None:
         n_bytes, subject = math.prod(shape) * feature_map.dtype.itemsize, f"The map of {shape[0]:,} rows"
         check_memory(
@@ -374,7 +342,7 @@ def apply_to_features(
     n_columns : int
         Number of columns that the function returns.
     function : callable
-        Takes features of shape (n_rows, width) in float64 and returns an array of shape (n_rows, n_columns).
+        Takes features of shape (n_rows, n_columns) in float64 and returns an array of shape (n_rows, n_columns).
     n_inner_columns : int, default=None
         Number of columns of the largest matrix that it multiplies the features by; None means `n_columns`.
 
@@ -389,6 +357,6 @@ def apply_to_features(
         for rows in row_spans(span.stop - span.start, feature_map.block_rows):
             out[span][rows] = function(feature_map.features(X[span][rows]).astype(np.float64, copy=False))
 
-    small_rows = min(feature_map.small_rows, SMALL_VECTOR // (feature_map.width * (n_inner_columns or n_columns)))
+    small_rows = min(feature_map.small_rows, SMALL_VECTOR // (feature_map.n_columns * (n_inner_columns or n_columns)))
     for_each_span(work, X.shape[0], feature_map.block_rows, small_rows)
     return out

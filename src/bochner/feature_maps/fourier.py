@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bochner.feature_maps.feature_map import FeatureMap, map_rows, multiply_rows
-from bochner.rows import Array, Floats, check_finite, is_sparse, max_abs, norm, row_spans, to_dense
+from bochner.rows import Array, Floats, Scaling, Unscaled, is_sparse, row_spans, to_dense
 
 if TYPE_CHECKING:
     from bochner.feature_maps.hadamard import HadamardFrequencies
 
-__all__ = ["FourierMap", "check_resolution", "fourier_map"]
+__all__ = ["FourierMap", "fourier_map"]
 
 PHASE_BYTES = 1 << 19  # the phases of a block stay in the second-level cache
 
@@ -28,17 +28,16 @@ class FourierMap(FeatureMap):
         One frequency per row.
     weights : ndarray of shape (n_frequencies,)
         Non-negative weights.
-    length_scale : float or ndarray of shape (n_features,), default=None
-        The length scale that `check` compares rows with; None skips that check.
+    scaling : Scaling, default=Unscaled()
+        The map that the frequencies contain, with whose length scales `check` compares rows.
     """
 
     def __init__(
         self,
         frequencies: "Array | HadamardFrequencies",
         weights: Array,
-        length_scale: float | Floats | None = None,
+        scaling: Scaling = Unscaled(),  # noqa: B008
     ) -> None:
-        super().__init__()
         from bochner.feature_maps import trigonometry  # imports numba, which takes longer than all of bochner
 
         self._quarter_turns = trigonometry.QUARTER_TURNS
@@ -47,16 +46,15 @@ class FourierMap(FeatureMap):
         turns = np.asarray(frequencies, dtype=np.float64) * self._quarter_turns
         self._turns = np.ascontiguousarray(turns.T, dtype=frequencies.dtype)
         self._amplitudes = np.sqrt(weights)
-        self._length_scale = length_scale
+        self._scaling = scaling
         self.dtype = self._turns.dtype
-        self.width = 2 * self._turns.shape[1]
+        self.n_columns = 2 * self._turns.shape[1]
         self.block_rows = max(16, PHASE_BYTES // self._turns[:1].nbytes)
         self.row_products = self._turns.size
 
     def check(self, X: Any) -> None:
         """Raise a ValueError for NaN, infinity, and values too large for the length scale and the dtype."""
-        if self._length_scale is not None:
-            check_resolution(X, self._length_scale)
+        self._scaling.check(X, "FourierFeatures")
 
     def write(self, X: Any, out: Array) -> None:
         for rows in row_spans(X.shape[0], self.block_rows):
@@ -64,7 +62,7 @@ class FourierMap(FeatureMap):
 
     def gradients(self, X: Any, coef: Floats) -> Floats:
         features = self.features(X).astype(np.float64)
-        m = self.width // 2
+        m = self.n_columns // 2
         # The derivatives with respect to the phases, of shape (n_rows, n_frequencies, n_functions).
         slopes = features[:, :m, None] * coef[m:] - features[:, m:, None] * coef[:m]
         frequencies = self._turns.astype(np.float64) / self._quarter_turns
@@ -80,7 +78,7 @@ class FourierMap(FeatureMap):
         frequencies = self._turns.astype(np.float64) / self._quarter_turns
         damping = np.sinc((rows - start) @ frequencies / (2.0 * np.pi))
         middle = self.features((0.5 * (rows + start)).astype(self.dtype)).astype(np.float64)
-        m = self.width // 2
+        m = self.n_columns // 2
         averages = np.empty((*rows.shape, coef.shape[1]))
         for k, (cosines, sines) in enumerate(zip(coef[:m].T, coef[m:].T, strict=True)):
             slopes = damping * (middle[:, :m] * sines - middle[:, m:] * cosines)
@@ -88,7 +86,7 @@ class FourierMap(FeatureMap):
         return averages
 
     def _write_block(self, block: Any, out: Array) -> None:
-        turns = self._buffer("phases", self._turns.shape[1])[: block.shape[0]]
+        turns = np.empty((block.shape[0], self._turns.shape[1]), dtype=self.dtype)
         if is_sparse(block):
             turns[...] = block @ self._turns
         elif self._structured is not None:
@@ -130,33 +128,3 @@ def fourier_map(
     array([[-2.,  0.]])
     """
     return map_rows(FourierMap(frequencies, weights), X, out)
-
-
-def check_resolution(X: Any, length_scale: float | Floats, estimator_name: str = "FourierFeatures") -> None:
-    """Refuse NaN, infinity, and values so large that rounding shifts a row by a noticeable part of the length scale.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR matrix, RowSource} of shape (n_samples, n_features)
-        Rows.
-    length_scale : float or ndarray of shape (n_features,)
-        The length scale of the features.
-    estimator_name : str, default="FourierFeatures"
-        The estimator that an error message about missing values names.
-    """
-    limit = 0.01 / float(np.finfo(X.dtype).eps)
-    bound = limit * float(np.min(length_scale))
-    # No entry is larger than the norm, which takes one pass; squares below 1e-20 may underflow.
-    if not X.shape[0] or (bound > 1e-10 and norm(X) <= bound):
-        return
-    check_finite(X, estimator_name)
-    magnitudes = max_abs(X)
-    with np.errstate(over="ignore"):
-        multiples = magnitudes / length_scale
-    column, reach = int(multiples.argmax()), float(multiples.max())
-    if reach > limit:
-        raise ValueError(
-            f"X contains values up to {magnitudes[column]:.3g} in column {column}, which is {reach:.2g} times the "
-            f"length scale; beyond {limit:.2g} {X.dtype} cannot resolve the distances between rows. Center or rescale "
-            f"the columns of X, remove outlying values, or give a larger `length_scale`."
-        )

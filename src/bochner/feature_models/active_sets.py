@@ -11,7 +11,6 @@ all rows, whose factorized Hessian preconditions them.
 """
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,7 +33,6 @@ NEAR_SHARE = 2.5  # near rows per active row
 FEWEST_NEAR = 64
 SCORE_BYTES = 1 << 28  # of the scores of all rows, folds and some classes
 SAMPLE_SHARES = (64, 16, 4)  # the first start is solved on these parts of the rows, one after the other
-SMALL = 300.0  # operations of conjugate gradients per near row and column, up to which exact systems are faster
 FEW_EQUATIONS = 1.0  # active rows per column, up to which systems have one equation per active row
 PATH_TOLERANCE = 1e-4  # predicted decrease of the last step, relative to the objective
 TOLERANCE = 1e-14
@@ -47,8 +45,6 @@ LONGEST_SLOPE = 0.3  # at the end of a step, relative to its start, up to which 
 SEARCH_STEPS = 20
 
 ALL_ROWS = np.array([NO_FOLD])
-# Computes directions of some problems from gradients (width + 1, n_problems) and active rows (n_near, n_problems).
-Directions = Callable[[Indices, Floats, Mask], Floats]
 
 
 @dataclass
@@ -258,19 +254,19 @@ class _NearRows:
 
     def solve(self, start: Floats, held_out: Indices, tolerance: float) -> Floats:
         """Return the weights on all rows and without each fold, if only the near rows mattered."""
-        weights, whole = start.copy(), _WholeDirections(self)
+        weights, whole = start.copy(), _Directions(self, 1)
         weights[:, :1] = self.descend(start[:, :1], held_out[:1], whole, tolerance)
         if len(held_out) > 1:
             # The solutions without a fold move along with that on all rows.
             parts = start[:, 1:] + (weights[:, :1] - start[:, :1])
-            weights[:, 1:] = self.descend(parts, held_out[1:], _PartDirections(self, whole, len(parts.T)), tolerance)
+            weights[:, 1:] = self.descend(parts, held_out[1:], _Directions(self, len(parts.T), whole), tolerance)
         return weights
 
     def slack(self, scores: Floats, held_out: Indices) -> Floats:
         """Return distances to the margin, positive for active rows, -inf for held-out ones."""
         return np.where(self.folds[:, None] == held_out, -np.inf, 1.0 - self.signs[:, None] * scores)
 
-    def descend(self, weights: Floats, held_out: Indices, directions: Directions, tolerance: float) -> Floats:
+    def descend(self, weights: Floats, held_out: Indices, directions: "_Directions", tolerance: float) -> Floats:
         """Take Newton steps until predicted decreases are below `tolerance` of the objectives."""
         weights = weights.copy()
         scores = self.scores(weights)
@@ -315,23 +311,18 @@ class _NearRows:
         gradients = weights - 2.0 * self.C * self.transposed(self.signs[:, None] * weighted)
         return 0.5 * np.square(weights).sum(axis=0) + self.C * losses, gradients
 
-    def is_small(self, active: Mask) -> bool:
-        """Return whether an exact system takes less time than conjugate gradients."""
-        n_active, width = np.count_nonzero(active), self.copied.shape[1]
-        return self._has_few(active) or width * (width + n_active) < SMALL * len(self.copied)
-
-    def _has_few(self, active: Mask) -> bool:
+    def has_few(self, active: Mask) -> bool:
         """Return whether systems have one equation per active row."""
         return bool(np.count_nonzero(active) <= FEW_EQUATIONS * self.copied.shape[1])
 
     def remember(self, active: Mask) -> None:
         """Sum over active rows; later sums are corrected from this one."""
-        self.gram = None if self._has_few(active) else self._gram(active)
+        self.gram = None if self.has_few(active) else self._gram(active)
         self.active = active
 
     def factor(self, active: Mask) -> _Factor:
         """Return the factorized Hessian of some active rows."""
-        if self._has_few(active):
+        if self.has_few(active):
             (rows,) = np.nonzero(active)
             factor = _cholesky(self._products(rows), 0.5 / (self.C * self.weights[rows]), self.C)
             return _Factor(factor, self.copied[rows])
@@ -410,47 +401,36 @@ class _NearRows:
         return solution[:, :, 0], is_solved
 
 
-class _WholeDirections:
-    """Newton directions on all rows: exact ones, or preconditioned by the last exact system where it is large."""
+class _Directions:
+    """Newton directions on all rows, or without each fold.
 
-    def __init__(self, near: _NearRows) -> None:
-        self.near, self.factor, self.n_inexact = near, _Factor(near.copied[:0]), 0
-        self.is_slow = True  # there is no factor yet
-
-    def __call__(self, problems: Indices, gradients: Floats, active: Mask) -> Floats:
-        del problems
-        near = self.near
-        if self.is_slow or self.n_inexact >= INEXACT_STEPS or near.is_small(active[:, 0]):
-            near.remember(active[:, 0])
-            self.factor, self.is_slow, self.n_inexact = near.factor(near.active), False, 0
-            return self.factor.solve(-gradients)
-        directions, solved = near.inexact(self.factor, gradients, active)
-        self.is_slow, self.n_inexact = not solved.all(), self.n_inexact + 1
-        return directions
-
-
-class _PartDirections:
-    """Newton directions without each fold: exact ones, or preconditioned by the system on all rows where it is large.
-
-    Where conjugate gradients converge slowly, the following directions are exact.
+    Systems with few equations are solved exactly, and the others by conjugate gradients, which the last exact system on
+    all rows preconditions. Where these converge slowly, the next directions are exact.
     """
 
-    def __init__(self, near: _NearRows, whole: _WholeDirections, n_problems: int) -> None:
-        self.near, self.factor = near, whole.factor
-        self.is_exact = np.full(n_problems, near.is_small(near.active))
-        self.n_steps = 0
+    def __init__(self, near: _NearRows, n_problems: int, whole: "_Directions | None" = None) -> None:
+        self.near, self.is_whole, self.n_steps = near, whole is None, 0
+        self.factor: _Factor = _Factor(near.copied[:0]) if whole is None else whole.factor
+        self.is_exact = np.full(n_problems, whole is None or near.has_few(near.active))
 
     def __call__(self, problems: Indices, gradients: Floats, active: Mask) -> Floats:
-        self.is_exact |= self.n_steps >= INEXACT_STEPS
+        """Return directions of some problems from gradients (width + 1, n_problems) and active rows."""
+        near, directions = self.near, np.empty_like(gradients)
         self.n_steps += 1
-        directions = np.empty_like(gradients)
-        for j in np.flatnonzero(self.is_exact[problems]).tolist():
-            directions[:, j] = self.near.factor(active[:, j]).solve(-gradients[:, j])
-        (fast,) = np.nonzero(~self.is_exact[problems])
-        if len(fast):
-            found, solved = self.near.inexact(self.factor, gradients[:, fast], active[:, fast])
-            directions[:, fast] = found
-            self.is_exact[problems[fast]] = ~solved
+        self.is_exact |= self.n_steps > INEXACT_STEPS
+        exact = self.is_exact[problems]
+        for j in np.flatnonzero(exact).tolist():
+            if self.is_whole:
+                near.remember(active[:, j])
+                self.factor, self.n_steps = near.factor(near.active), 0
+                self.is_exact[:] = near.has_few(near.active)
+                directions[:, j] = self.factor.solve(-gradients[:, j])
+            else:
+                directions[:, j] = near.factor(active[:, j]).solve(-gradients[:, j])
+        if not exact.all():
+            found, solved = near.inexact(self.factor, gradients[:, ~exact], active[:, ~exact])
+            directions[:, ~exact] = found
+            self.is_exact[problems[~exact]] = ~solved
         return directions
 
 

@@ -9,7 +9,6 @@ trace of D.
 
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from scipy import linalg
 from bochner.feature_models.folds import NO_FOLD
 from bochner.linalg import conjugate_gradients, jittered_cholesky
 from bochner.losses import Loss
-from bochner.rows import Batch, Floats, Indices, in_threads, row_spans, serial_blas
+from bochner.rows import Batch, Floats, Indices, in_threads, row_spans
 
 __all__ = ["SPAN_ROWS", "Curvature", "cached_rows"]
 
@@ -29,12 +28,11 @@ MAX_PRODUCTS = 200  # conjugate gradient iterations per Newton step
 FEW_PRODUCTS = 15  # in conjugate gradients: with more, another preconditioner is worth as many as it costs
 PRECONDITIONER_ROWS = 4  # per column
 JITTERS = (1e-7, 1e-6, 1e-5, 1e-4)  # of the moments of rows, which are float32
-TILE = 512  # columns of these moments per thread and matrix product
-MOST_COPIED = 0.8  # share of rows: copies of more cost more than products with all
+MAX_COPIED = 0.8  # share of rows: copies of more cost more than products with all
 NEGLIGIBLE = 1e-3  # curvature of a row, relative to the mean, below which it is left out of Hessians
 SPAN_ROWS = 2048  # rows per thread
 CACHED_NUMBERS = 1 << 20  # features per matrix product, so that the second product with them reads the cache
-LEAST_ROWS = 64  # per matrix product
+MIN_ROWS = 64  # per matrix product
 
 
 @dataclass
@@ -49,17 +47,15 @@ class Curvature:
         The loss.
     is_sample : bool
         Whether these are a sample of all rows, which stands for the training rows of every problem.
-    preconditioner : Preconditioner or None
-        That of the last problem on all rows. Problems without a fold use it too.
-    is_slow : bool
-        Whether the last conjugate gradients needed so many products that another preconditioner costs less.
     """
 
     batch: Batch
     loss: Loss
     is_sample: bool
-    preconditioner: "Preconditioner | None" = None
-    is_slow: bool = False
+
+    def __post_init__(self) -> None:
+        self.preconditioner: Preconditioner | None = None  # of the last problem on all rows; folds use it too
+        self.is_slow = False  # whether the last conjugate gradients needed more time than another preconditioner
 
     def directions(
         self, C: float, held_out: Indices, weights: Floats, gradients: Floats, *, row_weights: Floats, residual: float
@@ -82,7 +78,7 @@ class Curvature:
         hessian = self._hessian(held_out, weights, row_weights)
         known = self.preconditioner
         if known is None or (NO_FOLD in held_out and (self.is_slow or known.C != C)):
-            self.preconditioner = known = Preconditioner.from_hessian(hessian, C)
+            self.preconditioner = known = hessian.preconditioner(C)
         scale = np.abs(gradients).max(axis=(0, 2), keepdims=True)  # float32 has few exponents
         scale[scale == 0.0] = 1.0
         residuals = (-gradients / scale).astype(np.float32)
@@ -116,7 +112,7 @@ class Curvature:
         kept = []
         for span, (curvature, own, trace) in zip(spans, parts, strict=True):
             rows: Any = np.flatnonzero((trace >= least).any(axis=1))
-            if len(rows) > MOST_COPIED * len(own):
+            if len(rows) > MAX_COPIED * len(own):
                 rows = slice(None)  # a copy of most rows would cost more than their share of the products
             features = batch.X[span][rows].astype(np.float32, copy=False)
             kept.append(_HessianBlock(features, curvature[rows], own[rows].astype(np.float32)))
@@ -169,92 +165,44 @@ class Hessian:
         result[:n_penalized] += vectors[:n_penalized]
         return result
 
-    def mean_curvature(self) -> float:
-        """Return the sum of the rows' traces per problem and direction of the scores."""
+    def preconditioner(self, C: float) -> "Preconditioner":
+        r"""Return the inverse of :math:`I + C s G`, where G are moments of rows and s is the mean curvature.
+
+        The moments are those of a sample of four rows per column, drawn in proportion to their traces.
+        """
+        traces = np.concatenate([block.traces(self.loss) for block in self.blocks]).astype(np.float64)
         n_problems, n_outputs = self.shape
-        total = sum(float(block.traces(self.loss).sum(dtype=np.float64)) for block in self.blocks)
-        return total / (n_problems * max(1, n_outputs - self.loss.ignores_shift))
-
-    def row_moments(self) -> Floats:
-        """Return the lower half of the mean of [z, 1] [z, 1]' over sampled rows, which count by their traces."""
-        counts = np.concatenate([block.traces(self.loss) for block in self.blocks]).astype(np.float64)
-        size = self.blocks[0].features.shape[1] + 1
-        counts /= max(float(counts.max(initial=0.0)), np.finfo(np.float64).tiny)  # float32 has few exponents
-        sampled = _sampled_weights(counts, PRECONDITIONER_ROWS * size)
-        edges = np.cumsum([0, *(len(block.features) for block in self.blocks)])
-        sample = np.concatenate(
-            [
-                _weighted_rows(block.features, sampled[first:last])
-                for block, (first, last) in zip(self.blocks, pairwise(edges), strict=True)
+        size, total = self.blocks[0].features.shape[1] + 1, float(traces.sum())
+        matrix = np.zeros((size, size))
+        if total > 0.0:
+            chosen = np.random.default_rng(0).choice(len(traces), PRECONDITIONER_ROWS * size, p=traces / total)
+            chosen.sort()
+            starts = np.cumsum([0, *(len(block.features) for block in self.blocks[:-1])])
+            parts = np.split(chosen, np.searchsorted(chosen, starts[1:]))
+            features = [
+                block.features[own - first] for block, own, first in zip(self.blocks, parts, starts, strict=True)
             ]
-        )
-        moments = np.zeros((size, size))
-
-        def fill(rows: slice) -> None:
-            moments[rows, : rows.stop] = sample[:, rows].T @ sample[:, : rows.stop]
-
-        list(in_threads(fill, row_spans(size, TILE)[::-1]))  # the longest first
-        return np.asarray(moments / max(float(moments[-1, -1]), np.finfo(np.float64).tiny))
-
-
-def _sampled_weights(counts: Floats, n_rows: int) -> Floats:
-    """Return the weights of about `n_rows` sampled rows, 0 for the others, for sums close to those of the counts.
-
-    Rows above a threshold keep their counts. The others are sampled in proportion to theirs, and have the threshold as
-    their weight.
-    """
-    if np.count_nonzero(counts) <= n_rows:
-        return counts
-    ordered = np.sort(counts)[::-1]
-    left = np.cumsum(ordered[::-1])[::-1][:n_rows]  # what is left when the largest ones are taken
-    thresholds = left / np.arange(n_rows, 0, -1)
-    threshold = thresholds[np.argmax(ordered[:n_rows] <= thresholds)]
-    probabilities = np.minimum(counts / threshold, 1.0)
-    taken = np.diff(np.floor(np.cumsum(probabilities) + 0.5), prepend=0.0) > 0.0
-    return np.where(taken, np.maximum(counts, threshold), 0.0)
+            sample = np.hstack([np.concatenate(features), np.ones((len(chosen), 1), dtype=np.float32)])
+            mean_curvature = total / (n_problems * max(1, n_outputs - self.loss.ignores_shift))
+            matrix = (sample.T @ sample).astype(np.float64) * (C * mean_curvature / len(chosen))
+        np.fill_diagonal(matrix, np.diag(matrix) + 1.0)
+        try:
+            factor, _ = jittered_cholesky(matrix, JITTERS)
+        except np.linalg.LinAlgError:
+            factor = np.diag(np.sqrt(np.diag(matrix)))
+        return Preconditioner(C, factor.astype(np.float32), self.loss.ignores_shift)
 
 
-def _weighted_rows(features: Singles, sampled: Floats) -> Singles:
-    """Return rows [z, 1] times the roots of their weights, without those of weight 0."""
-    rows = np.flatnonzero(sampled)
-    roots = np.sqrt(sampled[rows, None]).astype(np.float32)
-    return np.hstack([features[rows] * roots, roots])
+class Preconditioner(NamedTuple):
+    """An approximate inverse of a Hessian, the same for all outputs, by its lower Cholesky factor.
 
-
-@dataclass(frozen=True)
-class Preconditioner:
-    r"""The inverse of :math:`I + C s G`, the same for all outputs.
-
-    G are the moments of rows and s is the mean curvature by the scores. Where adding a number to all scores of a row
-    changes nothing, vectors are left as they are in this direction.
-
-    Attributes
-    ----------
-    C : float
-        The value of C.
-    factor : ndarray of shape (width + 1, width + 1)
-        The lower Cholesky factor.
-    ignores_shift : bool
-        As for the loss.
+    Where adding a number to all scores of a row changes nothing, vectors are left as they are in this direction.
     """
 
     C: float
     factor: Singles
     ignores_shift: bool
 
-    @classmethod
-    def from_hessian(cls, hessian: Hessian, C: float) -> "Preconditioner":
-        """Return the preconditioner whose moments are means over the rows of all problems."""
-        moments = hessian.row_moments()
-        moments *= C * hessian.mean_curvature()
-        np.fill_diagonal(moments, np.diag(moments) + 1.0)
-        try:
-            factor, _ = jittered_cholesky(moments, JITTERS)
-        except np.linalg.LinAlgError:
-            factor = np.diag(np.sqrt(np.diag(moments)))
-        return cls(C, factor.astype(np.float32), hessian.loss.ignores_shift)
-
-    @serial_blas
     def solve(self, vectors: Singles) -> Singles:
         """Return the inverse times vectors of shape (width + 1, n_problems, n_outputs)."""
         has_shift = self.ignores_shift and vectors.shape[2] > 1
@@ -266,4 +214,4 @@ class Preconditioner:
 
 def cached_rows(width: int) -> int:
     """Return the number of rows per matrix product for the number of columns."""
-    return max(LEAST_ROWS, CACHED_NUMBERS // width)
+    return max(MIN_ROWS, CACHED_NUMBERS // width)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -26,7 +27,7 @@ from bochner.feature_models.candidates import (
     seed_of,
 )
 from bochner.feature_models.folds import ClassCounts, RoundRobin, assign_folds, count_folds, warn_at_edge
-from bochner.feature_models.moments import MomentAccumulator, fit_ridge, ridge_bytes
+from bochner.feature_models.moments import MomentAccumulator, check_moments, fit_ridge
 from bochner.feature_models.paths import fit_path, is_held
 from bochner.feature_models.training import Choice, TrainingSet
 from bochner.kernels import Kernel
@@ -51,7 +52,6 @@ from bochner.validation import HasMethods, fit_context, make_part
 __all__ = ["ALPHAS", "FeatureModel", "has_closed_form", "in_memory"]
 
 ALPHAS = tuple(float(alpha) for alpha in np.logspace(-8, 4, 25))
-FEWER = "use fewer frequencies, `length_scale_factors` or classes"
 GRADIENT_ROWS = 256  # per block
 LAZY_GRADIENTS = "Gradients need rows in memory and not a Dask collection; compute the rows first."
 
@@ -119,9 +119,9 @@ class FeatureModel(Parametrized):
     def _penalties(self, weight: float) -> Floats:
         """Return the candidates of the parameter `alphas` or `Cs`, for the sum of the weights."""
 
-    @abstractmethod
     def _alphas(self, weight: float) -> Floats:
         """Return candidate penalties relative to the sum of the weights."""
+        return self._penalties(weight)
 
     @property
     @abstractmethod
@@ -239,39 +239,15 @@ class FeatureModel(Parametrized):
         (1, 2, 1)
         """
         check_is_fitted(self)
-        return self._gradients(X, self._feature_map.gradients)
+        X, coef = self._validate_rows(X, lambda: LAZY_GRADIENTS), self._chosen().coef.astype(np.float64)
+        out, feature_map = np.empty((*X.shape, coef.shape[1])), self._feature_map
 
-    def mean_gradients(self, X: Any, start: Any) -> Floats:
-        r"""Average the gradients of the scores along the segments from a row to the rows of X.
+        def work(span: slice) -> None:
+            for rows in row_spans(span.stop - span.start, GRADIENT_ROWS):
+                out[span][rows] = feature_map.gradients(X[span][rows], coef)
 
-        The average is :math:`\int_0^1 \nabla f(s + t (x - s)) \, dt`, in closed form for Fourier features. Its
-        product with x - s is the difference f(x) - f(s), which it divides among the columns (integrated gradients).
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows x.
-        start : array-like of shape (n_features,)
-            The row s.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features, n_outputs)
-            The average gradients, in float64; one output per target or class, a single one for two classes.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bochner import FeatureRegressor
-        >>> X = np.random.default_rng(0).uniform(-1, 1, size=(500, 2))
-        >>> model = FeatureRegressor(random_state=0).fit(X, X[:, 0] * X[:, 1])
-        >>> total = (model.mean_gradients(X, X[0])[:, :, 0] * (X - X[0])).sum(axis=1)
-        >>> bool(np.allclose(total, model.predict(X) - model.predict(X[:1])))
-        True
-        """
-        check_is_fitted(self)
-        feature_map, row = self._feature_map, np.asarray(start, dtype=np.float64)
-        return self._gradients(X, lambda block, coef: feature_map.mean_gradients(block, row, coef))
+        for_each_span(work, X.shape[0], GRADIENT_ROWS)
+        return out
 
     @property
     def features_(self) -> Any:
@@ -291,16 +267,13 @@ class FeatureModel(Parametrized):
     @property
     def kernel_scores_(self) -> Floats:
         """The best score of each of the `kernels`."""
-        return np.asarray(self._scores_by_kernel().max(axis=1))
+        return np.asarray(self._scored().scores.reshape(self._n_kernels, -1).max(axis=1))
 
     @property
     def length_scale_scores_(self) -> Floats:
         """The best score of each of the `length_scale_factors` with the chosen kernel."""
-        scores = self._scores_by_kernel()
+        scores = self._scored().scores.reshape(self._n_kernels, -1)
         return np.asarray(scores[scores.max(axis=1).argmax()])
-
-    def _scores_by_kernel(self) -> Floats:
-        return self._scored().scores.reshape(self._n_kernels, -1)
 
     def _made_loss(self) -> Loss:
         loss: Loss = make_part(self.loss, self._losses)
@@ -339,18 +312,17 @@ class FeatureModel(Parametrized):
     def _check_memory(self, rows: RowSource) -> None:
         """Refuse numbers of columns and of classes for which the memory of the machine is too small."""
         loss, width = self._made_loss(), expected_width(self.features or DefaultFeatures()) or 0
-        n_outputs = getattr(self, "_n_outputs", 0)  # unknown before the targets are
+        n_outputs, is_whole = getattr(self, "_n_outputs", 0), is_held(rows, width, 4)
         if loss.has_closed_form:
-            n_bytes = ridge_bytes(width + n_outputs, 0, 1, is_stored=False)
-            subject = f"A ridge regression on {width + n_outputs:,} columns and targets"
-            check_memory(n_bytes, subject, "second moments", FEWER)
-        elif not (isinstance(loss, SquaredHinge) and is_held(rows, width, 4)):  # active sets need no matrix
+            n_folds = int(self.cv) if isinstance(self.cv, Integral) else 0
+            check_moments(width + n_outputs, n_folds, len(self.length_scale_factors) * len(self.kernels or [None]))
+            return
+        if not (isinstance(loss, SquaredHinge) and is_whole):  # active sets need no matrix
             subject = f"A model with the loss {self.loss!r} on {width:,} columns"
-            check_memory(36 * (width + 1) ** 2, subject, "a preconditioner", FEWER)
-        if not loss.has_closed_form:
-            n_rows = min(rows.shape[0], 1 << 16) if not is_held(rows, width, 4) else rows.shape[0]
-            subject = f"{type(self).__name__} on {n_rows:,} rows with {n_outputs:,} outputs"
-            check_memory(8 * n_rows * n_outputs, subject, "scores", "use fewer classes or rows")
+            check_memory(36 * (width + 1) ** 2, subject, "a preconditioner", "use fewer frequencies")
+        if is_whole:
+            subject = f"{type(self).__name__} on {rows.shape[0]:,} rows with {n_outputs:,} outputs"
+            check_memory(8 * rows.shape[0] * n_outputs, subject, "scores", "use fewer classes or rows")
 
     def _finished(self, choice: Choice) -> Choice:
         """Return a choice with the user's own penalty; warn if it is at the edge of the user's own grid."""
@@ -441,18 +413,6 @@ class FeatureModel(Parametrized):
         rows = self._check_targets(self._validate_training(source, reset=False))
         of_batch = partial(_statistic_of_scores, statistic, self._scorer())
         return TrainingSet(rows, RoundRobin(0)).accumulate(of_batch)
-
-    def _gradients(self, X: Any, function: Callable[[Any, Floats], Floats]) -> Floats:
-        """Compute gradients of the scores of validated rows, blocks of rows in threads."""
-        X, coef = self._validate_rows(X, lambda: LAZY_GRADIENTS), self._chosen().coef.astype(np.float64)
-        out = np.empty((*X.shape, coef.shape[1]))
-
-        def work(span: slice) -> None:
-            for rows in row_spans(span.stop - span.start, GRADIENT_ROWS):
-                out[span][rows] = function(X[span][rows], coef)
-
-        for_each_span(work, X.shape[0], GRADIENT_ROWS)
-        return out
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the moments that `fit` has accumulated; those of `partial_fit` are kept."""

@@ -2,11 +2,11 @@
 r"""Second moments of candidate features by fold, and the choice of a candidate and a penalty from them.
 
 The moments of [z, 1, y] are accumulated once per fold, in one pass over the rows, and determine every ridge regression
-(`ridge`). Moments of folds that do not fit into memory are accumulated one after the other, in a second pass.
+(`ridge`).
 """
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,11 +19,11 @@ from bochner.feature_models.candidates import feature_map_of
 from bochner.feature_models.folds import RoundRobin, check_fold_weights
 from bochner.feature_models.ridge import generalized_errors, held_out_errors, r2_scores, solve_ridge, target_variances
 from bochner.feature_models.training import Choice, TrainingSet
+from bochner.memory import check_memory
 from bochner.rows import Batch, Floats, MemoryRows, RowSource, in_threads, stack_batches
 
-__all__ = ["MomentAccumulator", "Moments", "fit_ridge", "moments_of_batch", "ridge_bytes"]
+__all__ = ["MomentAccumulator", "Moments", "check_moments", "fit_ridge", "moments_of_batch"]
 
-MAX_MOMENT_BYTES = 8 << 30  # of the moments of all folds; beyond, they are accumulated fold by fold
 MAX_EXTRA_COLUMNS = 1.5  # columns before a matrix product per feature, up to which their moments cost less
 MAX_ROUNDING = 1e-10  # of accumulated moments, relative to the number of rows: a hundredth of the smallest penalty
 FIRST_ROWS = 8192  # that features are fitted on and targets are centered by, where rows arrive in several calls
@@ -83,13 +83,6 @@ def moments_of_batch(maps: list[FeatureMap], encode: Encode, origin: Floats, bat
     return Moments(all_totals, np.array([len(weights), weights.sum(), np.square(weights).sum()]))
 
 
-def _moments_of_fold(fold: int | None, feature_map: FeatureMap, encode: Encode, origin: Floats, batch: Batch) -> Any:
-    """Compute the moments of the rows of a fold, or of all rows, as those of rows that are always trained on."""
-    batch = batch if fold is None else batch.select(batch.fold_of == fold)
-    batch = batch._replace(fold_of=np.full(len(batch.y), -1))
-    return moments_of_batch([feature_map], encode, origin, batch) if len(batch.y) else None
-
-
 def _moment_map(feature_map: FeatureMap) -> tuple[FeatureMap, Floats | None]:
     r"""Return the map whose moments are accumulated, and the matrix that turns these into moments of the features.
 
@@ -98,9 +91,12 @@ def _moment_map(feature_map: FeatureMap) -> tuple[FeatureMap, Floats | None]:
     exceed a hundredth of the smallest default penalty, or where there are many more columns than features, rows are
     multiplied one by one.
     """
-    if not isinstance(feature_map, ProductMap) or feature_map.inner.width > MAX_EXTRA_COLUMNS * feature_map.width:
+    if (
+        not isinstance(feature_map, ProductMap)
+        or feature_map.inner.n_columns > MAX_EXTRA_COLUMNS * feature_map.n_columns
+    ):
         return feature_map, None
-    rounding = np.finfo(np.float64).eps * np.sqrt(feature_map.inner.width) * feature_map.matrix_norm**2
+    rounding = np.finfo(np.float64).eps * np.sqrt(feature_map.inner.n_columns) * feature_map.matrix_norm**2
     if rounding > MAX_ROUNDING:
         return feature_map, None
     return feature_map.inner, feature_map.matrix.astype(np.float64)
@@ -117,14 +113,16 @@ def _moments_of_features(features: Any, moments: Floats) -> Floats:
     return np.asarray(0.5 * (product + product.T))
 
 
-def ridge_bytes(size: int, n_folds: int, n_candidates: int, is_stored: bool = True) -> int:
-    """Return the memory of a fit: the moments in work, and those of every candidate and fold where these are stored."""
-    return 8 * size**2 * (6 + is_stored * n_candidates * (n_folds + 1))
+def check_moments(size: int, n_folds: int, n_candidates: int) -> None:
+    """Refuse moments of columns and targets that exceed the memory of the machine; with those in work, six more."""
+    subject = f"A ridge regression on {size:,} columns and targets with {n_folds} folds"
+    remedy = "use fewer frequencies, `length_scale_factors`, classes or folds, or `cv`=None"
+    check_memory(8 * size**2 * (n_candidates * (n_folds + 1) + 6), subject, "second moments", remedy)
 
 
 def fit_ridge(
     candidates: list[Any], training: TrainingSet, encode: Encode, penalties: Penalties, cv: Any
-) -> "tuple[Choice, MomentAccumulator | None]":
+) -> "tuple[Choice, MomentAccumulator]":
     """Accumulate second moments of all rows, and choose the candidate and the penalty from them.
 
     Parameters
@@ -144,43 +142,16 @@ def fit_ridge(
     -------
     choice : Choice
         The chosen features and penalty, and the solution.
-    accumulator : MomentAccumulator or None
-        The moments, which more rows continue; None if they were accumulated fold by fold.
+    accumulator : MomentAccumulator
+        The moments, which more rows continue.
     """
     origin = np.median(encode(training.first_targets(FIRST_ROWS)), axis=0)
     row = training.rows.select(slice(0, 1)).X
     maps = [feature_map_of(features, row=row) for features in candidates]
-    size = max(feature_map.width for feature_map in maps) + 1 + len(origin)
-    if training.n_folds and ridge_bytes(size, training.n_folds, len(maps)) > MAX_MOMENT_BYTES:
-        return _fit_fold_by_fold(candidates, maps, training, encode, origin, penalties, cv), None
+    check_moments(max(feature_map.n_columns for feature_map in maps) + 1 + len(origin), training.n_folds, len(maps))
     moments = training.accumulate(partial(moments_of_batch, maps, encode, origin), "accumulating moments")
     accumulator = MomentAccumulator(training.n_folds, encode, candidates, origin, moments)
     return accumulator.choose(penalties, cv), accumulator
-
-
-def _fit_fold_by_fold(
-    candidates: list[Any],
-    maps: list[FeatureMap],
-    training: TrainingSet,
-    encode: Encode,
-    origin: Floats,
-    penalties: Penalties,
-    cv: Any,
-) -> Choice:
-    """Choose from moments that are accumulated for all rows, and then for one fold at a time."""
-    check_fold_weights(cv, training.fold_weights())
-    evaluated = []
-    for features, feature_map in zip(candidates, maps, strict=True):
-
-        def moments_of(fold: int | None, features: Any = features, feature_map: FeatureMap = feature_map) -> Moments:
-            statistic = partial(_moments_of_fold, fold, feature_map, encode, origin)
-            found = training.accumulate(statistic, f"moments of {'all rows' if fold is None else f'fold {fold}'}")
-            return Moments([{-1: _moments_of_features(features, found.totals[0][-1])}], found.sums)
-
-        total = moments_of(None)
-        folds = (moments_of(fold).totals[0][-1] for fold in range(training.n_folds))
-        evaluated.append(_evaluate(total.totals[0][-1], folds, len(origin), penalties, total.row_factor))
-    return _best(candidates, evaluated, origin)
 
 
 @dataclass(frozen=True)
@@ -230,7 +201,7 @@ class MomentAccumulator:
             weights = np.array([moments[-1 - len(self.origin), -1 - len(self.origin)] for moments in parts])
             if self.n_folds:
                 check_fold_weights(cv, weights)
-            total = np.add.reduce(parts)
+            total = sum(parts[1:], parts[0])
             evaluated.append(_evaluate(total, parts[:-1], len(self.origin), penalties, self.moments.row_factor))
         return _best(self.candidates, evaluated, self.origin)
 
@@ -248,7 +219,7 @@ class _Evaluated(NamedTuple):
 
 
 def _evaluate(
-    total: Floats, folds: Iterable[Floats], n_targets: int, penalties: Penalties, row_factor: float
+    total: Floats, folds: list[Floats], n_targets: int, penalties: Penalties, row_factor: float
 ) -> _Evaluated:
     """Find the penalty with the best mean R2 over folds and targets, from the moments of all rows and of the folds."""
     weight, overall = float(total[-1 - n_targets, -1 - n_targets]), target_variances(total, n_targets)
@@ -257,7 +228,7 @@ def _evaluate(
     def of_fold(held_out: Floats) -> tuple[Floats, Floats]:
         return held_out_errors(total, held_out, n_targets, alphas * weight), target_variances(held_out, n_targets)
 
-    found = list(in_threads(of_fold, folds) if isinstance(folds, list) else map(of_fold, folds))
+    found = list(in_threads(of_fold, folds))
     if found:
         errors, variances = (np.stack(column, axis=-2) for column in zip(*found, strict=True))
     else:

@@ -66,7 +66,7 @@ def fit_path(
     rows, weigh, n_folds = training.rows, training.weigh, training.n_folds
     row = rows.select(slice(0, 1)).X
     maps = [feature_map_of(features, row=row) for features in candidates]
-    sample = _hold_rows(training, max(feature_map.width for feature_map in maps), encode)
+    sample = _hold_rows(training, max(feature_map.n_columns for feature_map in maps), encode)
     is_whole = len(sample.y) == rows.shape[0]
     weight = float(training.fold_weights().sum())
     alphas = penalties(weight)

@@ -288,9 +288,6 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
             )
         return alphas
 
-    def _alphas(self, weight: float) -> Floats:
-        return self._penalties(weight)
-
     def _columns_of(self) -> Callable[[Any], Floats]:
         return np.asarray  # checked targets are columns already
 
@@ -388,5 +385,5 @@ def _predict_with_std(feature_map: FeatureMap, chosen: Choice, X: Any) -> Array:
         deviations = np.sqrt(chosen.posterior.variance(features))
         return np.hstack([features @ chosen.coef + chosen.intercept, deviations])
 
-    columns = apply_to_features(feature_map, X, 2 * len(chosen.intercept), both, feature_map.width)
+    columns = apply_to_features(feature_map, X, 2 * len(chosen.intercept), both, feature_map.n_columns)
     return columns.astype(X.dtype, copy=False)

@@ -175,7 +175,7 @@ def cross_validated_errors(fold_moments: Sequence[Floats] | Floats, n_targets: i
     ndarray of shape (n_penalties, n_folds, n_targets)
         Mean squared errors.
     """
-    total = np.add.reduce(fold_moments)
+    total = sum(fold_moments[1:], fold_moments[0])
 
     def errors(held_out: Floats) -> Floats:
         return held_out_errors(total, held_out, n_targets, penalties)

@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from bochner.feature_maps import FeatureMap, FourierMap, ProductMap
-from bochner.features.kernel_features import KernelFeatures, Streams, TrainingRows, Units
+from bochner.features.kernel_features import KernelFeatures, Streams
 from bochner.features.refinement import refine
 from bochner.inspection.sizes import OutOfReachError, SizeTrials, Suggestion
 from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel, make_kernel
 from bochner.memory import check_memory
 from bochner.parameters import FEATURE_EXPLANATIONS
-from bochner.rows import Floats, Metric
+from bochner.rows import Metric, TrainingRows
 from bochner.samplers import SAMPLERS, Sampler, draw_frequencies, make_sampler
 from bochner.scaling.learned_metric import LearnedMetric
 from bochner.scaling.learned_scales import LearnedLengthScales
@@ -53,7 +53,7 @@ class FourierFeatures(KernelFeatures):
         finds necessary for `tolerance`, before a compression to the given `n_components`.
     sampler : str or Sampler, default="auto"
         How frequencies are drawn: "mc", "halton", "sobol", "lattice", "orthogonal", "sorf", or an instance such as
-        ``Sobol(rotate=True)``. "auto" means "orthogonal" for isotropic kernels and "halton" for all others, such as
+        ``Sobol()``. "auto" means "orthogonal" for isotropic kernels and "halton" for all others, such as
         "laplacian" and "cauchy".
     weighting : str or Weighting, default="stein"
         How frequencies are weighted: "uniform", "shrinkage", "quadrature", "stein", "matrix", or an instance
@@ -143,6 +143,7 @@ class FourierFeatures(KernelFeatures):
         "weighting": WEIGHTINGS,
     }
     _explanations: ClassVar[Mapping[str, str]] = FEATURE_EXPLANATIONS
+    _size_parameter: ClassVar[str] = "n_frequencies"
 
     def __init__(
         self,
@@ -167,13 +168,12 @@ class FourierFeatures(KernelFeatures):
         self.tolerance = tolerance
         self.random_state = random_state
 
-    def _fit_parts(self, training: TrainingRows, length_scale: Units, streams: Streams) -> None:
+    def _fit_arrays(self, training: TrainingRows, labeled: TrainingRows, streams: Streams) -> None:
         """Draw the frequencies, weight them, and refine or compress them where that is asked for."""
         if self.refine:
             self._require_kernel_weights(f"`refine`={self.refine}", "use refine=0")
-        n_frequencies, n_components = self._resolve_size(training, length_scale, streams.sizing)
-        rows = training.scaled(length_scale)
-        kernel = make_kernel(self.kernel, rows.shape[1])
+        n_frequencies, n_components = self._resolve_size(training, streams.sizing)
+        kernel = make_kernel(self.kernel, training.shape[1])
         sampler = make_sampler(self.sampler, kernel)
         weighting: Weighting = make_part(self.weighting, WEIGHTINGS)
         if n_components is not None and not hasattr(weighting, "compress"):
@@ -181,31 +181,44 @@ class FourierFeatures(KernelFeatures):
                 f"`n_components`={n_components} needs a weighting that compresses, and {type(weighting).__name__} has "
                 f"no `compress`; use None, or derive the class from bochner.weightings.Weighting."
             )
+        self._check_memory(n_frequencies, n_components, training.X.shape)
 
-        self._check_memory(n_frequencies, n_components, training.rows.shape, weighting)
-        drawn = draw_frequencies(sampler, kernel, n_frequencies, rows, streams.drawing)
-        weighed = training.scaled_with_targets(length_scale) if self._weighting_trait("needs_targets") else rows
-        beta = weighting.weigh(np.asarray(drawn), kernel, weighed, streams.weighting)
+        drawn = draw_frequencies(sampler, kernel, n_frequencies, training, streams.drawing)
+        frequencies = np.asarray(drawn)
+        rows = labeled if self._weighting_trait("needs_targets") else training
+        weights = weighting.weigh(frequencies, kernel, rows, streams.weighting)
         name, remedy = f"`weighting` {type(weighting).__name__}", "one non-negative, finite number per frequency"
-        beta = check_returned(f"{name}.weigh", beta, (n_frequencies,), remedy, negative=False)
+        weights = check_returned(f"{name}.weigh", weights, (n_frequencies,), remedy, negative=False)
         if self.refine:
-            start = np.asarray(drawn)
-            moved, beta = refine(start, beta, kernel, rows, self.refine, streams.refining)
-            drawn = drawn if moved is start else moved  # unmoved frequencies keep their structure, which maps faster
+            moved, weights = refine(frequencies, weights, kernel, training, self.refine, streams.refining)
+            if moved is not frequencies:  # unmoved frequencies keep their structure, which maps faster
+                drawn = frequencies = moved
         matrix = None
         if n_components is not None:
-            matrix = weighting.compress(np.asarray(drawn), beta, kernel, rows, n_components, streams.weighting)
+            matrix = weighting.compress(frequencies, weights, kernel, training, n_components, streams.weighting)
             matrix = check_returned(f"{name}.compress", matrix, (2 * n_frequencies, n_components), "finite numbers")
 
         self.kernel_ = kernel
-        self._set_units(length_scale)
-        self._set_arrays(drawn, beta, matrix, training.rows.dtype)
+        dtype, scaling = training.X.dtype, training.scaling
+        with np.errstate(over="ignore", divide="ignore"):
+            self._frequencies = scaling.fold(drawn).astype(dtype)
+            self.frequencies_ = np.asarray(self._frequencies)
+        if not np.isfinite(self.frequencies_).all():
+            raise ValueError(
+                f"The length scale {np.min(scaling.length_scales):.3g} is so short that frequencies overflow {dtype}; "
+                f"rescale the columns of X, or give a larger `length_scale`."
+            )
+        self.weights_ = weights.astype(dtype)
+        self.matrix_ = None if matrix is None else matrix.astype(dtype)
 
-    def _check_memory(
-        self, n_frequencies: int, n_components: int | None, shape: tuple[int, ...], weighting: Weighting
-    ) -> None:
+    def _make_map(self, dtype: Any = None) -> FeatureMap:
+        dtype = self.weights_.dtype if dtype is None else dtype
+        plain = FourierMap(self._frequencies.astype(dtype), self.weights_.astype(dtype), self._scaling)
+        return plain if self.matrix_ is None else ProductMap(plain, self.matrix_.astype(dtype))
+
+    def _check_memory(self, n_frequencies: int, n_components: int | None, shape: tuple[int, ...]) -> None:
         """Refuse frequencies that the memory of the machine is too small for."""
-        n_matrices = getattr(weighting, "n_square_matrices", 0)  # a user's own weighting need not have it
+        n_matrices = self._weighting_trait("n_square_matrices")
         n_columns = n_matrices * n_frequencies + 3 * shape[1]
         if n_components is not None:
             n_columns += 2 * (n_components + min(shape[0], COMPRESSION_ROWS))
@@ -256,46 +269,19 @@ class FourierFeatures(KernelFeatures):
         suggestion: Suggestion = self._suggest(X, tolerance, y, confidence)
         return suggestion
 
-    def _set_arrays(self, drawn: Any, beta: Floats, matrix: Floats | None, dtype: Any) -> None:
-        """Set the fitted arrays, in the dtype of X, which the features will have too."""
-        with np.errstate(over="ignore", divide="ignore"):
-            metric = self._metric
-            # Frequencies absorb a metric. Structured ones are divided by length scales, and keep their structure.
-            own = drawn / self.length_scale_ if metric is None else metric.pull_back(np.asarray(drawn))
-            self._frequencies = own.astype(dtype)
-            self.frequencies_ = np.asarray(self._frequencies)
-        if not np.isfinite(self.frequencies_).all():
-            raise ValueError(
-                f"The length scale {np.min(self.length_scale_):.3g} is so short that frequencies overflow {dtype}; "
-                f"rescale the columns of X, or give a larger `length_scale`."
-            )
-        self.weights_ = beta.astype(dtype)
-        self.matrix_ = None if matrix is None else matrix.astype(dtype)
-
-    def _prepare_map(self) -> None:
-        plain = FourierMap(self._frequencies, self.weights_, self.length_scale_)
-        self.feature_map_ = plain if self.matrix_ is None else ProductMap(plain, self.matrix_)
-        self._n_features_out = self.feature_map_.width
-
-    def _float64_map(self) -> FeatureMap:
-        frequencies = self.frequencies_.astype(np.float64) * (self.length_scale_ if self._metric is None else 1.0)
-        plain = FourierMap(frequencies, self.weights_.astype(np.float64))
-        return plain if self.matrix_ is None else ProductMap(plain, self.matrix_.astype(np.float64))
-
-    def _resolve_size(
-        self, training: TrainingRows, length_scale: Units, rng: np.random.Generator
-    ) -> tuple[int, int | None]:
+    def _resolve_size(self, training: TrainingRows, rng: np.random.Generator) -> tuple[int, int | None]:
         """Return the numbers of frequencies and of columns, the latter None where nothing is compressed."""
         n_frequencies, n_components = self.n_frequencies, self.n_components
+        always_compresses = self._weighting_trait("always_compresses")
         if isinstance(n_frequencies, str):
-            if n_components is not None and self._always_compresses():
+            if n_components is not None and always_compresses:
                 return POOL * n_components, n_components
             self._require_kernel_weights(f"`n_frequencies`={n_frequencies!r}", "give a number of frequencies")
-            suggestion = self._suggest_size(training, length_scale, self.tolerance, 0.95, rng)
+            suggestion = self._suggest_size(training, self.tolerance, 0.95, rng)
             n_components = n_components or suggestion.n_components
             n_frequencies = max(suggestion.n_frequencies, -(-(n_components or 0) // 2))
         if n_components is None:
-            return n_frequencies, 2 * n_frequencies if self._always_compresses() else None
+            return n_frequencies, 2 * n_frequencies if always_compresses else None
         if n_components > 2 * n_frequencies:
             raise ValueError(
                 f"`n_components`={n_components} is more than the {2 * n_frequencies} columns of "
@@ -311,24 +297,13 @@ class FourierFeatures(KernelFeatures):
         if hasattr(sampler, "check_kernel"):  # a user's own sampler need not have it
             sampler.check_kernel(kernel)
 
-    def _always_compresses(self) -> bool:
-        return self._weighting_trait("always_compresses")
-
-    def _weighting_trait(self, name: str) -> bool:
-        """Return a class attribute of the weighting; False if it does not have it."""
+    def _weighting_trait(self, name: str) -> Any:
+        """Return a class attribute of the weighting; False if a user's own one does not have it."""
         weighting = WEIGHTINGS.get(self.weighting) if isinstance(self.weighting, str) else self.weighting
         return getattr(weighting, name, False)
 
     def _needs_targets(self) -> bool:
         return super()._needs_targets() or self._weighting_trait("needs_targets")
-
-    def _missing_targets(self) -> str:
-        if self._learns():
-            return super()._missing_targets()
-        return (
-            f"`weighting`={self.weighting!r} requires y to be passed, but the target y is None; give y, or a weighting "
-            f"that does not need it, such as 'stein'."
-        )
 
     def _require_kernel_weights(self, option: str, remedy: str) -> None:
         """Raise an error for an option that needs weights fitted to the kernel, if they are fitted to targets."""
@@ -339,24 +314,20 @@ class FourierFeatures(KernelFeatures):
             )
 
     def _suggest_size(
-        self,
-        training: TrainingRows,
-        length_scale: Units,
-        tolerance: float,
-        confidence: float,
-        rng: np.random.Generator,
+        self, training: TrainingRows, tolerance: float, confidence: float, rng: np.random.Generator
     ) -> Suggestion:
-        # A few rows determine a matrix of a few columns only; where those are not enough, the pool stays uncompressed.
-        trials = SizeTrials(training.rows, training.weights, int(rng.integers(2**31)))
+        trials = SizeTrials(training.X, training.weights, int(rng.integers(2**31)))
+        features = clone(self).set_params(length_scale=training.scaling.value)
 
         def pooled(size: int) -> Any:
-            return clone(self).set_params(length_scale=length_scale, n_frequencies=POOL * size, n_components=size)
+            return clone(features).set_params(n_frequencies=POOL * size, n_components=size)
 
         def plain(size: int) -> Any:
-            return clone(self).set_params(length_scale=length_scale, n_frequencies=size, n_components=None)
+            return clone(features).set_params(n_frequencies=size, n_components=None)
 
-        compresses = self._always_compresses()
+        compresses = self._weighting_trait("always_compresses")
         if compresses:
+            # A few rows determine a matrix of a few columns only; if those are not enough, the pool is not compressed.
             largest = LARGEST_SIZE // POOL
             try:
                 size, error = trials.smallest(pooled, tolerance, min(largest, trials.n_fit), confidence, "columns")
@@ -381,7 +352,3 @@ class FourierFeatures(KernelFeatures):
         # The frequencies that are used later, or the first of them.
         n_frequencies = DEFAULT_TO_LEARN_WITH if isinstance(self.n_frequencies, str) else self.n_frequencies
         return make_sampler(self.sampler, kernel), n_frequencies
-
-    @property
-    def _is_automatic(self) -> bool:
-        return self.n_frequencies == "auto"

@@ -8,12 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
+from bochner.compression import best_matrix
 from bochner.feature_maps import FeatureMap, ProductMap, kernel_columns
-from bochner.feature_maps.compression import best_matrix
 from bochner.feature_maps.kernel_columns import kernel_function
-from bochner.features.kernel_features import FEW_ROWS, KernelFeatures, Streams, TrainingRows, Units
+from bochner.features.kernel_features import KernelFeatures, Streams
 from bochner.function_kernels import FunctionKernel, PrecomputedKernel
 from bochner.inspection.kernel_error import Approximation
 from bochner.inspection.sizes import LandmarkSuggestion, OutOfReachError, SizeTrials
@@ -23,13 +22,13 @@ from bochner.parameters import FEATURE_EXPLANATIONS
 from bochner.rows import (
     Array,
     Floats,
+    MemoryRows,
     Metric,
     RowSource,
-    ScaledRows,
-    distinct_rows,
-    is_sparse,
-    serial_blas,
+    TrainingRows,
+    Unscaled,
     shuffled_sample,
+    to_dense,
 )
 from bochner.samplers import Sampler, make_sampler
 from bochner.scaling.learned_metric import LearnedMetric
@@ -137,6 +136,7 @@ class LandmarkFeatures(KernelFeatures):
         "landmarks": LANDMARKS,
     }
     _explanations: ClassVar[Mapping[str, str]] = FEATURE_EXPLANATIONS
+    _size_parameter: ClassVar[str] = "n_landmarks"
 
     def __init__(
         self,
@@ -196,27 +196,28 @@ class LandmarkFeatures(KernelFeatures):
         suggestion: LandmarkSuggestion = self._suggest(X, tolerance, y, confidence)
         return suggestion
 
-    def _fit_parts(self, training: TrainingRows, length_scale: Units | None, streams: Streams) -> None:
+    def _fit_arrays(self, training: TrainingRows, labeled: TrainingRows, streams: Streams) -> None:
         """Select the landmarks and fit the whitening."""
-        n_landmarks, n_components = self._resolve_size(training, length_scale, streams.sizing)
-        rows = training.scaled(length_scale)
-        kernel = self._make_kernel(rows.shape[1])
+        del labeled
+        n_landmarks, n_components = self._resolve_size(training, streams.sizing)
+        kernel = self._make_kernel(training.shape[1])
         function = kernel_function(kernel)
-        landmarks = _select(self._make_selection(), function, n_landmarks, rows, streams.drawing)
-        if length_scale is None:
-            self.landmarks_, dtype = landmarks, np.dtype(np.float64)
-        else:
-            dtype = training.rows.dtype
-            self.landmarks_ = _in_data_units(landmarks, length_scale).astype(dtype)
-            landmarks = ScaledRows(self.landmarks_, length_scale)[:]  # as they are stored
+        selected = _select(self._make_selection(), function, n_landmarks, training, streams.drawing)
+        self.landmarks_ = training.scaling.invert(selected, training.X.dtype)
+        landmarks = training.scaling.apply(self.landmarks_)  # as they are stored
         n_points = int(np.clip(POINTS_PER_LANDMARK * landmarks.shape[0], FEWEST_POINTS, MOST_POINTS))
-        points, counts = shuffled_sample(rows, n_points, streams.weighting)
+        points, counts = shuffled_sample(training, n_points, streams.weighting)
         n_columns = min(n_components or landmarks.shape[0], landmarks.shape[0])
+        dtype = training.X.dtype if self._has_length_scale() else np.dtype(np.float64)
         self.whitening_ = _fit_whitening(function, landmarks, points, counts, n_columns, dtype)
-        # New rows of a precomputed kernel are kernel values at all training rows.
-        self._is_precomputed = self.kernel == "precomputed"
-        self.kernel_ = FunctionKernel(_select_columns) if self._is_precomputed else kernel
-        self._set_units(length_scale)
+        self.kernel_ = PrecomputedKernel() if isinstance(kernel, PrecomputedKernel) else kernel
+
+    def _make_map(self, dtype: Any = None) -> FeatureMap:
+        whitening = self.whitening_ if dtype is None else self.whitening_.astype(dtype)
+        return ProductMap(kernel_columns(self.kernel_, self.landmarks_, self._scaling, whitening.dtype), whitening)
+
+    def _has_length_scale(self) -> bool:
+        return self.kernel in NAMED_KERNELS if isinstance(self.kernel, str) else hasattr(self.kernel, "uniform_dim")
 
     def _make_kernel(self, n_features: int) -> Any:
         """Return the kernel as a function of two sets of rows."""
@@ -241,33 +242,36 @@ class LandmarkFeatures(KernelFeatures):
             make_part(self.kernel, NAMED_KERNELS)
         self._make_selection()
 
-    def _prepare_map(self) -> None:
-        inner = kernel_columns(self.kernel_, self.landmarks_, self._units, self.whitening_.dtype)
-        self.feature_map_ = ProductMap(inner, self.whitening_)
-        self._n_features_out = self.feature_map_.width
+    def _validate_training(self, source: RowSource) -> RowSource:
+        if self._has_length_scale():
+            return super()._validate_training(source)
+        if source.location != "memory":
+            raise ValueError("A function or a precomputed kernel needs rows in memory; call `X.compute()` first.")
+        self.__dict__.pop("n_features_in_", None)  # of an earlier fit
+        if self.kernel != "precomputed":
+            source = source.validate(self, accept_sparse="csr", dtype=None, ensure_2d=False)  # rows of any kind
+            if source.data.ndim == 2:  # scikit-learn counts columns only where rows must have some
+                self.n_features_in_ = source.data.shape[1]
+            return source
+        source = source.validate(self, dtype=np.float64)
+        if source.shape[0] != source.shape[1]:
+            raise ValueError(f"A precomputed kernel must be a square matrix. Got shape {source.shape} instead.")
+        self.kernel_ = PrecomputedKernel(source.data)
+        weights = source.collect_columns()[1]
+        return MemoryRows(np.arange(source.shape[0]), weights=weights)  # its rows are their indices
 
-    def _float64_map(self) -> FeatureMap:
-        landmarks, units = self.landmarks_, self._units
-        if units is not None:
-            landmarks = landmarks.astype(np.float64)
-            if not isinstance(units, Metric):
-                landmarks, units = landmarks / units, 1.0
-        return ProductMap(kernel_columns(self.kernel_, landmarks, units), self.whitening_.astype(np.float64))
-
-    def _resolve_size(
-        self, training: TrainingRows, length_scale: Units | None, rng: np.random.Generator
-    ) -> tuple[int, int | None]:
+    def _resolve_size(self, training: TrainingRows, rng: np.random.Generator) -> tuple[int, int | None]:
         """Return the numbers of landmarks and of columns, the latter None for one column per landmark."""
         n_landmarks, n_components = self.n_landmarks, self.n_components
         if isinstance(n_landmarks, str):
             if n_components is not None:
                 return POOL * n_components, n_components
             try:
-                n_landmarks = self._suggest_size(training, length_scale, self.tolerance, 0.95, rng).n_landmarks
+                n_landmarks = self._suggest_size(training, self.tolerance, 0.95, rng).n_landmarks
             except OutOfReachError:
-                if training.rows.shape[0] >= LARGEST_SIZE:
+                if training.shape[0] >= LARGEST_SIZE:
                     raise
-                n_landmarks = training.rows.shape[0]  # no more landmarks are possible
+                n_landmarks = training.shape[0]  # no more landmarks are possible
         if n_components is not None and n_components > n_landmarks:
             raise ValueError(
                 f"`n_components`={n_components} is more than n_landmarks={n_landmarks}; give fewer components, or "
@@ -276,36 +280,24 @@ class LandmarkFeatures(KernelFeatures):
         return n_landmarks, n_components
 
     def _suggest_size(
-        self,
-        training: TrainingRows,
-        length_scale: Units | None,
-        tolerance: float,
-        confidence: float,
-        rng: np.random.Generator,
+        self, training: TrainingRows, tolerance: float, confidence: float, rng: np.random.Generator
     ) -> LandmarkSuggestion:
         if self.kernel == "precomputed":
             raise ValueError("The number of landmarks of a precomputed kernel cannot be found; give `n_landmarks`.")
-        trials = SizeTrials(training.rows, training.weights, int(rng.integers(2**31)))
-        ratio = self._pool()
+        trials = SizeTrials(training.X, training.weights, int(rng.integers(2**31)))
+        features = clone(self)
+        if self._has_length_scale():
+            features.set_params(length_scale=training.scaling.value)
+        ratio = self._landmarks_per_column() if self.n_components else 1.0
 
-        def plain(size: int) -> Any:
-            return self._resized(length_scale, n_landmarks=size, n_components=None)
+        def resized(size: int) -> Any:
+            n_components = size if self.n_components else None
+            return clone(features).set_params(n_landmarks=round(ratio * size), n_components=n_components)
 
-        def pooled(size: int) -> Any:
-            return self._resized(length_scale, n_landmarks=round(ratio * size), n_components=size)
-
-        if self.n_components is None:
-            largest = min(LARGEST_SIZE, trials.n_fit)
-            size, error = trials.smallest(plain, tolerance, largest, confidence, "landmarks")
-            return LandmarkSuggestion(size, None, error)
-        largest = min(LARGEST_SIZE, int(trials.n_fit / ratio))
-        size, error = trials.smallest(pooled, tolerance, max(1, largest), confidence, "columns of landmarks")
-        return LandmarkSuggestion(round(ratio * size), size, error)
-
-    def _resized(self, length_scale: Units | None, **size: Any) -> Any:
-        """Return unfitted features of another size, at a length scale that was found already."""
-        features = clone(self).set_params(**size)
-        return features if length_scale is None else features.set_params(length_scale=length_scale)
+        unit = "columns of landmarks" if self.n_components else "landmarks"
+        largest = max(1, min(LARGEST_SIZE, int(trials.n_fit / ratio)))
+        size, error = trials.smallest(resized, tolerance, largest, confidence, unit)
+        return LandmarkSuggestion(round(ratio * size), size if self.n_components else None, error)
 
     def _fitted_size(self) -> dict[str, Any]:
         return {"n_landmarks": self.landmarks_.shape[0], "n_components": self.n_components}
@@ -313,78 +305,16 @@ class LandmarkFeatures(KernelFeatures):
     def size_parameters(self, n_columns: int) -> dict[str, Any]:
         if self.n_components is None:
             return {"n_landmarks": n_columns}
-        return {"n_landmarks": round(self._pool() * n_columns), "n_components": n_columns}
+        return {"n_landmarks": round(self._landmarks_per_column() * n_columns), "n_components": n_columns}
 
-    def _pool(self) -> float:
-        """Return the number of landmarks per column."""
+    def _landmarks_per_column(self) -> float:
         return POOL if isinstance(self.n_landmarks, str) else self.n_landmarks / (self.n_components or self.n_landmarks)
-
-    @property
-    def _is_automatic(self) -> bool:
-        return self.n_landmarks == "auto"
 
     def _learning_frequencies(self, kernel: Kernel) -> tuple[Sampler, int]:
         return make_sampler("auto", kernel), TO_LEARN_WITH
 
-    def _has_length_scale(self) -> bool:
-        """Return whether the kernel is one of a length scale, and not a function or a matrix."""
-        return self.kernel in NAMED_KERNELS if isinstance(self.kernel, str) else hasattr(self.kernel, "uniform_dim")
-
-    def _learns(self) -> bool:
-        return self._has_length_scale() and super()._learns()
-
-    def _row_options(self) -> dict[str, Any]:
-        if self._has_length_scale():
-            return super()._row_options()
-        if self.kernel == "precomputed":
-            return {"dtype": np.float64}
-        return {"accept_sparse": "csr", "dtype": None, "ensure_2d": False}  # rows of any kind
-
-    def _new_row_options(self) -> dict[str, Any]:
-        if self.length_scale_ is not None:
-            return super()._new_row_options()
-        if self._is_precomputed:
-            return {"dtype": np.float64}
-        return {"accept_sparse": "csr", "dtype": None, "ensure_2d": hasattr(self, "n_features_in_")}
-
-    def _training_rows(self, source: RowSource, streams: Streams) -> TrainingRows:
-        if self._has_length_scale():
-            return super()._training_rows(source, streams)
-        if source.location != "memory":
-            raise ValueError("A function or a precomputed kernel needs rows in memory; call `X.compute()` first.")
-        self.__dict__.pop("n_features_in_", None)  # of an earlier fit
-        source = source.with_targets(None).validate(self, **self._row_options())
-        if source.data.ndim == 2:  # scikit-learn counts columns only where rows must have some
-            self.n_features_in_ = source.data.shape[1]
-        rows, (_, weights) = source.data, source.collect_columns()
-        if self.kernel == "precomputed":
-            if rows.shape[0] != rows.shape[1]:
-                raise ValueError(f"A precomputed kernel must be a square matrix. Got shape {rows.shape} instead.")
-            self.kernel_ = PrecomputedKernel(rows)
-            rows = np.arange(rows.shape[0])
-        if weights is not None:
-            if not weights.any():
-                raise ValueError("No row has a positive `sample_weight`; give some rows a weight.")
-            rows, weights = rows[weights > 0.0], weights[weights > 0.0]
-        is_numeric = rows.ndim == 2 and rows.dtype.kind in "biuf"
-        if is_numeric and rows.shape[0] <= FEW_ROWS:
-            rows, weights = distinct_rows(rows, weights)  # as rows of kernels with a length scale
-        # Of many numeric rows, equal ones are merged in samples; other rows cannot be compared.
-        return TrainingRows(rows, weights, not is_numeric or rows.shape[0] <= FEW_ROWS, None, source)
-
-    def _resolve_length_scale(self, training: TrainingRows, streams: Streams, warn: bool = True) -> Any:
-        return super()._resolve_length_scale(training, streams, warn) if self._has_length_scale() else None
-
-    def exact_kernel(self, X: Any, Y: Any = None) -> Array:
-        check_is_fitted(self)
-        if self._is_precomputed:
-            raise ValueError(
-                "The values of a precomputed kernel between new rows are not known; compute them yourself."
-            )
-        return super().exact_kernel(X, Y)
-
     def _approximation(self, X: Any) -> Approximation:
-        if not self._is_precomputed:
+        if not isinstance(self.kernel_, PrecomputedKernel):
             return super()._approximation(X)
         matrix = self._validate(X)
         if matrix.shape[0] != matrix.shape[1]:
@@ -392,14 +322,14 @@ class LandmarkFeatures(KernelFeatures):
                 f"The error of a precomputed kernel needs the kernel matrix of the training rows, of shape "
                 f"{(self.n_features_in_,) * 2}. Got {matrix.shape} instead."
             )
-        feature_map = self.feature_map_
+        feature_map, kernel = self.feature_map_, PrecomputedKernel(matrix)
         return Approximation(
-            rows=ScaledRows(np.arange(matrix.shape[0]), None),
-            points=lambda rows: rows,
-            matrix=PrecomputedKernel(matrix),
-            diagonal=lambda rows: matrix[rows, rows],
+            rows=TrainingRows(np.arange(matrix.shape[0])),
+            points=self._scaling.apply,
+            matrix=kernel,
+            diagonal=lambda rows: kernel.pairs(rows, rows),
             features=lambda rows: feature_map.features(matrix[rows]),
-            width=feature_map.width,
+            width=feature_map.n_columns,
         )
 
     def __sklearn_tags__(self) -> Any:
@@ -412,27 +342,19 @@ class LandmarkFeatures(KernelFeatures):
 
 
 def _select(
-    selection: LandmarkSelection, kernel: Callable[[Any, Any], Floats], n_landmarks: int, rows: ScaledRows, rng: Any
+    selection: LandmarkSelection, kernel: Callable[[Any, Any], Floats], n_landmarks: int, rows: TrainingRows, rng: Any
 ) -> Any:
     """Select landmarks, and refuse none, too many, or ones that are not like the rows."""
     landmarks = selection.select(kernel, n_landmarks, rows, rng)
-    if rows.scale is None:  # rows of any kind, of which the shape alone can be checked
-        values, row_shape = np.broadcast_to(0.0, np.shape(landmarks)), rows.source.shape[1:]
+    if isinstance(rows.scaling, Unscaled):  # rows of any kind, of which the shape alone can be checked
+        values, row_shape = np.broadcast_to(0.0, np.shape(landmarks)), rows.X.shape[1:]
     else:
-        values, row_shape = landmarks.toarray() if is_sparse(landmarks) else landmarks, rows.shape[1:]
+        landmarks = values = to_dense(landmarks)
+        row_shape = rows.shape[1:]
     n_selected = int(np.clip([*np.shape(values), 0][0], 1, n_landmarks))
     name, remedy = f"`landmarks` {type(selection).__name__}.select", f"1 to {n_landmarks} rows of finite numbers"
-    checked = check_returned(name, values, (n_selected, *row_shape), remedy)
-    return landmarks if rows.scale is None else checked
-
-
-def _in_data_units(landmarks: Floats, length_scale: Units) -> Floats:
-    """Return landmarks that were selected among scaled rows in the units of the data."""
-    return length_scale.rows_at(landmarks) if isinstance(length_scale, Metric) else landmarks * length_scale
-
-
-def _select_columns(X: Any, columns: Any) -> Any:
-    return X[:, columns]
+    check_returned(name, values, (n_selected, *row_shape), remedy)
+    return landmarks
 
 
 def _fit_whitening(
@@ -443,14 +365,12 @@ def _fit_whitening(
     Directions in which the landmarks are dependent to rounding are dropped; columns beyond the rank are zero.
     """
     exact, columns, inner = kernel(points, points), kernel(points, landmarks), kernel(landmarks, landmarks)
-    plain = serial_blas(inverse_root)(inner, max(1e-10, float(np.finfo(dtype).eps)))
-    features = serial_blas(np.matmul)(columns, plain)
+    plain = inverse_root(inner, max(1e-10, float(np.finfo(dtype).eps)))
     rank = plain.shape[1]
     if not rank:
         raise ValueError(
             "The kernel is zero or negative for every landmark with itself; give rows and a kernel with positive "
             "values k(x, x)."
         )
-    best = best_matrix(features, exact, counts, min(n_columns, rank), np.array(MATRIX_GRID))
-    fitted = serial_blas(np.matmul)(plain, best)
+    fitted = plain @ best_matrix(columns @ plain, exact, counts, min(n_columns, rank), np.array(MATRIX_GRID))
     return np.pad(fitted, ((0, 0), (0, n_columns - fitted.shape[1]))).astype(dtype)

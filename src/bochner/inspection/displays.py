@@ -17,10 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-__all__ = [
-    *("STYLES", "ImportanceDisplay", "KernelErrorDisplay", "WeightsDisplay"),
-    *("draw_bars", "percent_axis", "shortened"),
-]
+__all__ = ["STYLES", "ImportanceDisplay", "KernelErrorDisplay", "WeightsDisplay", "percent_axis"]
 
 # Colors of increasing lightness, which remain distinct in grayscale, each with its own marker and dash pattern.
 STYLES: tuple[dict[str, Any], ...] = (
@@ -348,7 +345,9 @@ class ImportanceDisplay(_Display):
         """
         self._set_axes(ax)
         shown = np.argsort(-self.effects, kind="stable")[:n_columns]
-        draw_bars(self.ax_, self.effects[shown], [self.names[j] for j in shown])
+        self.ax_.barh(range(len(shown)), self.effects[shown], **BARS)
+        self.ax_.set_yticks(range(len(shown)), labels=[_shortened(self.names[j]) for j in shown])
+        self.ax_.set_ylim(len(shown) - 0.4, -0.6)
         if self.equal is None:
             self.ax_.set(xlabel="effect: root of mean squared gradient x variance")
         else:
@@ -363,15 +362,7 @@ class ImportanceDisplay(_Display):
         return self
 
 
-def draw_bars(ax: "Axes", values: Floats, names: Sequence[str], deviations: Floats | None = None) -> None:
-    """Draw horizontal bars with names, the first one on top, and error bars if there are deviations."""
-    places = np.arange(len(values))
-    ax.barh(places, values, xerr=deviations, error_kw={"ecolor": "#7a1f5c", "capsize": 2}, **BARS)
-    ax.set_yticks(places, labels=[shortened(name) for name in names])
-    ax.set_ylim(len(values) - 0.4, -0.6)
-
-
-def shortened(name: str, length: int = 28) -> str:
+def _shortened(name: str, length: int = 28) -> str:
     """Return a label of bounded length, with dollar signs escaped, which matplotlib would read as a formula."""
     name = name if name.isprintable() else repr(name)[1:-1]
     return (name if len(name) <= length else f"{name[: length - 1]}…").replace("$", r"\$")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-r"""Importance of the columns of a model, and their contributions to single predictions, from gradients.
+"""Importance of the columns of a model, from gradients.
 
 Gradients see every effect of a column, linear ones too. Length scales do not: a linear effect needs only a long one.
 """
@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.rows import Array, Floats, Indices, is_sparse, row_spans, to_dense
+from bochner.rows import Floats, Indices, is_sparse, row_spans, to_dense
 
-__all__ = ["ColumnContributions", "ColumnImportance", "column_contributions", "column_importance"]
+__all__ = ["ColumnImportance", "column_importance", "column_names", "last_step"]
 
 BLOCK_VALUES = 1 << 22  # gradients that are held at a time
-QUADRATURE_NODES = 16
 
 
 @dataclass(frozen=True)
@@ -60,26 +58,6 @@ class ColumnImportance:
         return [self.names[position] for position in self.order]
 
 
-@dataclass(frozen=True)
-class ColumnContributions:
-    """What each column contributes to the predictions of rows; see `column_contributions`.
-
-    Parameters
-    ----------
-    names : list of str
-        Names of the columns.
-    contributions : ndarray of shape (n_samples, n_columns, n_outputs)
-        Contributions, in units of the prediction; those of a classifier to its scores. Their sum over the columns is
-        the prediction of the row minus the baseline.
-    baseline : ndarray of shape (n_outputs,)
-        Predictions, or scores, of the row that the contributions start from.
-    """
-
-    names: list[str]
-    contributions: Floats
-    baseline: Floats
-
-
 def column_importance(model: Any, X: Any, *, groups: Sequence[str] | None = None) -> ColumnImportance:
     r"""Compute the importance of the columns of a model: the mean squared gradient times the variance.
 
@@ -113,7 +91,6 @@ def column_importance(model: Any, X: Any, *, groups: Sequence[str] | None = None
 
     See Also
     --------
-    column_contributions : What each column contributes to single predictions.
     ImportanceDisplay : Plot of the importance.
 
     Examples
@@ -132,10 +109,11 @@ def column_importance(model: Any, X: Any, *, groups: Sequence[str] | None = None
     n_rows, members = rows.shape[0], list(columns.values())
     if not n_rows:
         raise ValueError("`X` has no rows to average gradients over; give some.")
+    n_outputs = estimator.gradients(rows[:1]).shape[2]
     origin: Any = None
     sums = np.zeros(rows.shape[1])
     squares, products = ([np.zeros((len(group), len(group))) for group in members] for _ in range(2))
-    for span in _spans(estimator, rows):
+    for span in row_spans(n_rows, max(16, BLOCK_VALUES // (rows.shape[1] * n_outputs))):
         gradients, values = estimator.gradients(rows[span]), to_dense(rows[span]).astype(np.float64)
         origin = values.mean(axis=0) if origin is None else origin  # squares of values far from 0 keep their digits
         values -= origin
@@ -150,69 +128,6 @@ def column_importance(model: Any, X: Any, *, groups: Sequence[str] | None = None
         for group, square, product in zip(members, squares, products, strict=True)
     ]
     return ColumnImportance(list(columns), np.maximum(importance, 0.0), n_rows)  # rounding errors of constant columns
-
-
-def column_contributions(
-    model: Any, X: Any, *, baseline: ArrayLike | None = None, groups: Sequence[str] | None = None
-) -> ColumnContributions:
-    r"""Divide the predictions of rows among the columns, by gradients averaged along the way from a baseline.
-
-    The contribution of a column to the prediction :math:`f(x)` is
-
-    .. math:: (x_j - s_j) \int_0^1 \frac{\partial f}{\partial x_j}(s + t (x - s)) \, dt
-
-    where s is the baseline row; the contributions of the columns of a group are added (integrated gradients;
-    Sundararajan, Taly and Yan, 2017). They add up to :math:`f(x) - f(s)`: exactly for Fourier features,
-    whose integral has a closed form, and up to quadrature errors for others.
-
-    Parameters
-    ----------
-    model : estimator or Pipeline
-        A fitted model with `gradients`, or a pipeline that ends in one.
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Rows.
-    baseline : array-like of shape (n_features,), default=None
-        The row that the contributions start from; None means the mean of the rows.
-    groups : sequence of str, default=None
-        Name of the group that each column of the rows belongs to, as in `column_importance`.
-
-    Returns
-    -------
-    ColumnContributions
-        The contributions of each column to each row.
-
-    See Also
-    --------
-    column_importance : How strongly predictions depend on each column.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner import FeatureRegressor, column_contributions
-    >>> X = np.random.default_rng(0).normal(size=(1000, 2))
-    >>> model = FeatureRegressor(random_state=0).fit(X, 2 * X[:, 0] - X[:, 1])
-    >>> parts = column_contributions(model, [[1.0, 1.0]], baseline=[0.0, 0.0])
-    >>> parts.contributions[0, :, 0].round(1)
-    array([ 2., -1.])
-    """
-    estimator, rows, columns = _opened(model, X, groups)
-    rows = to_dense(rows)
-    start = np.asarray(rows.mean(axis=0, dtype=np.float64) if baseline is None else baseline, dtype=np.float64)
-    spans = _spans(estimator, rows)
-    parts = [_mean_gradients(estimator, rows[span], start) * (rows[span] - start)[:, :, None] for span in spans]
-    shares = [np.stack([part[:, group].sum(axis=1) for group in columns.values()], axis=1) for part in parts]
-    first = start[None].astype(rows.dtype)
-    scores = estimator.decision_function(first) if hasattr(estimator, "classes_") else estimator.predict(first)
-    return ColumnContributions(list(columns), np.concatenate(shares), np.asarray(scores, dtype=np.float64).reshape(-1))
-
-
-def _mean_gradients(estimator: Any, rows: Array, start: Floats) -> Floats:
-    """Average the gradients from a row to others: in the model's closed form, or by Gauss-Legendre quadrature."""
-    if hasattr(estimator, "mean_gradients"):
-        return np.asarray(estimator.mean_gradients(rows, start))
-    nodes, weights = np.polynomial.legendre.leggauss(QUADRATURE_NODES)
-    places = zip((0.5 + 0.5 * nodes).tolist(), (0.5 * weights).tolist(), strict=True)
-    return np.asarray(sum(weight * estimator.gradients(start + t * (rows - start)) for t, weight in places))
 
 
 def _opened(model: Any, X: Any, groups: Sequence[str] | None) -> tuple[Any, Any, dict[str, list[int]]]:
@@ -252,9 +167,3 @@ def column_names(before: Any, estimator: Any, n_columns: int, given: Sequence[st
             f"`{parameter}` has {len(names)} names and the rows have {n_columns} columns; give one name per column."
         )
     return [str(name) for name in names]
-
-
-def _spans(estimator: Any, rows: Any) -> list[slice]:
-    """Return spans of rows whose gradients fit into memory."""
-    n_outputs = estimator.gradients(rows[:1]).shape[2]
-    return row_spans(rows.shape[0], max(16, BLOCK_VALUES // (rows.shape[1] * n_outputs)))

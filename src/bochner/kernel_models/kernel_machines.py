@@ -13,7 +13,13 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from bochner.kernel_models.calibration import Calibration
 from bochner.kernel_models.leaves import LeafTree
-from bochner.kernel_models.members import KernelMember, fit_members, mean_gradients, mean_prediction, mean_variance
+from bochner.kernel_models.members import (
+    KernelMember,
+    fit_members,
+    mean_gradients,
+    mean_prediction,
+    predictive_variance,
+)
 from bochner.kernel_models.selection import SAMPLE_ROWS, Candidate, Sample, select_members
 from bochner.kernel_models.training_rows import ColumnScaling, merge_copies, sampling_order
 from bochner.parameters import Parametrized
@@ -279,7 +285,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, _KernelMachine):
         predictions = mean_prediction(self.members_, X) * self._target_scales + self._target_means
         if not return_std:
             return self._as_targets(predictions, X)
-        deviations = np.sqrt(mean_variance(self.members_[0], X))[:, None] * self._amplitudes * self._target_scales
+        deviations = np.sqrt(predictive_variance(self.members_[0], X))[:, None] * self._amplitudes * self._target_scales
         return self._as_targets(predictions, X), self._as_targets(deviations, X)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
@@ -304,7 +310,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, _KernelMachine):
             raise ValueError(f"`coverage` must be between 0 and 1. Got {coverage!r} instead.")
         X = self._validate_rows(X)
         predictions = mean_prediction(self.members_, X)
-        deviations = np.sqrt(mean_variance(self.members_[0], X))[:, None]
+        deviations = np.sqrt(predictive_variance(self.members_[0], X))[:, None]
         widened = 0.5 * coverage * (self._n_residuals + 1) / self._n_residuals
         levels = np.clip([0.5 - widened, 0.5 + widened], 0.0, 1.0)
         bounds = [

@@ -14,7 +14,7 @@ from bochner.kernels import Kernel
 from bochner.progress import track
 from bochner.rows import Array, Floats, Indices, in_threads, row_spans
 
-__all__ = ["KernelMember", "fit_members", "mean_gradients", "mean_prediction", "mean_variance"]
+__all__ = ["KernelMember", "fit_members", "mean_gradients", "mean_prediction", "predictive_variance"]
 
 
 @dataclass
@@ -99,11 +99,7 @@ def fit_members(
 
 def mean_prediction(members: Sequence[KernelMember], X: Array) -> Floats:
     """Return the mean of the members' predictions, shape (n_samples, n_outputs)."""
-
-    def predict(member: KernelMember, leaf: Leaf, rows: Array, _: Indices) -> Floats:
-        return leaf.predict(member.shape, rows)
-
-    return _mean_over_members(members, X, predict)
+    return _mean_over_members(members, X, lambda member, leaf, rows, _: leaf.predict(member.shape, rows))
 
 
 def mean_gradients(members: Sequence[KernelMember], X: Array) -> Floats:
@@ -111,22 +107,20 @@ def mean_gradients(members: Sequence[KernelMember], X: Array) -> Floats:
 
     def differentiate(member: KernelMember, leaf: Leaf, rows: Array, numbers: Indices) -> Floats:
         gradients = leaf.gradients(member.shape, rows.astype(np.float64))
-        if member.scales.ndim == 2:
-            gradients = np.einsum("jk,iko->ijo", member.scales, gradients)
-        else:
-            gradients *= member.scales[:, None]
-        return np.asarray(gradients * member.scaling.slopes(X[numbers])[:, :, None])
+        matrix = member.scales if member.scales.ndim == 2 else np.diag(member.scales)
+        slopes = member.scaling.slopes(X[numbers])
+        return np.asarray(np.einsum("ij,jk,iko->ijo", slopes, matrix, gradients, optimize=True))
 
     return _mean_over_members(members, X, differentiate)
 
 
-def mean_variance(member: KernelMember, X: Array) -> Floats:
+def predictive_variance(member: KernelMember, X: Array) -> Floats:
     """Return predictive variances of a member, relative to the variance of its kernel."""
 
     def vary(member: KernelMember, leaf: Leaf, rows: Array, _: Indices) -> Floats:
         return leaf.variance(member.shape, rows, member.penalty)
 
-    return _mean_over_members([member], X, vary, block_rows=len(X))
+    return _mean_over_members([member], X, vary, block_rows=len(X))  # each leaf is factorized once
 
 
 def _mean_over_members(

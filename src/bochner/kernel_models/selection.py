@@ -7,6 +7,8 @@ to the sample that it was learned on and judged on other rows.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,11 +23,12 @@ from bochner.kernel_models.scale_learning import (
     scaled_rows,
 )
 from bochner.kernels import Exponential, Kernel, Laplacian, Matern, PowerExponential
-from bochner.progress import progress_bar
+from bochner.progress import track
 from bochner.rows import Array, Floats, in_threads
 
 __all__ = ["Candidate", "Sample", "select_members"]
 
+Task = TypeVar("Task")
 FIRST_SAMPLE, SECOND_SAMPLE = 1_000, 2_000  # rows that the scales are learned on
 SAMPLE_ROWS = 2 * SECOND_SAMPLE  # rows of both stages, validation rows included
 LEAST_ROWS = 20  # fewer rows are too few to learn from
@@ -34,9 +37,10 @@ MAX_MEMBERS = 3
 SMALLEST_GAIN = 0.005  # by which a further member lowers the error of the mean
 CLOSE = 1.1  # the other column scaling is tried with the best kernel, if its error is at most this multiple
 HOPELESS = 0.98  # of the variance of the targets; beyond, the second stage finds nothing more
+_error = attrgetter("error")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Candidate:
     """A kernel with scales and a penalty, and its error on validation rows.
 
@@ -129,78 +133,65 @@ def select_members(sample: Sample, is_fast: bool) -> tuple[list[Candidate], list
             learned = initial_scales(kernel_shape(Matern()), sample.rows[False], sample.Y, sample.w, folds)
         only = Candidate(Matern(), False, "one scale", learned, learned.error)
         return [only], [only]
-    with progress_bar("learning scales") as advance:
-        stage = sample.divided(FIRST_SAMPLE, SECOND_SAMPLE)
-        candidates = _first_stage(stage, advance)
-        is_hopeless = candidates[0].error > HOPELESS * stage.variance()
-        if not is_fast and len(sample.Y) >= FEW_ROWS and not is_hopeless:
-            stage = sample.divided(SECOND_SAMPLE, SECOND_SAMPLE)
-            candidates = _second_stage(stage, candidates, advance)
+    stage = sample.divided(FIRST_SAMPLE, SECOND_SAMPLE)
+    candidates = _first_stage(stage)
+    is_hopeless = candidates[0].error > HOPELESS * stage.variance()
+    if not is_fast and len(sample.Y) >= FEW_ROWS and not is_hopeless:
+        stage = sample.divided(SECOND_SAMPLE, SECOND_SAMPLE)
+        candidates = _second_stage(stage, candidates)
     return _average(stage, candidates, 1 if is_fast else MAX_MEMBERS), candidates
 
 
-def _first_stage(sample: Sample, advance: Callable[[float], None]) -> list[Candidate]:
+def _first_stage(sample: Sample) -> list[Candidate]:
     """Learn every kernel on a small sample and return the candidates, the best one first."""
 
-    def learn(task: tuple[Kernel, bool]) -> list[Candidate]:
+    def learn(task: tuple[Kernel, bool] | Candidate) -> list[Candidate]:
+        if isinstance(task, Candidate):
+            return [sample.learn(task, 16)]
         kernel, uses_ranks = task
         start = initial_scales(kernel_shape(kernel), *sample.learning_rows(uses_ranks), 4)
         shared = Candidate(kernel, uses_ranks, "one scale", start)
         return [sample.validate(shared), sample.learn(replace(shared, kind="scales"), 20)]
 
-    def best(candidates: Sequence[Candidate]) -> Candidate:
-        return min(candidates, key=lambda candidate: candidate.error)
-
-    by_scaling = list(in_threads(learn, [(Matern(), True), (Matern(), False)]))
-    advance(2)
-    uses_ranks = best(by_scaling[0]).error <= best(by_scaling[1]).error
-    found = by_scaling[0] + by_scaling[1]
+    matern = _in_parallel(learn, [(Matern(), True), (Matern(), False)], "learning the first kernel")
+    best_errors = {ranks: min(c.error for c in matern if c.uses_ranks == ranks) for ranks in (True, False)}
+    uses_ranks = best_errors[True] <= best_errors[False]
     kernels = (PowerExponential(p=1.5, q=1.0), Laplacian(), Exponential())
-    for pair in in_threads(learn, [(kernel, uses_ranks) for kernel in kernels]):
-        found += pair
-        advance(1)
-    leader = best(found)
+    found = matern + _in_parallel(learn, [(kernel, uses_ranks) for kernel in kernels], "learning other kernels")
     tasks: list[tuple[Kernel, bool] | Candidate] = []
     if sample.rows[uses_ranks].shape[1] <= MAX_METRIC_COLUMNS:
         euclidean = [c for c in found if kernel_shape(c.kernel).p == 2.0 and c.kind == "scales"]
-        tasks.append(replace(best(euclidean), kind="metric"))
-    others = by_scaling[1 if uses_ranks else 0]
-    is_close = best(others).error <= CLOSE * best(by_scaling[0 if uses_ranks else 1]).error
-    if is_close and kernel_shape(leader.kernel) != kernel_shape(Matern()):
+        tasks.append(replace(min(euclidean, key=_error), kind="metric"))
+    leader = min(found, key=_error)
+    if best_errors[not uses_ranks] <= CLOSE * best_errors[uses_ranks] and leader not in matern:
         tasks.append((leader.kernel, not uses_ranks))
-
-    def continue_with(task: tuple[Kernel, bool] | Candidate) -> list[Candidate]:
-        return [sample.learn(task, 16)] if isinstance(task, Candidate) else learn(task)
-
-    for more in in_threads(continue_with, tasks):
-        found += more
-        advance(1)
-    return sorted(found, key=lambda candidate: candidate.error)
+    return sorted(found + _in_parallel(learn, tasks, "learning a matrix"), key=_error)
 
 
-def _second_stage(sample: Sample, candidates: list[Candidate], advance: Callable[[float], None]) -> list[Candidate]:
+def _second_stage(sample: Sample, candidates: list[Candidate]) -> list[Candidate]:
     """Continue the best two on more rows, and validate them again beside the best of the first stage."""
     learned = [candidate for candidate in candidates if candidate.kind != "one scale"][:2]
     shared = [candidate for candidate in candidates[3:] if candidate.kind == "one scale"][:1]
     tasks = [(candidate, True) for candidate in learned]
     tasks += [(candidate, False) for candidate in candidates[:3] + shared]
 
-    def work(task: tuple[Candidate, bool]) -> Candidate:
+    def work(task: tuple[Candidate, bool]) -> list[Candidate]:
         candidate, continues = task
-        return sample.learn(candidate, 10) if continues else sample.validate(candidate)
+        return [sample.learn(candidate, 10) if continues else sample.validate(candidate)]
 
-    found = []
-    for candidate in in_threads(work, tasks):
-        found.append(candidate)
-        advance(1)
-    return sorted(found, key=lambda candidate: candidate.error)
+    return sorted(_in_parallel(work, tasks, "learning on more rows"), key=_error)
+
+
+def _in_parallel(work: Callable[[Task], list[Candidate]], tasks: Sequence[Task], name: str) -> list[Candidate]:
+    """Return the candidates of all tasks, computed in threads, with progress."""
+    return [candidate for found in track(in_threads(work, tasks), name, len(tasks)) for candidate in found]
 
 
 def _average(sample: Sample, candidates: list[Candidate], max_members: int) -> list[Candidate]:
     """Return the best candidate and those that lower the error of the mean of the predictions."""
     members, total, error = [candidates[0]], candidates[0].predictions, candidates[0].error
     while len(members) < min(max_members, len(candidates)):
-        rest = [c for c in candidates if not any(c is member for member in members)]
+        rest = [candidate for candidate in candidates if candidate not in members]
         errors = [sample.error((total + c.predictions) / (len(members) + 1)) for c in rest]
         number = int(np.argmin(errors))
         if errors[number] > (1.0 - SMALLEST_GAIN) * error:

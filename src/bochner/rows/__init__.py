@@ -4,8 +4,9 @@
 A `RowSource` (`sources`) is rows with targets and sample weights: in memory, in a memory map, in partitions on a
 cluster (`partitions`, and `dask_partitions` for Dask collections) or in a file (`bochner.tables`). `open_rows`
 (`opening`) turns user input into one; no other package distinguishes arrays from collections. `sampling` draws rows and
-pairs of rows, `metrics` has the maps in which distances between rows are measured, `threads` runs work on blocks of
-rows in threads, `workers` are these threads, `blas` has matrix products for them, `arrays` names the array types.
+pairs of rows, `scalings` has the linear maps of rows that come before everything else, `training_rows` collects the
+rows that features are fitted on, `threads` runs work on blocks of rows in threads, `workers` are these threads,
+`arrays` names the array types.
 """
 
 from bochner.rows.arrays import Array as Array
@@ -16,13 +17,8 @@ from bochner.rows.arrays import as_csr as as_csr
 from bochner.rows.arrays import is_sparse as is_sparse
 from bochner.rows.arrays import stack_rows as stack_rows
 from bochner.rows.arrays import to_dense as to_dense
-from bochner.rows.blas import add_gram as add_gram
-from bochner.rows.blas import add_product as add_product
-from bochner.rows.blas import cholesky as cholesky
-from bochner.rows.blas import mirror as mirror
 from bochner.rows.dask_partitions import ClusterError as ClusterError
 from bochner.rows.dask_partitions import DaskPartitions as DaskPartitions
-from bochner.rows.metrics import Metric as Metric
 from bochner.rows.opening import apply_to_rows as apply_to_rows
 from bochner.rows.opening import open_rows as open_rows
 from bochner.rows.opening import validate_rows as validate_rows
@@ -38,11 +34,15 @@ from bochner.rows.sampling import sample_pairs as sample_pairs
 from bochner.rows.sampling import sample_rows as sample_rows
 from bochner.rows.sampling import sample_source as sample_source
 from bochner.rows.sampling import shuffled_sample as shuffled_sample
+from bochner.rows.scalings import LengthScales as LengthScales
+from bochner.rows.scalings import Metric as Metric
+from bochner.rows.scalings import Scaling as Scaling
+from bochner.rows.scalings import Unscaled as Unscaled
+from bochner.rows.scalings import make_scaling as make_scaling
 from bochner.rows.sources import Batch as Batch
 from bochner.rows.sources import MemoryRows as MemoryRows
 from bochner.rows.sources import Rows as Rows
 from bochner.rows.sources import RowSource as RowSource
-from bochner.rows.sources import ScaledRows as ScaledRows
 from bochner.rows.sources import Statistic as Statistic
 from bochner.rows.sources import add_pair as add_pair
 from bochner.rows.sources import check_finite as check_finite
@@ -51,12 +51,13 @@ from bochner.rows.sources import compose as compose
 from bochner.rows.sources import max_abs as max_abs
 from bochner.rows.sources import norm as norm
 from bochner.rows.sources import stack_batches as stack_batches
-from bochner.rows.sources import sum_over_rows as sum_over_rows
 from bochner.rows.threads import SMALL_MATRIX as SMALL_MATRIX
 from bochner.rows.threads import SMALL_VECTOR as SMALL_VECTOR
 from bochner.rows.threads import for_each_span as for_each_span
 from bochner.rows.threads import row_blocks as row_blocks
 from bochner.rows.threads import row_spans as row_spans
 from bochner.rows.threads import sum_over_spans as sum_over_spans
+from bochner.rows.training_rows import TrainingRows as TrainingRows
+from bochner.rows.training_rows import collect_rows as collect_rows
 from bochner.rows.workers import in_threads as in_threads
 from bochner.rows.workers import serial_blas as serial_blas

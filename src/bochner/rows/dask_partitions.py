@@ -9,14 +9,13 @@ from functools import partial
 from itertools import chain
 from numbers import Real
 from time import monotonic
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy import sparse
 
-from bochner.progress import is_progress_shown, progress_bar
+from bochner.progress import progress_bar
 from bochner.rows.partitions import Partitions
 
 __all__ = ["ClusterError", "DaskPartitions", "is_collection", "map_blocks", "template"]
@@ -24,7 +23,6 @@ __all__ = ["ClusterError", "DaskPartitions", "is_collection", "map_blocks", "tem
 Result = TypeVar("Result")
 NO_WORKERS_SECONDS = 300.0  # clusters that start workers on demand need minutes
 POLL_SECONDS = 1.0
-_CHECKED_WORKERS: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()  # addresses, for each client
 
 
 class ClusterError(RuntimeError):
@@ -111,7 +109,9 @@ class DaskPartitions(Partitions):
             for i, key in enumerate(pairs):
                 graph[key] = (combine, level[2 * i], level[2 * i + 1])
             level = pairs + level[2 * len(pairs) :]
-        result: Result = _compute(graph, level[0], parts, description)
+        with progress_bar(description, 1) as advance:
+            result: Result = _compute(graph, level[0])
+            advance(1)
         return result
 
 
@@ -183,7 +183,7 @@ def _align(name: str, column: Any, chunks: tuple[float, ...]) -> Any:
     return array
 
 
-def _compute(graph: dict[Any, Any], key: Any, parts: list[Any], description: str) -> Any:
+def _compute(graph: dict[Any, Any], key: Any) -> Any:
     """Compute one key of a graph, on the connected cluster or in this process; explain a failure of the cluster."""
     from dask.base import compute
     from dask.delayed import Delayed
@@ -197,51 +197,38 @@ def _compute(graph: dict[Any, Any], key: Any, parts: list[Any], description: str
     from distributed.comm.core import CommClosedError
 
     try:
-        _check_versions(client)
-        if description and is_progress_shown():
-            with progress_bar(description, len(parts)) as advance:
-                *futures, result = client.get(graph, [*parts, key], sync=False)
-                return _wait(client, result, futures, advance)
-        return _wait(client, client.compute(Delayed(key, graph)), [], lambda n: None)
+        _check_workers(client)
+        with _yielded_slot():
+            return _wait(client, client.compute(Delayed(key, graph)))
     except KilledWorker as error:
         raise ClusterError(
             "One partition ended several workers, most likely because it did not fit into their memory; give smaller "
             "chunks, as by `X.rechunk({0: 100_000})`, or workers with more memory."
         ) from error
-    except (CommClosedError, CancelledError) as error:
-        _explain_loss(client, error)
+    except (CommClosedError, CancelledError, OSError) as error:
+        address = getattr(client.scheduler, "address", "its address") if client.scheduler else "its address"
+        raise ClusterError(
+            f"The connection to the Dask scheduler at {address} is lost and nothing was fitted; restart the cluster, "
+            f"connect to it, and fit again."
+        ) from error
 
 
-def _wait(client: Any, result: Any, parts: list[Any], advance: Callable[[int], None]) -> Any:
+def _wait(client: Any, result: Any) -> Any:
     """Return the result of a future, and cancel it when the cluster has had no workers for too long."""
     from distributed import wait
 
-    last_seen, longest = monotonic(), _longest_wait()
-    with _yielded_slot():
-        while True:
-            with suppress(TimeoutError):
-                wait(result, timeout=POLL_SECONDS)
-            # Done parts are dropped, so that each is released when its successor has it.
-            n_parts, parts = len(parts), [part for part in parts if not part.done()]
-            advance(n_parts - len(parts))
-            if result.done():
-                return result.result()
-            last_seen = monotonic() if _workers(client) else last_seen
-            if monotonic() - last_seen > longest:
-                result.cancel()
-                raise ClusterError(
-                    f"The Dask cluster has had no workers for {longest:.0f} seconds, and nothing was fitted; start "
-                    f"workers, with more memory if they ran out of it, and fit again."
-                )
-
-
-def _longest_wait() -> float:
-    """Return for how many seconds a pass waits without workers: Dask's own limit, if the user has set one."""
-    import dask
-    from dask.utils import parse_timedelta
-
-    limit = dask.config.get("distributed.scheduler.no-workers-timeout", None)
-    return NO_WORKERS_SECONDS if limit is None else float(parse_timedelta(limit))
+    last_seen = monotonic()
+    while not result.done():
+        with suppress(TimeoutError):
+            wait(result, timeout=POLL_SECONDS)
+        last_seen = monotonic() if client.nthreads() else last_seen
+        if monotonic() - last_seen > NO_WORKERS_SECONDS:
+            result.cancel()
+            raise ClusterError(
+                f"The Dask cluster has had no workers for {NO_WORKERS_SECONDS:.0f} seconds, and nothing was fitted; "
+                f"start workers, with more memory if they ran out of it, and fit again."
+            )
+    return result.result()
 
 
 @contextmanager
@@ -260,44 +247,26 @@ def _yielded_slot() -> Iterator[None]:
         rejoin()
 
 
-def _workers(client: Any) -> set[str]:
-    """Return the addresses of the workers."""
-    try:
-        return set(client.nthreads())
-    except OSError as error:
-        _explain_loss(client, error)
-
-
-def _check_versions(client: Any) -> None:
+def _check_workers(client: Any) -> None:
     """Raise an error if a worker has no or another bochner: tasks would end it, and then the next one."""
-    find_version, checked = _version_finder(), _CHECKED_WORKERS.setdefault(client, set())
-    unchecked, own = sorted(_workers(client) - checked), find_version()
-    found = client.run(find_version, workers=unchecked, on_error="return") if unchecked else {}
-    for address, version in found.items():
-        if version != own and isinstance(version, str):  # else the worker was lost before it could answer
-            raise ClusterError(
-                f"The Dask worker at {address} has {version}, and this process has {own}; install the same version of "
-                f"bochner[dask] on every worker, restart them, and fit again."
-            )
-        checked.add(address)
 
-
-def _version_finder() -> Callable[[], str]:
-    """Return a function that is pickled by value, so that a worker without bochner can run it."""
-
-    def find_version() -> str:
+    def find_version() -> str:  # pickled by value, so that a worker without bochner can run it
         from importlib.metadata import PackageNotFoundError, version
 
-        try:
-            import bochner.rows  # noqa: F401 - and what it needs
-        except ImportError as error:
-            return f"no bochner ({error})"
-        try:
-            return f"bochner {version('bochner')}"
-        except PackageNotFoundError:  # the source is on the path
-            return "bochner of an unknown version"
+        import bochner.rows  # noqa: F401 - and what it needs
 
-    return find_version
+        try:
+            return version("bochner")
+        except PackageNotFoundError:  # the source is on the path
+            return "of an unknown version"
+
+    own = find_version()
+    for address, found in client.run(find_version, on_error="return").items():
+        if found != own and isinstance(found, str | ImportError):  # else the worker was lost before it could answer
+            raise ClusterError(
+                f"The Dask worker at {address} has bochner {found}, and this process has {own}; install the same "
+                f"version of bochner[dask] on every worker, restart them, and fit again."
+            )
 
 
 def _client() -> Any:
@@ -313,14 +282,6 @@ def _client() -> Any:
         return distributed.get_client()
     except ValueError:
         return None
-
-
-def _explain_loss(client: Any, error: BaseException) -> NoReturn:
-    address = getattr(client.scheduler, "address", "its address") if client.scheduler else "its address"
-    raise ClusterError(
-        f"The connection to the Dask scheduler at {address} is lost and nothing was fitted; restart the cluster, "
-        f"connect to it, and fit again."
-    ) from error
 
 
 def map_blocks(function: Callable[[Any], Any], X: Any, empty: Any) -> Any:

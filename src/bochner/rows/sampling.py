@@ -10,7 +10,7 @@ from scipy import sparse
 
 from bochner.rows.arrays import Floats, Indices, is_sparse, to_dense
 from bochner.rows.sources import MemoryRows, Rows, RowSource
-from bochner.rows.threads import row_blocks, row_spans
+from bochner.rows.threads import row_blocks
 
 __all__ = [
     *("distinct_rows", "draw_pairs", "pair_blocks", "pair_differences", "row_weights", "sample_pairs", "sample_rows"),
@@ -159,14 +159,7 @@ def pair_blocks(
     """Yield blocks of the first and of the second rows of pairs, with the slice of the pairs that they belong to.
 
     `width` is the number of columns that the caller computes from a row; they must fit into a block too. A block has at
-    least `least` rows. Rows that are not in memory are collected many at a time.
+    least `least` rows.
     """
-    fetch_rows = getattr(X, "fetch_rows", None)
-    for group in row_spans(len(first), fetch_rows or len(first)):
-        rows, left, right = X, first[group], second[group]
-        if fetch_rows:
-            needed, inverse = np.unique(np.concatenate([left, right]), return_inverse=True)
-            rows, (left, right) = X[needed], np.split(inverse, 2)
-        for pairs in row_blocks(len(left), 8 * max(X.shape[1], width), least):
-            own = slice(group.start + pairs.start, group.start + pairs.stop)
-            yield own, rows[left[pairs]], rows[right[pairs]]
+    for pairs in row_blocks(len(first), 8 * max(X.shape[1], width), least):
+        yield pairs, X[first[pairs]], X[second[pairs]]

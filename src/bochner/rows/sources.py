@@ -13,20 +13,18 @@ from functools import cached_property, partial, reduce
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.sparsefuncs import min_max_axis
 from sklearn.utils.validation import check_non_negative
 
 from bochner.progress import track
 from bochner.rows.arrays import Array, Floats, Indices, is_sparse, stack_rows
-from bochner.rows.metrics import Metric
 from bochner.rows.threads import SMALL_VECTOR, row_spans, sum_over_spans
 from bochner.validation import check_weight_range, check_weights, validate_numbers
 
 __all__ = [
-    *("Batch", "MemoryRows", "RowSource", "Rows", "ScaledRows", "Statistic"),
-    *("as_source", "check_batch_weights", "check_finite", "column_ranges", "max_abs", "norm", "sum_over_rows"),
+    *("Batch", "MemoryRows", "RowSource", "Rows", "Statistic"),
+    *("as_source", "check_batch_weights", "check_finite", "column_ranges", "max_abs", "norm"),
 ]
 
 BATCH_ROWS = 1 << 18  # rows per batch of rows in memory
@@ -383,56 +381,6 @@ def stack_batches(batches: Sequence[Batch]) -> Batch:
     return Batch(*(None if column[0] is None else stack_rows(column) for column in zip(*batches, strict=True)))
 
 
-@dataclass(frozen=True)
-class ScaledRows:
-    """The rows of `source` divided by `scale`, or mapped by a metric, as they are read; in float64.
-
-    Parameters
-    ----------
-    source : rows of shape (n_samples, n_features)
-        An array, a CSR matrix or a row source.
-    scale : float, ndarray of shape (n_features,), Metric or None
-        One divisor for all columns, one per column, or a map of the columns; None leaves rows as they are, of any kind.
-    weights : ndarray of shape (n_samples,), default=None
-        Sample weights; None means 1 for every row.
-    distinct : bool, default=False
-        Whether the rows are known to be distinct and in the order of `distinct_rows`.
-    targets : ndarray of shape (n_samples, n_targets), default=None
-        Targets, for weightings that need them.
-    """
-
-    source: Rows
-    scale: float | Floats | Metric | None
-    weights: Floats | None = None
-    distinct: bool = False
-    targets: Floats | None = None
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        if isinstance(self.scale, Metric):
-            return (self.source.shape[0], self.scale.n_dimensions)
-        return self.source.shape if len(self.source.shape) == 2 else (self.source.shape[0], 1)
-
-    @property
-    def fetch_rows(self) -> int | None:
-        return getattr(self.source, "fetch_rows", None)
-
-    def __getitem__(self, rows: slice | Indices) -> Any:
-        if self.scale is None:
-            return self.source[rows]
-        block = self.source[rows].astype(np.float64)
-        if isinstance(self.scale, Metric):
-            scaled = self.scale.map(block)
-        elif is_sparse(block):
-            scaled = sparse.csr_array(block.multiply(1.0 / np.asarray(self.scale)))
-        else:
-            return np.divide(block, self.scale, out=block)
-        if is_sparse(scaled):
-            # scikit-learn's distances accept 32-bit indices only, and a block has no need of longer ones.
-            scaled.indices, scaled.indptr = sparse.safely_cast_index_arrays(scaled, np.int32)
-        return scaled
-
-
 def as_source(X: Any, weights: Floats | None = None) -> RowSource:
     """Return a source of rows as it is, and an array or CSR matrix as one."""
     return X if isinstance(X, RowSource) else MemoryRows(X, None, weights)
@@ -452,23 +400,6 @@ def add_pair(left: Any, right: Any) -> Any:
     if left is None or right is None:
         return right if left is None else left
     return left + right
-
-
-def sum_over_rows(part: Callable[[Any, Floats | None], float], X: Any, weights: Floats | None = None) -> float:
-    """Sum a function of rows and weights over the partitions of a source, or evaluate it on an array.
-
-    `weights` are those of rows in memory; other sources have their own.
-    """
-    source = as_source(X, weights)
-    if isinstance(source, MemoryRows):
-        return part(source.X, weights)
-    total: Any = source.accumulate(partial(_part_of_batch, part))
-    return float(total)
-
-
-def _part_of_batch(part: Callable[[Any, Floats | None], float], start: int, batch: Batch) -> Any:
-    del start
-    return np.float64(part(batch.X, batch.sample_weight))
 
 
 def column_ranges(X: Any) -> tuple[Array, Array]:

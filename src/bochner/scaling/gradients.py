@@ -11,14 +11,13 @@ import numpy as np
 from scipy import linalg
 
 from bochner.feature_maps import FeatureMap
-from bochner.rows import Floats, serial_blas, sum_over_spans
+from bochner.rows import Floats, sum_over_spans
 
 __all__ = ["gradient_factor", "gradient_outer_product"]
 
 BLOCK_ROWS = 256
 
 
-@serial_blas  # no bit depends on the number of threads
 def gradient_factor(frequencies: Floats, coef: Floats, gram: Floats) -> Floats:
     r"""Return L with :math:`L^T L = G` for linear functions of Fourier features, without reading rows.
 

@@ -19,7 +19,7 @@ from scipy import linalg
 from bochner.feature_maps import apply_to_features
 from bochner.parameters import Parametrized
 from bochner.progress import progress_bar
-from bochner.rows import Floats, Metric, ScaledRows, in_threads, is_sparse, serial_blas
+from bochner.rows import Floats, LengthScales, Metric, in_threads, is_sparse
 from bochner.scaling.gradients import gradient_factor
 from bochner.scaling.learned_scales import (
     HELD_OUT_RATIO,
@@ -149,17 +149,16 @@ class LearnedMetric(Parametrized):
         start: LearnedLengthScales = make_part(self.length_scales or LearnedLengthScales(), {})
         sample = rows.sample(start.n_rows, rng)
         n_rows, n_features = sample.X.shape
-        length_scales, gain = start.learn_from(sample, rows, frequencies[:, :n_features], rng)
+        scaling, gain = start.learn_from(sample, rows, frequencies[:, :n_features], rng)
+        length_scales = np.asarray(scaling.length_scales)
         with np.errstate(over="ignore"):
-            column_scales = 1.0 / np.asarray(length_scales)
+            column_scales = 1.0 / length_scales
         if not np.isfinite(column_scales).all():
-            raise ValueError(
-                f"The length scale {np.asarray(length_scales).min():.3g} is too short; rescale the columns of X."
-            )
+            raise ValueError(f"The length scale {length_scales.min():.3g} is too short; rescale the columns of X.")
         initial = _DirectionScales.of_columns(column_scales, self._n_directions(n_features, len(frequencies)))
         if not self.n_rounds or not start.is_possible(sample):
             return LearningResult(_column_metric(initial), gain)
-        problem = LearningProblem.of(sample, start.folds, n_rows // HELD_OUT_RATIO, frequencies)
+        problem = LearningProblem.with_folds(sample, start.n_folds, n_rows // HELD_OUT_RATIO, frequencies)
         best, further_gain = self._best_round(problem, initial)
         if best is None:
             return LearningResult(_column_metric(initial), gain)
@@ -226,7 +225,6 @@ class _DirectionScales:
         """Whether the directions span all columns, so that the floor has no meaning."""
         return len(self.factors) == len(self.column_scales)
 
-    @serial_blas  # no bit depends on the number of threads
     def metric(self, factor: float = 1.0) -> Metric:
         """Return the map, with length scales that are longer by a factor."""
         if self.is_complete:
@@ -238,7 +236,6 @@ class _DirectionScales:
         """Return scales whose length scales are longer by a factor."""
         return _DirectionScales(self.column_scales, self.directions, self.factors / factor, self.floor / factor)
 
-    @serial_blas  # no bit depends on the number of threads
     def step(self, gradient_factor: Floats, power: float, differences: Any) -> "_DirectionScales":
         """Return the scales of the next round, with the same mean square of given differences of rows.
 
@@ -345,7 +342,7 @@ def _evaluate(problem: LearningProblem, scales: _DirectionScales, factors: Seque
     errors = np.square(predictions - problem.rows.targets[is_held_out]).mean(axis=1)
     weights = np.ones(len(errors)) if problem.rows.weights is None else problem.rows.weights[is_held_out]
     gram = total[:width, :width] / total[width, width]
-    gradients = gradient_factor(metric.pull_back(problem.frequencies), coef, gram)
+    gradients = gradient_factor(metric.fold(problem.frequencies), coef, gram)
     return _Round(scales, alpha, gradients, errors, weights)
 
 
@@ -360,7 +357,6 @@ def _validation_errors(fold_moments: Floats, n_targets: int, alphas: Floats) -> 
     return np.asarray(np.array(list(errors)).reshape(len(alphas), len(fold_moments)).mean(axis=1))
 
 
-@serial_blas  # no bit depends on the number of threads
 def _leading_eigenvectors(factor: Floats, rank: int) -> tuple[Floats, Floats, float]:
     """Return the largest eigenvalues of L'L, in descending order, their eigenvectors, and the mean of all others."""
     n_rows, n_features = factor.shape
@@ -378,5 +374,5 @@ def _leading_eigenvectors(factor: Floats, rank: int) -> tuple[Floats, Floats, fl
 
 def _differences(rows: LabeledRows, column_scales: Floats) -> Any:
     """Return differences of consecutive rows, which are in random order, in the columns c * x."""
-    X = ScaledRows(rows.X, 1.0 / column_scales)[: N_DIFFERENCES + 1]
+    X = LengthScales(1.0 / column_scales).apply(rows.X[: N_DIFFERENCES + 1])
     return X[1:] - X[:-1]

@@ -27,15 +27,15 @@ from bochner.progress import progress_bar
 from bochner.rows import (
     Floats,
     Indices,
+    LengthScales,
     Mask,
     Metric,
-    ScaledRows,
+    Scaling,
     column_ranges,
     in_threads,
     is_sparse,
     max_abs,
     row_spans,
-    serial_blas,
     shuffled_sample,
     sum_over_spans,
 )
@@ -125,7 +125,7 @@ class LabeledRows:
         targets = targets[:, varying] / deviations[varying]
         if targets.shape[1] > MAX_TARGETS:  # random directions preserve squared errors, up to a constant factor
             directions = rng.normal(size=(targets.shape[1], MAX_TARGETS))
-            targets = serial_blas(np.matmul)(targets, directions / np.linalg.norm(directions, axis=0))
+            targets = targets @ (directions / np.linalg.norm(directions, axis=0))
         return LabeledRows(sparse.csr_array(X) if is_sparse(X) else np.ascontiguousarray(X), targets, counts)
 
     def rolled(self, n_rows: int) -> "LabeledRows":
@@ -189,13 +189,13 @@ class LearningResult(NamedTuple):
 
     Parameters
     ----------
-    length_scales : ndarray of shape (n_features,) or Metric
+    scaling : LengthScales or Metric
         One length scale per column, or a map of the columns.
     gain : float
         Relative decrease of the squared error on held-out rows, compared with the start; 0 if the start was kept.
     """
 
-    length_scales: Floats | Metric
+    scaling: Scaling
     gain: float
 
 
@@ -242,7 +242,7 @@ class LearningProblem:
     frequencies: Floats
 
     @classmethod
-    def of(cls, rows: LabeledRows, n_folds: int, n_held_out: int, frequencies: Floats) -> "LearningProblem":
+    def with_folds(cls, rows: LabeledRows, n_folds: int, n_held_out: int, frequencies: Floats) -> "LearningProblem":
         """Divide the first rows into folds of equal size, and hold out the last rows.
 
         Parameters
@@ -270,32 +270,32 @@ class LearningProblem:
         """Number of targets."""
         return int(self.rows.targets.shape[1])
 
-    def moments(self, length_scales: Floats | Metric) -> Floats:
+    def moments(self, scaling: Scaling) -> Floats:
         """Return second moments of [z, 1, y] per fold, those of the held-out rows last.
 
         Parameters
         ----------
-        length_scales : ndarray of shape (n_features,) or Metric
-            One length scale per column, or a map of the columns.
+        scaling : Scaling
+            The map of the rows.
 
         Returns
         -------
         ndarray of shape (n_folds, size, size) or (n_folds + 1, size, size)
             The moments; the larger shape if rows are held out.
         """
-        feature_map, rows = self.feature_map(length_scales)
-        size = feature_map.width + 1 + self.n_targets
+        feature_map, rows = self.feature_map(scaling)
+        size = feature_map.n_columns + 1 + self.n_targets
         totals = np.zeros((int(self.folds.max()) + 1, size, size))
-        add_moments(totals, feature_map, rows, self.rows.targets, self.rows.weights, self.folds, GRAM_ROWS)
+        add_moments(totals, feature_map, rows, self.rows.targets, self.rows.weights, self.folds)
         return totals
 
-    def feature_map(self, length_scales: Floats | Metric) -> tuple[FourierMap, Any]:
+    def feature_map(self, scaling: Scaling) -> tuple[FourierMap, Any]:
         """Return the map to features, and the rows that it takes.
 
         Parameters
         ----------
-        length_scales : ndarray of shape (n_features,) or Metric
-            One length scale per column, or a map of the columns.
+        scaling : Scaling
+            The map of the rows.
 
         Returns
         -------
@@ -305,9 +305,9 @@ class LearningProblem:
             The rows of the sample, divided by length scales.
         """
         weights = np.full(len(self.frequencies), 1.0 / len(self.frequencies))
-        if isinstance(length_scales, Metric):
-            return FourierMap(length_scales.pull_back(self.frequencies), weights), self.rows.X
-        return FourierMap(self.frequencies, weights), ScaledRows(self.rows.X, length_scales)
+        if isinstance(scaling, Metric):
+            return FourierMap(scaling.fold(self.frequencies), weights), self.rows.X
+        return FourierMap(self.frequencies, weights), scaling.apply(self.rows.X)
 
     def evaluate(self, objective: Objective, length_scales: Floats, alpha: float) -> Evaluation:
         """Evaluate an objective with its derivatives, and the error on the held-out rows.
@@ -326,7 +326,7 @@ class LearningProblem:
         Evaluation
             Value, derivatives and held-out error.
         """
-        moments = self.moments(length_scales)
+        moments = self.moments(LengthScales(length_scales))
         training, held_out = moments[: self.n_folds], moments[self.n_folds :].sum(axis=0)
         result = objective.value_and_gradient(training, self.n_targets, alpha)
         error = held_out_error(training.sum(axis=0), held_out, self.n_targets, alpha) if held_out.any() else np.nan
@@ -334,7 +334,7 @@ class LearningProblem:
 
     def _gradient(self, length_scales: Floats, result: ObjectiveGradient) -> Floats:
         """Return derivatives with respect to the logarithms of the length scales."""
-        feature_map, scaled = self.feature_map(length_scales)
+        feature_map, scaled = self.feature_map(LengthScales(length_scales))
         n_rows, n_frequencies = self.rows.X.shape[0], len(self.frequencies)
         n_training = int(np.searchsorted(self.folds, len(result.left)))
         phase_gradient = np.zeros((n_rows, n_frequencies))
@@ -346,13 +346,13 @@ class LearningProblem:
                 rows *= self.rows.weights[span, None]
             for fold in np.unique(self.folds[span]).tolist():
                 own = self.folds[span] == fold
-                feature_gradient = rows[own] @ result.left[fold] @ result.right[fold, : feature_map.width].T
+                feature_gradient = rows[own] @ result.left[fold] @ result.right[fold, : feature_map.n_columns].T
                 cosines, sines = np.hsplit(features[own], 2)
                 cosine_gradient, sine_gradient = np.hsplit(feature_gradient, 2)
                 phase_gradient[span][own] = sine_gradient * cosines - cosine_gradient * sines
 
         list(in_threads(work, row_spans(n_training, GRAM_ROWS // 4)))
-        columns = scaled[:].T
+        columns = scaled.T
 
         def part(span: slice) -> Floats:
             return np.asarray(-((columns @ phase_gradient[:, span]) * self.frequencies[span].T).sum(axis=1))
@@ -375,11 +375,11 @@ class LearnedLengthScales(Parametrized):
         Maximum number of rows to learn from.
     n_iterations : int, default=40
         Maximum number of iterations.
-    folds : int, default=3
+    n_folds : int, default=3
         Number of folds of the validation loss.
-    penalty : float, default=10.0
+    prior_strength : float, default=10.0
         Strength of a normal prior that pulls the length scales towards their initial proportions. Their logarithms
-        have the standard deviation :math:`1 / \sqrt{\mathrm{penalty}}`; 0 means no prior.
+        have the standard deviation one over the square root of this number; 0 means no prior.
     objective : {"validation", "likelihood"} or Objective, default="validation"
         Objective to minimize: "validation" is the cross-validated mean squared error of ridge regression, "likelihood"
         is minus the log evidence of a Bayesian linear model.
@@ -400,8 +400,8 @@ class LearnedLengthScales(Parametrized):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_rows": [Interval(Integral, FEWEST_ROWS, None, closed="left")],
         "n_iterations": [Interval(Integral, 0, None, closed="left")],
-        "folds": [Interval(Integral, 2, None, closed="left")],
-        "penalty": [Interval(Real, 0, None, closed="left")],
+        "n_folds": [Interval(Integral, 2, None, closed="left")],
+        "prior_strength": [Interval(Real, 0, None, closed="left")],
         "objective": [StrOptions(OBJECTIVES), Objective],
     }
     _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {"objective": OBJECTIVES}
@@ -410,14 +410,14 @@ class LearnedLengthScales(Parametrized):
         self,
         n_rows: int = 8000,
         n_iterations: int = 40,
-        folds: int = 3,
-        penalty: float = 10.0,
+        n_folds: int = 3,
+        prior_strength: float = 10.0,
         objective: str | Objective = "validation",
     ) -> None:
         self.n_rows = n_rows
         self.n_iterations = n_iterations
-        self.folds = folds
-        self.penalty = penalty
+        self.n_folds = n_folds
+        self.prior_strength = prior_strength
         self.objective = objective
 
     def learn(self, rows: LabeledRows, frequencies: Floats, rng: np.random.Generator) -> LearningResult:
@@ -435,7 +435,7 @@ class LearnedLengthScales(Parametrized):
         Returns
         -------
         LearningResult
-            ``(length_scales, gain)``.
+            ``(scaling, gain)``.
         """
         return self.learn_from(rows.sample(self.n_rows, rng), rows, frequencies, rng)
 
@@ -458,24 +458,26 @@ class LearnedLengthScales(Parametrized):
         Returns
         -------
         LearningResult
-            ``(length_scales, gain)``.
+            ``(scaling, gain)``.
         """
         n_rows, n_features = sample.X.shape
         if not self.is_possible(sample):
-            return LearningResult(np.full(n_features, median_distance(rows.X, rng, rows.weights)), 0.0)
+            return LearningResult(LengthScales(np.full(n_features, median_distance(rows.X, rng, rows.weights))), 0.0)
         n_held_out = n_rows // HELD_OUT_RATIO
-        whole = LearningProblem.of(sample, self.folds, 0, frequencies)
+        whole = LearningProblem.with_folds(sample, self.n_folds, 0, frequencies)
         start, alpha = self._select_start(whole, _start_candidates(sample, rng))
         n_trials = int(np.clip(self.n_rows // (TRIAL_RATIO * n_rows), 1, HELD_OUT_RATIO - 1))
         changes, gains = [], []
         with progress_bar("learning length scales", n_trials * self.n_iterations) as advance:
             for trial in range(n_trials):
-                problem = LearningProblem.of(sample.rolled(trial * n_held_out), self.folds, n_held_out, frequencies)
+                problem = LearningProblem.with_folds(
+                    sample.rolled(trial * n_held_out), self.n_folds, n_held_out, frequencies
+                )
                 change, gain = self._optimize(problem, start, alpha, advance)
                 changes.append(change)
                 gains.append(gain)
         length_scales = _suppress_constant_columns(rows.X, start * np.exp(np.mean(changes, axis=0)))
-        return LearningResult(length_scales, float(np.mean(gains)))
+        return LearningResult(LengthScales(length_scales), float(np.mean(gains)))
 
     def is_possible(self, sample: LabeledRows) -> bool:
         """Return whether a sample has enough rows, and targets that vary.
@@ -490,14 +492,16 @@ class LearnedLengthScales(Parametrized):
         bool
             Whether anything can be learned.
         """
-        return bool(sample.X.shape[0] >= max(FEWEST_ROWS, 2 * self.folds) and sample.targets.shape[1] > 0)
+        return bool(sample.X.shape[0] >= max(FEWEST_ROWS, 2 * self.n_folds) and sample.targets.shape[1] > 0)
 
     def _select_start(self, problem: LearningProblem, candidates: list[Floats]) -> tuple[Floats, float]:
         """Return the candidate multiple and the penalty with the smallest mean squared error over the folds."""
         results = []
         for length_scales in [factor * candidate for candidate in candidates for factor in FACTORS]:
-            moments = problem.moments(length_scales)
-            n_training = float(moments[:, -1 - problem.n_targets, -1 - problem.n_targets].sum()) * (1 - 1 / self.folds)
+            moments = problem.moments(LengthScales(length_scales))
+            n_training = float(moments[:, -1 - problem.n_targets, -1 - problem.n_targets].sum()) * (
+                1 - 1 / self.n_folds
+            )
             folds = np.concatenate([moments, np.zeros_like(moments[:1])])
             errors = cross_validated_errors(folds, problem.n_targets, ALPHAS * n_training).mean(axis=(1, 2))
             results.append((float(errors.min()), length_scales, float(ALPHAS[errors.argmin()])))
@@ -509,7 +513,7 @@ class LearnedLengthScales(Parametrized):
     ) -> tuple[Floats, float]:
         """Return changes of the logarithms of the length scales, selected on the held-out rows, and the gain there."""
         objective = OBJECTIVES[self.objective]() if isinstance(self.objective, str) else clone(self.objective)
-        prior_strength = self.penalty / problem.rows.shape[0]
+        prior_strength = self.prior_strength / problem.rows.shape[0]
         required_ratio = 1.0 - max(LEAST_GAIN, 1.0 / np.count_nonzero(problem.folds == problem.n_folds))
         best, smallest_error, n_stale = np.zeros(len(start)), np.inf, 0
         start_error = last_error = np.nan  # L-BFGS evaluates an iterate last before it calls back
@@ -553,14 +557,13 @@ def _start_candidates(sample: LabeledRows, rng: np.random.Generator) -> list[Flo
     if varying.any() and spreads.max() > UNEVEN_RATIO * spreads[varying].min():
         proportions.append(np.where(varying, spreads, 1.0))
     candidates = [
-        scales * median_distance(ScaledRows(sample.X, scales)[:], rng, sample.weights) for scales in proportions
+        scales * median_distance(LengthScales(scales).apply(sample.X), rng, sample.weights) for scales in proportions
     ]
     # Beside an outlying value, equal length scales can be too short for float64.
     smallest = max_abs(sample.X) / LARGEST_MULTIPLE
     return [scales for scales in candidates if (scales >= smallest).all()] or candidates[-1:]
 
 
-@serial_blas  # no bit depends on the number of threads
 def _column_spreads(sample: LabeledRows) -> Floats:
     """Return the spread of each column among the rows that differ from its most frequent value; 0 if it is constant.
 
@@ -569,7 +572,7 @@ def _column_spreads(sample: LabeledRows) -> Floats:
     deviation.
     """
     magnitudes = np.maximum(max_abs(sample.X), np.finfo(np.float64).tiny)
-    X = ScaledRows(sample.X, magnitudes)[:]  # squares neither overflow nor underflow
+    X = LengthScales(magnitudes).apply(sample.X)  # squares neither overflow nor underflow
     counts = np.ones(X.shape[0]) if sample.weights is None else sample.weights
     shares = counts / counts.sum()
     mean, mean_squares = X.T @ shares, (X.multiply(X) if is_sparse(X) else np.square(X)).T @ shares

@@ -3,23 +3,20 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from bochner.rows import (
     Floats,
-    Indices,
-    ScaledRows,
+    LengthScales,
+    TrainingRows,
     column_ranges,
     draw_pairs,
     is_sparse,
     max_abs,
     pair_blocks,
     row_blocks,
-    serial_blas,
-    sum_over_rows,
     to_dense,
 )
 
@@ -58,7 +55,8 @@ def median_distance(X: Any, rng: np.random.Generator, weights: Floats | None = N
     magnitude = float(max_abs(X).max())
     if magnitude == 0.0:
         return 1.0
-    rows = ScaledRows(X, magnitude, weights)  # relative to the largest entry, squares neither overflow nor underflow
+    # Relative to the largest entry, squares neither overflow nor underflow.
+    rows = TrainingRows(X, weights, LengthScales(magnitude))
     first, second, pair_weights = draw_pairs(rows, N_PAIRS, rng)
     distances = np.empty(len(first))
     for pairs, x, y in pair_blocks(rows, first, second, least=1024 if is_sparse(X) else 16):
@@ -68,20 +66,12 @@ def median_distance(X: Any, rng: np.random.Generator, weights: Floats | None = N
         else:
             distances[pairs] = np.linalg.norm(differences, axis=1)
     near = np.flatnonzero(distances < SMALLEST_DISTANCE)  # of equal rows, or the squares have underflowed
-    if len(near):
-        distances[near] = _near_distances(ScaledRows(X, 1.0), first[near], second[near]) / magnitude
-    distinct = distances > 0.0
-    return magnitude * _weighted_median(distances[distinct], pair_weights[distinct]) if distinct.any() else 1.0
-
-
-def _near_distances(rows: ScaledRows, first: Indices, second: Indices) -> Floats:
-    """Return the distances of pairs of rows that differ little, without squares that underflow."""
-    distances = np.empty(len(first))
-    for pairs, x, y in pair_blocks(rows, first, second):
+    for pairs, x, y in pair_blocks(TrainingRows(X, scaling=LengthScales(1.0)), first[near], second[near]):
         differences = np.abs(to_dense(x - y))
         largest = np.maximum(differences.max(axis=1), np.finfo(np.float64).tiny)
-        distances[pairs] = largest * np.linalg.norm(differences / largest[:, None], axis=1)
-    return distances
+        distances[near[pairs]] = largest * np.linalg.norm(differences / largest[:, None], axis=1) / magnitude
+    distinct = distances > 0.0
+    return magnitude * _weighted_median(distances[distinct], pair_weights[distinct]) if distinct.any() else 1.0
 
 
 def _weighted_median(values: Floats, weights: Floats) -> float:
@@ -122,43 +112,25 @@ def entry_scale(X: Any, rng: np.random.Generator, weights: Floats | None = None)
     magnitude = float(max_abs(X).max())
     if magnitude == 0.0:
         return 1.0
-    size = sum_over_rows(_n_entries, X, weights)
-    mean = sum_over_rows(partial(_entry_sum, magnitude), X, weights) / size
-    squares = sum_over_rows(partial(_entry_squares, magnitude, mean), X, weights)
+    row_weights = np.ones(X.shape[0]) if weights is None else weights
+    size = float(row_weights.sum()) * X.shape[1]
+    entries = X
+    if is_sparse(X):  # each stored entry counts as a row; all others are zero
+        entries, row_weights = X.data[:, None], np.repeat(row_weights, np.diff(X.indptr))
+
+    scaled = TrainingRows(entries, scaling=LengthScales(magnitude))
+
+    def total(of_entries: Callable[[Floats], Floats]) -> float:
+        """Return a weighted sum over the stored entries, divided by the largest one."""
+        blocks = row_blocks(len(entries), 8 * entries.shape[1])
+        return sum(float(row_weights[rows] @ of_entries(scaled[rows]).sum(axis=1)) for rows in blocks)
+
+    mean = total(lambda values: values) / size
+    n_stored = float(row_weights.sum()) * entries.shape[1]
+    squares = total(lambda values: np.square(values - mean)) + (size - n_stored) * mean**2
     # The mean is rounded, so that the computed variance of constant entries is tiny instead of zero.
     variance = squares / size if squares > 1e-28 * size else 0.0
     return magnitude * float(np.sqrt(X.shape[1] * variance / 2)) if variance > 0.0 else 1.0
-
-
-def _n_entries(X: Any, weights: Floats | None) -> float:
-    """Return the number of entries, rows counted with their weights."""
-    return float((X.shape[0] if weights is None else weights.sum()) * X.shape[1])
-
-
-@serial_blas  # no bit depends on the number of threads
-def _entry_sum(magnitude: float, X: Any, weights: Floats | None) -> float:
-    """Return the sum of all entries, divided by `magnitude`."""
-    rows, row_weights = _stored_entries(X, weights, magnitude)
-    blocks = row_blocks(rows.shape[0], 8 * rows.shape[1])
-    return sum((float(row_weights[block] @ rows[block].sum(axis=1)) for block in blocks), 0.0)
-
-
-@serial_blas  # no bit depends on the number of threads
-def _entry_squares(magnitude: float, mean: float, X: Any, weights: Floats | None) -> float:
-    """Return the sum of squared differences from `mean` over all entries, which are divided by `magnitude`."""
-    rows, row_weights = _stored_entries(X, weights, magnitude)
-    blocks = row_blocks(rows.shape[0], 8 * rows.shape[1])
-    squares = sum(float(row_weights[block] @ np.square(rows[block] - mean).sum(axis=1)) for block in blocks)
-    n_stored = float(row_weights.sum()) * rows.shape[1]
-    return float(squares + (_n_entries(X, weights) - n_stored) * mean**2)  # a sparse matrix does not store zeros
-
-
-def _stored_entries(X: Any, weights: Floats | None, magnitude: float) -> tuple[ScaledRows, Floats]:
-    """Return the stored entries divided by `magnitude`, and their weights; each one of a sparse matrix is a row."""
-    row_weights = np.ones(X.shape[0]) if weights is None else weights
-    if is_sparse(X):
-        return ScaledRows(X.data[:, None], magnitude), np.repeat(row_weights, np.diff(X.indptr))
-    return ScaledRows(X, magnitude), row_weights
 
 
 def warn_of_dominant_column(
@@ -183,7 +155,7 @@ def warn_of_dominant_column(
     >>> from bochner.scaling.median import warn_of_dominant_column
     >>> warn_of_dominant_column(np.random.default_rng(0).normal(size=(100, 3)), 1.0)
     """
-    if _share_of_others(ScaledRows(X, length_scale, weights)) >= NEGLIGIBLE:
+    if X.shape[1] < 2 or _share_of_others(TrainingRows(X, weights, LengthScales(length_scale))) >= NEGLIGIBLE:
         return
     low, high = (np.asarray(ends, dtype=np.float64) for ends in column_ranges(X))
     halves = high / 2.0 - low / 2.0  # the difference may overflow
@@ -201,7 +173,7 @@ def warn_of_dominant_column(
     )
 
 
-def _share_of_others(rows: ScaledRows) -> float:
+def _share_of_others(rows: TrainingRows) -> float:
     """Return the share of all columns but the largest one in the squared distances of pairs, or in 1 if that is more.
 
     It is a mean over pairs, in which a few rows far away from all others hardly count.

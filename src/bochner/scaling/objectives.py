@@ -15,7 +15,7 @@ import numpy as np
 from scipy import linalg
 from sklearn.base import BaseEstimator
 
-from bochner.rows import Floats, in_threads, serial_blas
+from bochner.rows import Floats, in_threads
 
 __all__ = [
     *("OBJECTIVES", "MarginalLikelihood", "Objective", "ObjectiveGradient", "ValidationLoss"),
@@ -196,7 +196,6 @@ class MarginalLikelihood(Objective):
         return ObjectiveGradient(result.value, result.log_alpha_derivative, left, right)
 
 
-@serial_blas  # no bit depends on the number of threads
 def held_out_error(training_moments: Floats, held_out_moments: Floats, n_targets: int, alpha: float) -> float:
     """Return the mean squared error of ridge regression on held-out rows.
 

@@ -18,10 +18,8 @@ from bochner.rows import Array, Floats, Mask
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Kind = Literal[
-    *("number", "boolean", "category", "text", "date", "time", "duration"),
-    *("constant", "empty", "unsupported", "dropped", "id"),
-]
+UsedKind = Literal["number", "boolean", "category", "text", "date", "time", "duration"]
+Kind = UsedKind | Literal["constant", "empty", "id"]
 Storage = Literal["integer", "float", "boolean", "text", "untyped", "dictionary", "date", "time", "duration", "null"]
 
 KINDS: tuple[Kind, ...] = ("number", "boolean", "category", "text", "date", "time", "duration")  # to predict from

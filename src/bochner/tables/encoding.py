@@ -247,10 +247,8 @@ class EncodedTable:
 def load_rows(source: EncodedTable) -> EncodedBatch:
     """Return all rows of a table in memory, without their cells."""
     batches = list(source.batches())
-    encoding = source.encoding
     if not batches:
-        is_used = None if source.table.target is None else np.empty(0, bool)
-        return EncodedBatch(None, np.empty((0, len(encoding.names)), encoding.dtype), None, is_used)
-    columns = list(zip(*(batch[1:] for batch in batches), strict=True))
-    X, y, is_used = (None if parts[0] is None else np.concatenate(parts) for parts in columns)
-    return EncodedBatch(None, X, y, is_used)
+        return EncodedBatch(None, np.empty((0, len(source.encoding.names)), source.encoding.dtype), None, None)
+    columns: Any = zip(*(batch[1:] for batch in batches), strict=True)
+    joined: list[Any] = [None if parts[0] is None else np.concatenate(parts) for parts in columns]
+    return EncodedBatch(None, *joined)

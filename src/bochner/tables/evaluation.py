@@ -85,9 +85,7 @@ def evaluate(
     opened = model.encoder_.open(data, label=label).table
     with_target = model.target_name_ in opened.names
     source = model.encoder_.open(data, with_target=with_target, label=label)
-    sample = Sample.of(source.table, 0)
-    parts: list[tuple[Any, ...]] = []
-    positions, n_rows = np.empty(0, np.intp), 0
+    sample, n_rows, parts = Sample.of(source.table, 0), 0, []
     for batch in track(source.batches(), "evaluating", source.table.n_chunks()):
         sample.add(batch.cells)
         n_rows += len(batch.X)
@@ -99,12 +97,10 @@ def evaluate(
         report(message)
     if not with_target:
         return Evaluation(sample.cells, n_rows, {})
-    observed, predicted, proba = (
-        None if part[0] is None else np.concatenate(part) for part in zip(*parts, strict=True)
-    )
-    positions = sample.positions
-    shown = (None if values is None else values[positions] for values in (observed, predicted, proba))
-    return Evaluation(sample.cells, n_rows, error_measures(model, observed, predicted, proba), *shown)
+    columns: Any = zip(*parts, strict=True)
+    found: list[Any] = [None if part[0] is None else np.concatenate(part) for part in columns]
+    shown = (None if values is None else values[sample.positions] for values in found)
+    return Evaluation(sample.cells, n_rows, error_measures(model, *found), *shown)
 
 
 def _probabilities(model: TableModel, rows: Array) -> Floats | None:
@@ -118,7 +114,7 @@ def held_out(model: TableModel, survey: Survey, seed: int = 0) -> tuple[TableMod
     None if there are fewer than 50 rows, or a class has a single one of them.
     """
     cells, table = survey.sample.cells, survey.table
-    assert table.target is not None and survey.target_column is not None
+    assert table.target is not None
     if cells is None or cells.num_rows < LEAST_ROWS:
         return None
     order = np.random.default_rng(seed).permutation(cells.num_rows)[:HELD_OUT_ROWS]

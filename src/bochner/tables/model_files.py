@@ -84,6 +84,8 @@ def _check_model(model: Any) -> None:
     if not isinstance(model, TableModel):
         raise TypeError(f"it contains a {type(model).__name__} and no model of a table")
     if not isinstance(model.encoder_, TableEncoder):
+        if not hasattr(model.encoder_, "transform"):
+            raise TypeError("it has no encoder")
         return  # what a foreign encoder accepts is not known
     pa, encoding = import_pyarrow(), model.encoder_.encoding_
     missing = encoding.encode(pa.RecordBatch.from_pydict({column.name: pa.nulls(1) for column in encoding.columns}))

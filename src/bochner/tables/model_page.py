@@ -154,8 +154,10 @@ def _picture(pictures: dict[str, str], title: str, size: tuple[float, float] = (
 
 def _error_pictures(model: Any, evaluation: Evaluation) -> dict[str, str]:
     """Draw observed against predicted numbers and residuals, or confused classes and calibration."""
-    observed, predicted, pictures = evaluation.observed, evaluation.predicted, {}
-    assert observed is not None and predicted is not None
+    observed, predicted = evaluation.observed, evaluation.predicted
+    pictures: dict[str, str] = {}
+    assert observed is not None
+    assert predicted is not None
     if not is_classifier(model):
         for title, kind in {
             "Observed and predicted": "actual_vs_predicted",

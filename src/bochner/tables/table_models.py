@@ -14,7 +14,6 @@ from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import assert_all_finite, check_array, column_or_1d
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, has_fit_parameter
 
@@ -31,7 +30,7 @@ from bochner.tables.row_source import TableRows
 from bochner.tables.sources import is_frame, is_path
 from bochner.tables.survey import Survey
 from bochner.tables.table_encoder import TableEncoder
-from bochner.validation import HasMethods, StrOptions, check_weights, fit_context
+from bochner.validation import HasMethods, StrOptions, available_if, check_weights, fit_context
 
 __all__ = ["MEMORY_ROWS", "TableClassifier", "TableModel", "TableRegressor"]
 
@@ -80,6 +79,8 @@ class TableModel:
     estimator: Any
     encoder: Any
     effort: str
+    class_weight: Any = None
+    _measure: Callable[..., float]
     random_state: Any
     estimator_: Any
     encoder_: Any
@@ -164,7 +165,7 @@ class TableModel:
         self._set_columns(X, survey.n_rows)
         y = self._begin_targets(X, y)
         rows = TableRows(source, survey.lengths).with_targets(self._encode_batch)
-        if getattr(self, "class_weight", None) is not None:
+        if self.class_weight is not None:
             estimator.set_params(class_weight=self.class_weight)
         self.estimator_ = estimator.fit(rows)
         self._end_fit(X, y)
@@ -305,7 +306,7 @@ class TableModel:
         return hasattr(self, "estimator_")
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+        tags: Any = super().__sklearn_tags__()  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
         tags.input_tags.categorical = True
@@ -408,7 +409,8 @@ class TableRegressor(TableModel, RegressorMixin, Parametrized):
         if not len(rows):
             return np.empty((0, 2))
         if _has_closed_form(self.estimator_):
-            bounds = prediction_intervals(*self.estimator_.predict(rows, return_std=True), self.residuals_, coverage)
+            predicted, deviations = self.estimator_.predict(rows, return_std=True)
+            bounds = prediction_intervals(predicted, deviations, self.residuals_, coverage)
         else:
             bounds = self.estimator_.predict_interval(rows, coverage)
         return np.asarray(bounds if self.log_factor_ is None else np.exp(bounds))

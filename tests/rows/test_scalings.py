@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
 
 from bochner import FourierFeatures, LandmarkFeatures
 from bochner.kernels import KERNELS
 from bochner.landmarks import LANDMARKS
-from bochner.rows import Metric, ScaledRows, is_sparse, to_dense
+from bochner.rows import LengthScales, Metric, TrainingRows, is_sparse, to_dense
 from bochner.samplers import SAMPLERS
 from bochner.weightings import WEIGHTINGS
 
@@ -39,23 +38,23 @@ class TestMetric:
     def test_matrix_has_the_diagonal_above_the_directions(self, metric):
         expected = [metric.directions] if metric.diagonal is None else [np.diag(metric.diagonal), metric.directions]
         np.testing.assert_array_equal(dense(metric), np.vstack(expected))
-        assert dense(metric).shape == (metric.n_dimensions, metric.n_features)
+        assert dense(metric).shape == (metric.n_dimensions(3), 3)
         assert is_sparse(metric.matrix) == (metric.diagonal is not None)
 
     def test_map_multiplies_by_the_matrix(self, metric, rng):
         X = rng.normal(size=(20, 3))
-        np.testing.assert_allclose(metric.map(X), X @ dense(metric).T, rtol=1e-12, atol=1e-14)
-        mapped = metric.map(sparse.csr_array(X))
+        np.testing.assert_allclose(metric.apply(X), X @ dense(metric).T, rtol=1e-12, atol=1e-14)
+        mapped = metric.apply(sparse.csr_array(X))
         assert is_sparse(mapped) == (metric.diagonal is not None)
         np.testing.assert_allclose(to_dense(mapped), X @ dense(metric).T, rtol=1e-12, atol=1e-14)
 
     def test_pulled_back_frequencies_have_the_same_phases(self, metric, rng):
-        X, W = rng.normal(size=(20, 3)), rng.normal(size=(7, metric.n_dimensions))
-        np.testing.assert_allclose(metric.pull_back(W), W @ dense(metric), rtol=1e-12, atol=1e-14)
-        np.testing.assert_allclose(X @ metric.pull_back(W).T, metric.map(X) @ W.T, rtol=1e-10, atol=1e-12)
+        X, W = rng.normal(size=(20, 3)), rng.normal(size=(7, metric.n_dimensions(3)))
+        np.testing.assert_allclose(metric.fold(W), W @ dense(metric), rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(X @ metric.fold(W).T, metric.apply(X) @ W.T, rtol=1e-10, atol=1e-12)
 
     def test_length_scales_are_those_of_the_columns(self, metric):
-        unit = metric.map(np.diag(metric.length_scales))
+        unit = metric.apply(np.diag(metric.length_scales))
         np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1.0, rtol=1e-12)
 
     def test_multiple_has_longer_length_scales(self, metric):
@@ -63,22 +62,37 @@ class TestMetric:
         np.testing.assert_allclose((metric * 4.0).length_scales, 4.0 * metric.length_scales, rtol=1e-14)
 
     def test_rows_at_coordinates_minimize_the_distance(self, metric, rng):
-        coordinates = rng.normal(size=(5, metric.n_dimensions))
-        found = metric.map(metric.rows_at(coordinates))
+        coordinates = rng.normal(size=(5, metric.n_dimensions(3)))
+        found = metric.apply(metric.invert(coordinates, float))
         best = coordinates @ np.linalg.pinv(dense(metric)).T @ dense(metric).T
         np.testing.assert_allclose(found, best, rtol=1e-9, atol=1e-11)
 
     def test_scaled_rows_are_mapped(self, metric, rng):
         X = rng.normal(size=(20, 3)).astype(np.float32)
-        rows = ScaledRows(X, metric)
-        assert rows.shape == (20, metric.n_dimensions)
+        rows = TrainingRows(X, scaling=metric)
+        assert rows.shape == (20, metric.n_dimensions(3))
         assert rows[2:5].dtype == np.float64
         np.testing.assert_allclose(rows[2:5], X[2:5] @ dense(metric).T, rtol=1e-6, atol=1e-7)
-        np.testing.assert_allclose(to_dense(ScaledRows(sparse.csr_array(X), metric)[2:5]), rows[2:5], atol=1e-12)
+        np.testing.assert_allclose(
+            to_dense(TrainingRows(sparse.csr_array(X), scaling=metric)[2:5]), rows[2:5], atol=1e-12
+        )
 
     @pytest.mark.parametrize("duplicate", [deepcopy, lambda metric: pickle.loads(pickle.dumps(metric))])
     def test_copies(self, metric, duplicate):
         np.testing.assert_array_equal(dense(duplicate(metric)), dense(metric))
+
+
+@pytest.mark.parametrize("lengths", [2.0, np.array([1.0, 2.0, 4.0])])
+def test_length_scales_divide_dense_and_sparse_rows_alike(rng, lengths):
+    X = np.maximum(rng.normal(size=(6, 3)), 0.0).astype(np.float32)
+    expected, scaling = X[[1, 4]].astype(np.float64) / lengths, LengthScales(lengths)
+    rows, sparse_rows = (TrainingRows(container(X), scaling=scaling) for container in (np.asarray, sparse.csr_array))
+    np.testing.assert_array_equal(rows[np.array([1, 4])], expected)
+    assert is_sparse(sparse_rows[:])
+    np.testing.assert_allclose(sparse_rows[np.array([1, 4])].toarray(), expected, rtol=1e-15)
+    assert rows.shape == (6, 3)
+    np.testing.assert_allclose(scaling.invert(expected, np.float64), X[[1, 4]], rtol=1e-15)
+    np.testing.assert_allclose(X @ scaling.fold(X).T, scaling.apply(X) @ X.T, rtol=1e-6)
 
 
 @pytest.mark.parametrize("metric", FULL_RANK.values(), ids=FULL_RANK)
@@ -86,7 +100,7 @@ class TestMetric:
 def test_rows_are_recovered_from_coordinates_whatever_the_units(metric, units, rng):
     X = rng.normal(size=(20, 3)) * units
     metric = Metric(metric.directions / units, None if metric.diagonal is None else metric.diagonal / units)
-    np.testing.assert_allclose(metric.rows_at(metric.map(X)) / units, X / units, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(metric.invert(metric.apply(X), float) / units, X / units, rtol=1e-9, atol=1e-11)
 
 
 def test_length_scales_neither_overflow_nor_underflow():
@@ -102,7 +116,7 @@ def test_length_scales_beyond_the_largest_number_are_infinite_without_warning():
 def test_columns_outside_the_metric_have_infinite_length_scales(rng):
     metric = Metric(np.array([[2.0, 0.0]]))
     np.testing.assert_array_equal(metric.length_scales, [0.5, np.inf])
-    np.testing.assert_allclose(metric.rows_at(np.array([[3.0]])), [[1.5, 0.0]])
+    np.testing.assert_allclose(metric.invert(np.array([[3.0]]), float), [[1.5, 0.0]])
     features = FourierFeatures(length_scale=metric, n_frequencies=8, random_state=0)
     X = rng.normal(size=(30, 2))
     Z = features.fit(X).transform(X)
@@ -114,22 +128,13 @@ def test_wide_sparse_rows_stay_sparse(rng):
     X = sparse.random_array((300, 50_000), density=1e-3, format="csr", rng=rng)
     metric = Metric(rng.normal(size=(4, 50_000)), np.ones(50_000))
     tracemalloc.start()
-    mapped = metric.map(X)
+    mapped = metric.apply(X)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert is_sparse(metric.matrix)
     assert peak < 0.1 * 8 * X.shape[0] * X.shape[1]
     np.testing.assert_allclose(mapped[:5, :50_000].toarray(), X[:5].toarray())
     np.testing.assert_allclose(mapped[:5, 50_000:].toarray(), X[:5] @ metric.directions.T)
-
-
-def test_number_of_threads_changes_no_bit(rng):
-    X, metric = rng.normal(size=(1000, 100)), Metric(rng.normal(size=(100, 100)))
-    found = set()
-    for n_threads in (1, 2):
-        with threadpool_limits(n_threads):
-            found.add((metric.map(X).tobytes(), metric.pull_back(X).tobytes(), metric.rows_at(X).tobytes()))
-    assert len(found) == 1
 
 
 # The compiled product of `sorf` takes seconds to compile.
@@ -191,9 +196,9 @@ def test_landmark_features_are_those_of_mapped_rows(metric, name, landmarks, rng
     mapped_X = X @ dense(metric).T
     plain = LandmarkFeatures(name, length_scale=1.0, n_landmarks=10, landmarks=landmarks, random_state=0)
     features, mapped = clone(plain).set_params(length_scale=metric).fit(X), plain.fit(mapped_X)
-    if landmarks != "kmeans" or metric.n_dimensions <= 3:
+    if landmarks != "kmeans" or metric.n_dimensions(3) <= 3:
         # Means of more coordinates than columns are not in the span of the map.
-        np.testing.assert_allclose(metric.map(features.landmarks_), mapped.landmarks_, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(metric.apply(features.landmarks_), mapped.landmarks_, rtol=1e-6, atol=1e-8)
     found, expected = features.approximate_kernel(X), mapped.approximate_kernel(mapped_X)
     np.testing.assert_allclose(features.exact_kernel(X), mapped.exact_kernel(mapped_X), rtol=0, atol=1e-7)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)

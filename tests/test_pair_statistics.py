@@ -3,13 +3,13 @@ import numpy as np
 import pytest
 
 from bochner.feature_maps import fourier_map
-from bochner.feature_maps.pair_statistics import (
+from bochner.kernels import Gaussian
+from bochner.pair_statistics import (
     PairStatistics,
     point_statistics,
     row_norm_pair_statistics,
     uniform_pair_statistics,
 )
-from bochner.kernels import Gaussian
 
 
 def all_pairs(X, W, kernel):
@@ -20,7 +20,7 @@ def all_pairs(X, W, kernel):
 
 def all_pair_statistics(X, W, kernel):
     cosines, exact = all_pairs(X, W, kernel)
-    return PairStatistics.of_pairs(cosines, exact, np.ones(len(exact)))
+    return PairStatistics.from_pairs(cosines, exact, np.ones(len(exact)))
 
 
 def clustered(rng, n=200, d=6):
@@ -39,7 +39,7 @@ def test_statistics_of_points_equal_explicit_pairs(rng):
     X, W, kernel = clustered(rng, n=40), rng.normal(size=(15, 6)), Gaussian()
     features, exact = fourier_map(X, W, np.ones(len(W))), kernel(X)
     forms = np.einsum("ij,ij->j", features, exact @ features)
-    statistics = PairStatistics.of_points(40, [features.T @ features], np.append(forms, np.sum(exact**2)))
+    statistics = PairStatistics.from_points(40, [features.T @ features], np.append(forms, np.sum(exact**2)))
     assert_equal_statistics(statistics, all_pair_statistics(X, W, kernel))
 
 

@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from bochner.rows import Floats, in_threads, serial_blas
+from bochner.rows import Floats, in_threads
 
 __all__ = ["best_matrix", "principal_components"]
 
@@ -32,7 +32,7 @@ class _Fit:
     projection: Floats
 
     @classmethod
-    def of(cls, features: Floats, exact: Floats, size: float) -> "_Fit":
+    def from_rows(cls, features: Floats, exact: Floats, size: float) -> "_Fit":
         spectrum, whitening = _whitening(features)
         orthonormal = features @ whitening
         return cls(size, spectrum, whitening, orthonormal.T @ (exact @ orthonormal))
@@ -70,7 +70,7 @@ class _Validation:
     target: Floats
 
     @classmethod
-    def of(cls, fit: _Fit, features: Floats, exact: Floats, is_complete: bool) -> "_Validation":
+    def from_rows(cls, fit: _Fit, features: Floats, exact: Floats, is_complete: bool) -> "_Validation":
         columns = features @ fit.whitening
         if is_complete:
             exact = exact - features @ features.T
@@ -96,27 +96,27 @@ def best_matrix(features: Floats, exact: Floats, counts: Floats, n_columns: int,
 
     Parameters
     ----------
-    features : ndarray of shape (n_rows, width)
+    features : ndarray of shape (n_rows, n_inner)
         Features F of sampled rows in random order, weighted so that :math:`F F^T` approximates the kernel.
     exact : ndarray of shape (n_rows, n_rows)
         Exact kernel matrix K of the rows.
     counts : ndarray of shape (n_rows,)
         Sample weights.
     n_columns : int
-        Number of columns w, at most `width`.
+        Number of columns w, at most `n_inner`.
     alphas : ndarray of shape (n_alphas,)
         Candidates for the ridge penalty, relative to feature rows of norm 1. With a single one, no rows are held out.
 
     Returns
     -------
-    ndarray of shape (width, n_columns)
+    ndarray of shape (n_inner, n_columns)
         The matrix B. If the features of the rows have a lower rank, the remaining columns are zero. If `n_columns`
-        equals `width`, they are instead an orthonormal basis of the remaining directions.
+        equals `n_inner`, they are instead an orthonormal basis of the remaining directions.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from bochner.feature_maps.compression import best_matrix
+    >>> from bochner.compression import best_matrix
     >>> features = np.array([[1.0, 0.0], [0.0, 1.0]])
     >>> best_matrix(features, np.diag([4.0, 1.0]), np.ones(2), 1, np.array([0.0])).round(6) + 0.0
     array([[2.],
@@ -128,17 +128,17 @@ def best_matrix(features: Floats, exact: Floats, counts: Floats, n_columns: int,
     all_rows, first, second = slice(0, n_rows), slice(0, n_rows // 2), slice(n_rows // 2, n_rows)
 
     def fit(rows: slice) -> _Fit:
-        return _Fit.of(features[rows], exact[rows, rows], float(counts[rows].sum()))
+        return _Fit.from_rows(features[rows], exact[rows, rows], float(counts[rows].sum()))
 
     if len(alphas) == 1 or n_rows == 1:  # a single row cannot be held out, and gets the largest penalty
-        return serial_blas(lambda: fit(all_rows).columns(float(alphas.max()), n_columns))()
+        return fit(all_rows).columns(float(alphas.max()), n_columns)
 
     # The largest fit comes first, so that two threads finish at about the same time.
     whole, *halves = in_threads(fit, [all_rows, first, second])
 
     def validation(split: tuple[_Fit, slice]) -> _Validation:
         fit, rows = split
-        return _Validation.of(fit, features[rows], exact[rows, rows], n_columns == features.shape[1])
+        return _Validation.from_rows(fit, features[rows], exact[rows, rows], n_columns == features.shape[1])
 
     validations = list(in_threads(validation, [(halves[0], second), (halves[1], first)]))
     best, smallest_risk = 0.0, np.inf
@@ -147,31 +147,30 @@ def best_matrix(features: Floats, exact: Floats, counts: Floats, n_columns: int,
         if risk > smallest_risk:
             break
         best, smallest_risk = alpha, risk
-    return serial_blas(whole.columns)(best, n_columns)
+    return whole.columns(best, n_columns)
 
 
-@serial_blas  # no bit of the matrix depends on the number of threads
 def principal_components(features: Floats, counts: Floats, n_columns: int) -> Floats:
     """Return the matrix B for which the inner products of F B are closest to those of F.
 
     Parameters
     ----------
-    features : ndarray of shape (n_rows, width)
+    features : ndarray of shape (n_rows, n_inner)
         Features F of sampled rows.
     counts : ndarray of shape (n_rows,)
         Sample weights.
     n_columns : int
-        Number of columns of B, at most `width`.
+        Number of columns of B, at most `n_inner`.
 
     Returns
     -------
-    ndarray of shape (width, n_columns)
+    ndarray of shape (n_inner, n_columns)
         The matrix B, of uncentered principal axes.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from bochner.feature_maps.compression import principal_components
+    >>> from bochner.compression import principal_components
     >>> np.abs(principal_components(np.array([[2.0, 0.0], [0.0, 1.0]]), np.ones(2), 1))
     array([[1.],
            [0.]])
@@ -183,8 +182,8 @@ def principal_components(features: Floats, counts: Floats, n_columns: int) -> Fl
 
 def _whitening(features: Floats) -> tuple[Floats, Floats]:
     """Return the eigenvalues g of F'F above rounding errors, in ascending order, and T for which F T is orthonormal."""
-    n_rows, width = features.shape
-    if width <= n_rows:
+    n_rows, n_inner = features.shape
+    if n_inner <= n_rows:
         spectrum, basis = np.linalg.eigh(features.T @ features)
     else:
         spectrum, rows = np.linalg.eigh(features @ features.T)
@@ -195,9 +194,9 @@ def _whitening(features: Floats) -> tuple[Floats, Floats]:
 
 def _with_all_columns(matrix: Floats, whitening: Floats, n_columns: int) -> Floats:
     """Append the missing columns: zeros, or the directions outside the basis if all columns are kept."""
-    width, rank = whitening.shape
+    n_inner, rank = whitening.shape
     if matrix.shape[1] == n_columns:
         return matrix
-    if n_columns == width:
+    if n_columns == n_inner:
         return np.hstack([matrix, np.linalg.qr(whitening, mode="complete")[0][:, rank:]])
-    return np.hstack([matrix, np.zeros((width, n_columns - matrix.shape[1]))])
+    return np.hstack([matrix, np.zeros((n_inner, n_columns - matrix.shape[1]))])

@@ -4,8 +4,8 @@
 import numpy as np
 import pytest
 
+from bochner.compression import best_matrix, principal_components
 from bochner.feature_maps import fourier_map
-from bochner.feature_maps.compression import best_matrix, principal_components
 from bochner.kernels import Gaussian
 
 ALPHAS = 10.0 ** np.arange(-7, 1)

@@ -15,25 +15,12 @@ import numpy as np
 
 from bochner.feature_maps import fourier_map
 from bochner.kernels import Kernel
-from bochner.rows import (
-    Floats,
-    Indices,
-    Rows,
-    add_gram,
-    draw_pairs,
-    in_threads,
-    mirror,
-    pair_differences,
-    row_spans,
-    serial_blas,
-    sum_over_spans,
-)
+from bochner.rows import Floats, Indices, Rows, draw_pairs, pair_differences, sum_over_spans
 
 __all__ = ["PairStatistics", "point_statistics", "row_norm_pair_statistics", "uniform_pair_statistics"]
 
 POOL_FACTOR = 16  # candidate pairs per sampled pair, to estimate the distribution of row norms
 SPAN_ROWS = 128
-TILE = 64  # rows of a matrix that a thread computes at a time, in the cache
 
 
 @dataclass(frozen=True)
@@ -55,7 +42,7 @@ class PairStatistics:
     energy: float
 
     @classmethod
-    def of_points(cls, n_points: float, grams: Sequence[Floats], forms: Floats) -> "PairStatistics":
+    def from_points(cls, n_points: float, grams: Sequence[Floats], forms: Floats) -> "PairStatistics":
         r"""Return the statistics over all pairs of n points, without forming the pairs.
 
         With features [C | S] at unit weight, :math:`\sum z z^T` is the entrywise sum
@@ -67,7 +54,7 @@ class PairStatistics:
         n_points : float
             Number of points, or the sum of their weights.
         grams : sequence of ndarray of shape (2 * n_frequencies, 2 * n_frequencies)
-            Gram matrices of the features of parts of the points; only their lower halves are read.
+            Gram matrices of the features of disjoint sets of the points.
         forms : ndarray of shape (2 * n_frequencies + 1,)
             Quadratic forms of the feature columns in the kernel matrix K, and last the sum of the squared entries of K.
 
@@ -77,24 +64,14 @@ class PairStatistics:
             The statistics.
         """
         m, n_pairs = len(grams[0]) // 2, n_points**2
-        cosines = np.empty((m, m))
-
-        def fill(rows: slice) -> None:
-            above, sines = slice(0, rows.stop), slice(m + rows.start, m + rows.stop)
-            own = cosines[rows, above]
-            own[...] = 0.0
-            for left, right in ((rows, above), (sines, slice(m, m + rows.stop)), (sines, above)):
-                own += np.square(_sum([gram[left, right] for gram in grams]))
-            own += np.square(_sum([gram[m : m + rows.stop, rows] for gram in grams])).T
-            own /= n_pairs
-
-        list(in_threads(fill, row_spans(m, TILE)[::-1]))  # the longest first
-        mirror(cosines)
-        return cls(cosines, (forms[:m] + forms[m:-1]) / n_pairs, float(forms[-1]) / n_pairs)
+        products = np.zeros((m, m))
+        for rows, columns in ((0, 0), (0, m), (m, 0), (m, m)):
+            products += np.square(sum(gram[rows : rows + m, columns : columns + m] for gram in grams))
+        products /= n_pairs
+        return cls(products, (forms[:m] + forms[m:-1]) / n_pairs, float(forms[-1]) / n_pairs)
 
     @classmethod
-    @serial_blas  # no bit depends on the number of threads
-    def of_pairs(cls, cosines: Floats, exact: Floats, pair_weights: Floats) -> "PairStatistics":
+    def from_pairs(cls, cosines: Floats, exact: Floats, pair_weights: Floats) -> "PairStatistics":
         """Return the statistics over explicit pairs.
 
         Parameters
@@ -115,7 +92,6 @@ class PairStatistics:
         cosines, exact = cosines * roots[:, None], exact * roots
         return cls(cosines.T @ cosines, cosines.T @ exact, float(exact @ exact))
 
-    @serial_blas
     def risk(self, weights: Floats) -> float:
         """Return the mean squared error over the pairs.
 
@@ -144,7 +120,7 @@ def point_statistics(
     kernel : Kernel
         A kernel at unit length scale.
     points : {ndarray, CSR matrix} of shape (n_points, n_features)
-        Distinct rows divided by the length scale, in random order.
+        Distinct scaled rows, in random order.
     point_weights : ndarray of shape (n_points,)
         Sample weights of the points.
 
@@ -157,41 +133,28 @@ def point_statistics(
     features = fourier_map(points, frequencies, np.ones(len(frequencies)))
     n = len(features)
     if n == 1:
-        whole = PairStatistics.of_points(1.0, [features.T @ features], np.append(np.square(features[0]), 1.0))
+        whole = PairStatistics.from_points(1.0, [features.T @ features], np.append(np.square(features[0]), 1.0))
         return whole, whole, whole
     features *= roots[:, None]
     halves = slice(0, n // 2), slice(n // 2, n)
-    sizes = [float(np.square(roots[half]).sum()) for half in halves]
-    grams = list(in_threads(lambda half: _gram(features[half]), halves))
+    sizes = [float(point_weights[half].sum()) for half in halves]
+    grams = [features[half].T @ features[half] for half in halves]
     own = [_kernel_forms(kernel, points, roots, features, half, half) for half in halves]
     # The kernel is symmetric, so that pairs between the halves count twice.
     forms = own[0] + own[1] + 2.0 * _kernel_forms(kernel, points, roots, features, *halves)
-    halved = [(size, [gram], form) for size, gram, form in zip(sizes, grams, own, strict=True)]
-    samples = [(sum(sizes), grams, forms), *halved]
-    whole, first, second = (PairStatistics.of_points(*sample) for sample in samples)
-    return whole, first, second
-
-
-def _sum(parts: list[Floats]) -> Floats:
-    return parts[0] if len(parts) == 1 else np.asarray(sum(parts[1:], start=parts[0]))
-
-
-def _gram(features: Floats) -> Floats:
-    """Return the lower half of the Gram matrix of features."""
-    gram = np.zeros((features.shape[1],) * 2)
-    add_gram(gram, features)
-    return gram
+    first, second = (PairStatistics.from_points(sizes[i], [grams[i]], own[i]) for i in (0, 1))
+    return PairStatistics.from_points(sum(sizes), grams, forms), first, second
 
 
 def _kernel_forms(kernel: Kernel, points: Any, roots: Floats, features: Floats, rows: slice, columns: slice) -> Floats:
     """Return quadratic forms f' K f of the feature columns and, last, the sum of squares of a block K of the kernel.
 
     Rows and columns of K are multiplied by `roots`, the square roots of the points' weights, as the features are. The
-    matrix is computed a few rows at a time. For a diagonal block, only the upper half is computed.
+    matrix is computed a few rows at a time, in threads. For a diagonal block, only the upper half is computed.
     """
     is_diagonal = rows == columns
 
-    def part(span: slice) -> Floats:
+    def forms_of(span: slice) -> Floats:
         own = slice(rows.start + span.start, rows.start + span.stop)
         others = slice(own.start, columns.stop) if is_diagonal else columns
         exact = kernel(points[own], points[others])
@@ -203,13 +166,13 @@ def _kernel_forms(kernel: Kernel, points: Any, roots: Floats, features: Floats, 
             norms[above] *= 2.0
         return np.append(np.einsum("ij,ij->j", features[own], exact @ features[others]), norms.sum())
 
-    return sum_over_spans(part, rows.stop - rows.start, SPAN_ROWS)
+    return sum_over_spans(forms_of, rows.stop - rows.start, SPAN_ROWS)
 
 
 def uniform_pair_statistics(
     frequencies: Floats, kernel: Kernel, X: Rows, n_pairs: int, rng: np.random.Generator
 ) -> PairStatistics:
-    """Return statistics over pairs of rows that are sampled uniformly.
+    """Return statistics over pairs of rows that are sampled uniformly; all pairs if there are no more than `n_pairs`.
 
     Parameters
     ----------
@@ -218,37 +181,7 @@ def uniform_pair_statistics(
     kernel : Kernel
         A kernel at unit length scale.
     X : Rows of shape (n_samples, n_features)
-        The data divided by the length scale.
-    n_pairs : int
-        Number of pairs. All pairs are used if there are no more than that.
-    rng : numpy.random.Generator
-        Random numbers that select the pairs.
-
-    Returns
-    -------
-    PairStatistics
-        The statistics.
-    """
-    first, second, pair_weights = draw_pairs(X, n_pairs, rng)
-    return PairStatistics.of_pairs(*_cosines(frequencies, kernel, X, first, second), pair_weights)
-
-
-def row_norm_pair_statistics(
-    frequencies: Floats, kernel: Kernel, X: Rows, n_pairs: int, rng: np.random.Generator
-) -> PairStatistics:
-    """Return statistics over pairs sampled with probabilities p proportional to the norm of their row of cosines.
-
-    Each pair has the weight 1 / (n p), which makes the statistics unbiased. The norms of all pairs would be too
-    expensive, so that the pairs are sampled from a uniform sample that is 16 times as large.
-
-    Parameters
-    ----------
-    frequencies : ndarray of shape (n_frequencies, n_features)
-        Frequencies of `kernel`.
-    kernel : Kernel
-        A kernel at unit length scale.
-    X : Rows of shape (n_samples, n_features)
-        The data divided by the length scale.
+        The scaled rows.
     n_pairs : int
         Number of pairs.
     rng : numpy.random.Generator
@@ -259,26 +192,34 @@ def row_norm_pair_statistics(
     PairStatistics
         The statistics.
     """
+    first, second, pair_weights = draw_pairs(X, n_pairs, rng)
+    return PairStatistics.from_pairs(*_cosines(frequencies, kernel, X, first, second), pair_weights)
+
+
+def row_norm_pair_statistics(
+    frequencies: Floats, kernel: Kernel, X: Rows, n_pairs: int, rng: np.random.Generator
+) -> PairStatistics:
+    """Return statistics over pairs sampled with probabilities p proportional to the norm of their row of cosines.
+
+    Each pair has the weight 1 / (n p), which makes the statistics unbiased. The norms of all pairs would be too
+    expensive, so that the pairs are sampled from a uniform sample that is 16 times as large. The parameters are those
+    of `uniform_pair_statistics`.
+    """
     first, second, pair_weights = draw_pairs(X, POOL_FACTOR * n_pairs, rng)
     norms = np.empty(len(first))
     for pairs, differences in pair_differences(X, first, second, len(frequencies)):
-        norms[pairs] = np.linalg.norm(_cosines_of(differences, frequencies), axis=1)
+        norms[pairs] = np.linalg.norm(np.cos(differences @ frequencies.T), axis=1)
     probabilities = pair_weights * norms
     probabilities /= probabilities.sum()
     selected = rng.choice(len(norms), size=n_pairs, p=probabilities)
     cosines, exact = _cosines(frequencies, kernel, X, first[selected], second[selected])
-    return PairStatistics.of_pairs(cosines, exact, pair_weights[selected] / (len(norms) * probabilities[selected]))
+    return PairStatistics.from_pairs(cosines, exact, pair_weights[selected] / (len(norms) * probabilities[selected]))
 
 
 def _cosines(frequencies: Floats, kernel: Kernel, X: Rows, first: Indices, second: Indices) -> tuple[Floats, Floats]:
     """Return cos(w_m . (x_i - x_j)) and k(x_i - x_j) of pairs, of shapes (n_pairs, n_frequencies) and (n_pairs,)."""
     cosines, exact = np.empty((len(first), len(frequencies))), np.empty(len(first))
     for pairs, differences in pair_differences(X, first, second, len(frequencies)):
-        cosines[pairs] = _cosines_of(differences, frequencies)
+        cosines[pairs] = np.cos(differences @ frequencies.T)
         exact[pairs] = kernel.at(differences)
     return cosines, exact
-
-
-@serial_blas
-def _cosines_of(differences: Floats, frequencies: Floats) -> Floats:
-    return np.asarray(np.cos(differences @ frequencies.T))
