@@ -8,6 +8,7 @@ from threadpoolctl import threadpool_limits
 
 from bochner.features.landmark_refinement import nystroem_error, refine_landmarks
 from bochner.kernels import KERNELS, Gaussian, IsotropicKernel
+from bochner.rows import TrainingRows
 
 
 def clustered(rng, n=1200, d=6):
@@ -41,24 +42,27 @@ def test_weight_of_the_diagonal(rng):
     np.testing.assert_allclose(half[1], (none[1] + full[1]) / 2)
 
 
+def refined(landmarks, kernel, X, n_steps=60):
+    return refine_landmarks(landmarks, kernel, X, n_steps, np.random.default_rng(0))
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_lower_error_on_new_rows(rng, kernel):
     kernel, X = KERNELS[kernel](), clustered(rng) / 3
-    refined = refine_landmarks(X[:16], X[:800], np.ones(800), kernel, 60)
-    assert plain_error(kernel, refined, X[800:]) < 0.95 * plain_error(kernel, X[:16], X[800:])
+    landmarks = refined(X[:16], kernel, X[:800])
+    assert plain_error(kernel, landmarks, X[800:]) < 0.95 * plain_error(kernel, X[:16], X[800:])
 
 
-def test_optimum_stays(rng):
-    X = rng.normal(size=(400, 2))
-    assert refine_landmarks(X[:300], X, np.ones(400), Gaussian(), 5) is not None
-    exact = np.repeat(X[:4], 100, axis=0)  # four landmarks leave no error
-    np.testing.assert_array_equal(refine_landmarks(X[:4], exact, np.ones(400), Gaussian(), 20), X[:4])
+def test_steps_that_do_not_pay_change_nothing(rng):
+    X = rng.normal(size=(4, 2))
+    assert refined(X, Gaussian(), X) is X  # the error is zero
+    assert refined(X, Gaussian(), rng.normal(size=(300, 2)), n_steps=0) is X
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 3])
-def test_too_few_rows_change_nothing(rng, n_rows):
+def test_few_rows(rng, n_rows):
     X = rng.normal(size=(n_rows, 2))
-    assert refine_landmarks(X, X, np.ones(n_rows), Gaussian(), 20) is X
+    assert np.isfinite(refined(X[:1], Gaussian(), X)).all()
 
 
 class Bump(IsotropicKernel):
@@ -73,26 +77,22 @@ class Bump(IsotropicKernel):
 
 def test_kernel_without_gradients_changes_nothing(rng):
     X = rng.normal(size=(300, 2))
-    assert refine_landmarks(X[:9].copy(), X, np.ones(300), Bump(), 20).tolist() == X[:9].tolist()
+    start = X[:9]
+    assert refined(start, Bump(), X) is start
 
 
 def test_dtype_offset_and_sparse_rows(rng):
     X = clustered(rng)
-    expected = refine_landmarks(X[:16], X, np.ones(1200), Gaussian(), 20)
-    single = refine_landmarks(X[:16].astype(np.float32), X.astype(np.float32), np.ones(1200), Gaussian(), 20)
-    assert single.dtype == np.float32
-    np.testing.assert_allclose(single, expected, atol=1e-4)
-    moved = refine_landmarks(X[:16] + 1e4, X + 1e4, np.ones(1200), Gaussian(), 20)
-    np.testing.assert_allclose(moved - 1e4, expected, atol=1e-6)
-    np.testing.assert_allclose(refine_landmarks(X[:16], sparse.csr_array(X), np.ones(1200), Gaussian(), 20), expected)
+    expected = refined(X[:16], Gaussian(), X)
+    assert refined(X[:16].astype(np.float32), Gaussian(), X).dtype == np.float32
+    np.testing.assert_allclose(refined(X[:16] + 1e4, Gaussian(), X + 1e4) - 1e4, expected, atol=1e-6)
+    np.testing.assert_allclose(refined(X[:16], Gaussian(), sparse.csr_array(X)), expected)
 
 
-def test_weights_attract_landmarks(rng):
-    X = np.concatenate([rng.normal(size=(400, 2)), rng.normal(size=(400, 2)) + 6])[rng.permutation(800)]
-    is_far = X.sum(axis=1) > 6
-    weights = np.where(is_far, 50.0, 1.0)
-    refined = refine_landmarks(X[:12], X, weights, Gaussian(), 60)
-    assert plain_error(Gaussian(), refined, X[is_far]) < plain_error(Gaussian(), X[:12], X[is_far])
+def test_weighted_rows_equal_repeated_rows(rng):
+    X, counts = clustered(rng, 300), rng.integers(1, 4, size=300)
+    weighted = refined(X[:8], Gaussian(), TrainingRows(X, counts.astype(float)))
+    np.testing.assert_allclose(weighted, refined(X[:8], Gaussian(), np.repeat(X, counts, axis=0)), rtol=1e-9)
 
 
 def test_same_landmarks_for_any_number_of_threads(rng):
@@ -100,5 +100,5 @@ def test_same_landmarks_for_any_number_of_threads(rng):
     results = []
     for n_threads in (1, 2):
         with threadpool_limits(n_threads):
-            results.append(refine_landmarks(X[:16], X, np.ones(1200), Gaussian(), 10))
+            results.append(refined(X[:16], Gaussian(), X))
     np.testing.assert_array_equal(*results)

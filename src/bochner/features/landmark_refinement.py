@@ -5,10 +5,9 @@ With C = k(X, L), W = k(L, L) and the residual :math:`D = K - C W^{-1} C^T`, the
 
 .. math:: |D|_F^2, \quad \partial_C = -4 D C W^{-1}, \quad \partial_W = 2 W^{-1} C^T D C W^{-1}.
 
-The whitening is fitted afterwards. Landmarks that minimize the error of the fitted whitening itself,
-:math:`|K - P K P|_F^2` with the projector P on the columns of C, fit the sampled rows and not others when there are
-more than about 64. Plain features have nothing that is fitted to rows, so that each step can use a few rows only, and
-all steps together use many.
+The whitening is fitted afterwards. Landmarks that minimize the error of the best whitening itself,
+:math:`|K - P K P|_F^2` with the projector P on the columns of C, fit the rows at hand and no others when there are many
+landmarks. Plain features are not fitted to rows, so that each step needs a few rows only, and the steps use many.
 """
 
 from collections.abc import Callable
@@ -18,39 +17,41 @@ import numpy as np
 from scipy import linalg
 
 from bochner.kernels import IsotropicKernel, Kernel
-from bochner.rows import Floats, serial_blas, to_dense
+from bochner.rows import Floats, Indices, Rows, serial_blas, shuffled_sample, to_dense
 
 __all__ = ["nystroem_error", "refine_landmarks"]
 
-BATCH_ROWS = 256
-VALIDATION_ROWS = 1000
-FIRST_STEP = 0.1  # length of the first step of a landmark, in length scales; the steps become shorter linearly
+N_POINTS = 5000
+BATCH_ROWS, VALIDATION_ROWS = 128, 1000
+DIAGONAL_WEIGHT = 0.3  # of pairs of a row with itself; a batch has more of them than all pairs, but outliers need them
+FIRST_STEP = 0.1  # length of the first step of each landmark, in length scales; the steps become shorter linearly
 MOMENTUM, SQUARE_DECAY = 0.8, 0.95  # of the running means of gradients and of their squared norms, as in Adam
-REQUIRED_RATIO = 0.99  # the error on the validation rows must fall below this multiple of its value at the start
+REQUIRED_RATIO = 0.99  # the error must fall below this multiple of its value at the start
+MOST_DIFFERENCES = 10**8  # entries of differences of rows, of all steps together
 ROUNDING = 1e-14  # of squared distances, relative to the squared norms that they are differences of
 JITTER = 1e-6  # added to the diagonal of W, so that landmarks may come close to each other
 
 
 @serial_blas  # the same landmarks for any number of threads
-def refine_landmarks(landmarks: Floats, points: Any, weights: Floats, kernel: Kernel, n_steps: int) -> Floats:
+def refine_landmarks(landmarks: Floats, kernel: Kernel, X: Rows, n_steps: int, rng: np.random.Generator) -> Floats:
     """Move landmarks to lower the kernel error of plain Nystroem features.
 
-    Each step follows the gradient on the next 256 rows. A quarter of the rows, at most 1,000, validates: if their error
-    has not fallen by 1 % after the last step, the landmarks are returned as they were. So are those of a kernel without
-    gradients.
+    Each step follows the gradient on the next 128 sampled rows. If the steps together have not lowered the error on
+    1,000 of the sampled rows by 1 %, or if the kernel has no gradients, the landmarks are returned as they were.
 
     Parameters
     ----------
     landmarks : ndarray of shape (n_landmarks, n_features)
         Landmarks to start from.
-    points : {ndarray, CSR matrix} of shape (n_points, n_features)
-        Sampled rows in random order, divided by the length scale.
-    weights : ndarray of shape (n_points,)
-        Their sample weights.
     kernel : Kernel
         A kernel at unit length scale.
+    X : Rows of shape (n_samples, n_features)
+        The data divided by the length scale.
     n_steps : int
-        Number of steps.
+        Largest number of steps. There are fewer for a kernel that is no function of the Euclidean distance, if all of
+        them would take more than a second or two.
+    rng : numpy.random.Generator
+        Random numbers that select the rows.
 
     Returns
     -------
@@ -62,39 +63,37 @@ def refine_landmarks(landmarks: Floats, points: Any, weights: Floats, kernel: Ke
     >>> import numpy as np
     >>> from bochner.features.landmark_refinement import refine_landmarks
     >>> from bochner.kernels import Gaussian
-    >>> X = np.random.default_rng(0).uniform(-2, 2, size=(500, 1))
-    >>> refine_landmarks(X[:3], X, np.ones(500), Gaussian(), 100).shape
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 1))
+    >>> refine_landmarks(X[:3], Gaussian(), X, 100, rng).shape
     (3, 1)
     """
-    n_points = points.shape[0]
-    n_validation = min(VALIDATION_ROWS, n_points // 4)
-    n_batch = min(BATCH_ROWS, n_points - n_validation)
-    if n_steps == 0 or n_validation == 0:
-        return landmarks
+    if not isinstance(kernel, IsotropicKernel):
+        n_steps = min(n_steps, MOST_DIFFERENCES // ((len(landmarks) + BATCH_ROWS) * landmarks.size))
+    points, counts = shuffled_sample(X, N_POINTS, rng)
+    roots = np.sqrt(counts / counts.mean())
     center = landmarks.mean(axis=0)  # squared distances lose no digits to a common offset
-    roots = np.sqrt(weights / weights.mean())
+    batch, validation = (np.arange(min(size, len(roots))) for size in (BATCH_ROWS, VALIDATION_ROWS))
 
-    def evaluate(moved: Floats, chosen: Any) -> tuple[float, Floats]:
+    def evaluate(moved: Floats, chosen: Indices) -> tuple[float, Floats]:
         rows = to_dense(points[chosen]).astype(np.float64) - center
-        # A batch has fewer pairs per row than all rows have, so that the pairs of a row with itself count less.
-        return nystroem_error(moved, rows, roots[chosen], kernel, len(rows) / (n_points - n_validation))
+        return nystroem_error(moved, rows, roots[chosen], kernel, DIAGONAL_WEIGHT)
 
     start = landmarks.astype(np.float64) - center
     moved, mean, square = start, np.zeros(start.shape), np.zeros((len(start), 1))
     try:
         for step in range(n_steps):
-            chosen = n_validation + (step * n_batch + np.arange(n_batch)) % (n_points - n_validation)
-            gradient = evaluate(moved, chosen)[1]
+            gradient = evaluate(moved, (batch + step * len(batch)) % len(roots))[1]
             mean = MOMENTUM * mean + (1.0 - MOMENTUM) * gradient
             square = SQUARE_DECAY * square + (1.0 - SQUARE_DECAY) * np.square(gradient).sum(axis=1, keepdims=True)
-            # As in Adam, the running means are divided by the sums of their weights.
-            scale = np.sqrt(square / (1.0 - SQUARE_DECAY ** (step + 1))) * (1.0 - MOMENTUM ** (step + 1))
+            # Running means are divided by the sum of their weights, as in Adam.
+            norm = np.sqrt(square / (1.0 - SQUARE_DECAY ** (step + 1))) * (1.0 - MOMENTUM ** (step + 1))
             length = FIRST_STEP * (1.0 - step / n_steps)
-            moved = moved - length * np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0.0)
-        validation = np.arange(n_validation)
+            moved = moved - length * np.divide(mean, norm, out=np.zeros_like(mean), where=norm > 0.0)
+        # The selection has seen these rows too, so that neither of the two has an advantage.
         if evaluate(moved, validation)[0] < REQUIRED_RATIO**2 * evaluate(start, validation)[0]:
             return (moved + center).astype(landmarks.dtype)
-    except (linalg.LinAlgError, NotImplementedError):  # rounding errors of distant rows; no gradients
+    except (linalg.LinAlgError, NotImplementedError):  # rounding errors of rows far away; no gradients
         pass
     return landmarks
 
