@@ -7,7 +7,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from bochner.features.landmark_refinement import nystroem_error, refine_landmarks
-from bochner.kernels import KERNELS, Gaussian, IsotropicKernel
+from bochner.kernels import KERNELS, Gaussian, IsotropicKernel, Laplacian
 from bochner.rows import TrainingRows
 
 
@@ -17,7 +17,9 @@ def clustered(rng, n=1200, d=6):
 
 def plain_error(kernel, landmarks, X):
     columns = kernel(X, landmarks)
-    return np.linalg.norm(kernel(X) - columns @ np.linalg.solve(kernel(landmarks), columns.T)) / np.linalg.norm(kernel(X))
+    return np.linalg.norm(kernel(X) - columns @ np.linalg.solve(kernel(landmarks), columns.T)) / np.linalg.norm(
+        kernel(X)
+    )
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -46,7 +48,7 @@ def refined(landmarks, kernel, X, n_steps=60):
     return refine_landmarks(landmarks, kernel, X, n_steps, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", sorted(set(KERNELS) - {"laplacian"}))
 def test_lower_error_on_new_rows(rng, kernel):
     kernel, X = KERNELS[kernel](), clustered(rng) / 3
     landmarks = refined(X[:16], kernel, X[:800])
@@ -75,10 +77,11 @@ class Bump(IsotropicKernel):
         return np.ones(len(uniforms))
 
 
-def test_kernel_without_gradients_changes_nothing(rng):
+@pytest.mark.parametrize("kernel", [Bump(), Laplacian()], ids=str)
+def test_kernel_without_gradients_or_with_kinks_changes_nothing(rng, kernel):
     X = rng.normal(size=(300, 2))
     start = X[:9]
-    assert refined(start, Bump(), X) is start
+    assert refined(start, kernel, X) is start
 
 
 def test_dtype_offset_and_sparse_rows(rng):
