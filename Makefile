@@ -24,11 +24,11 @@ demo: .venv/.ready
 reproduce: .venv/.ready
 	$(BIN)/python -m reproduction $(STUDY) $(if $(QUICK),--quick)
 
-# The fast lane: under four minutes on two cores.
+# The fast lane: 150 seconds on two quiet cores.
 test: .venv/.ready
 	$(BIN)/python -m pytest
 
-# The rest: every combination of parts, killed runs, pages in a browser, the paper's data (in the folder BOCHNER_DATA).
+# The rest: every pair of components, killed runs, pages in a browser, the paper's data (in the folder BOCHNER_DATA).
 test-slow: .venv/.ready
 	$(BIN)/python -m pytest -m slow
 

@@ -24,8 +24,8 @@ assert FeatureClassifier(random_state=0).fit(X, y > 0).score(X, y > 0) > 0.9
 DISPLAY = "import bochner; bochner.KernelErrorDisplay([16, 32], {'a': [[0.1], [0.05]]}).plot()"
 TABLE = (
     "import pathlib; pathlib.Path('t.csv').write_text('x,y\\n' + '\\n'.join(f'{i % 17},{i % 17 + 0.5 * (i % 3)}' "
-    "for i in range(100))); from bochner import FeatureRegressor; "
-    "FeatureRegressor().fit('t.csv', 'y').score('t.csv', 'y')"
+    "for i in range(100))); from bochner import TableRegressor; "
+    "TableRegressor(effort='fast').fit('t.csv', 'y').score('t.csv', 'y')"
 )
 DASK = (
     "import dask.array as da; from bochner import FourierFeatures; "

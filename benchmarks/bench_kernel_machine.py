@@ -135,14 +135,14 @@ def summarize(results: list[dict[str, Any]]) -> str:
     lines = []
     for ours in ("machine", "machine-fast"):
         for rival in METHODS:
-            for half, names in (("designing", DESIGNING), ("confirming", CONFIRMING), ("all", tuple(TABLES))):
+            for half, names in (("designing half", DESIGNING), ("confirming half", CONFIRMING), ("all", tuple(TABLES))):
                 both = [name for name in names if (name, ours) in errors and (name, rival) in errors]
                 if rival == ours or not both:
                     continue
                 pairs = [(np.mean(errors[name, ours]), np.mean(errors[name, rival])) for name in both]
                 ratios = np.array([max(own, 1e-6) / max(other, 1e-6) for own, other in pairs])
                 lines.append(
-                    f"{ours} / {rival}, {half} half: median {np.median(ratios):.3f}, geometric mean "
+                    f"{ours} / {rival}, {half}: median {np.median(ratios):.3f}, geometric mean "
                     f"{np.exp(np.log(ratios).mean()):.3f}, {np.sum(ratios > 1.05)} of {len(both)} above 1.05"
                 )
     return "\n".join(lines)

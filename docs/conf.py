@@ -44,13 +44,13 @@ toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 # Pages of other projects are not linked, to build without a network; nor are internal packages that docstrings name.
-nitpick_ignore_regex = [(r"py:.*", r"(?!bochner).*|bochner\.(rows|feature_maps|learning)\..*")]
+nitpick_ignore_regex = [(r"py:.*", r"(?!bochner).*|bochner\.(rows|feature_maps)\..*")]
 
 # Members that estimators and their parts have for each other, for subclasses or from scikit-learn's machinery are not
 # for users; nor are fitted attributes repeated, which the docstring of the class lists.
 INTERNAL = {
     *("check_parts", "fit_length_scales", "fit_rows", "with_fitted_length_scale", "size_parameters"),
-    *("finalize", "fit_table", "fit_table_features", "gradients", "mean_gradients"),
+    *("finalize", "gradients"),
     *("get_metadata_routing", "set_output", "count", "index"),
     *("gradient_at", "log_embedding", "log_factor_embedding", "log_slope", "slope", "mixing", "profile", "factor"),
     *("quantile", "radii", "radial_dim", "uniform_dim", "check_kernel", "points", "compress"),

@@ -177,8 +177,8 @@ class TestDefaultParts:
         [
             (FourierFeatures("matern"), "kernel__nu", 2.5, Matern),
             (FourierFeatures(), "weighting__n_points", 10, Stein),
-            (FourierFeatures(length_scale="learn"), "length_scale__prior_strength", 2.0, LearnedLengthScales),
-            (FourierFeatures(length_scale="learn-matrix"), "length_scale__n_rounds", 1, LearnedMetric),
+            (FourierFeatures(length_scale="learn"), "length_scale__n_rows", 50, LearnedLengthScales),
+            (FourierFeatures(length_scale="learn-matrix"), "length_scale__n_iterations", 1, LearnedMetric),
             (LandmarkFeatures(), "landmarks__n_iterations", 2, KMeans),
             (FeatureRegressor(loss="huber"), "loss__threshold", 2.0, Huber),
         ],
@@ -193,10 +193,10 @@ class TestDefaultParts:
 
     def test_parts_of_parts(self):
         features = FeatureRegressor().set_params(
-            features__length_scale="learn-matrix", features__length_scale__length_scales__prior_strength=3.0
+            features__length_scale="learn-matrix", features__length_scale__n_rows=30
         )
-        assert features.get_params()["features__length_scale__length_scales__prior_strength"] == 3.0
-        assert features.features.length_scale.length_scales.n_rows == LearnedLengthScales().n_rows
+        assert features.get_params()["features__length_scale__n_rows"] == 30
+        assert features.features.length_scale.n_iterations == LearnedMetric().n_iterations
 
     def test_names_are_set_before_their_parameters(self):
         features = FourierFeatures().set_params(kernel__nu=0.5, kernel="matern")
@@ -236,7 +236,7 @@ class TestDefaultParts:
 
     def test_search_over_learned_length_scales(self, data):
         model = FeatureRegressor(FourierFeatures(length_scale="learn", n_frequencies=4), random_state=0)
-        grid = {"features__length_scale__prior_strength": [1.0, 10.0], "features__length_scale__n_iterations": [2]}
+        grid = {"features__length_scale__n_rows": [20, 30], "features__length_scale__n_iterations": [2]}
         search = GridSearchCV(model, grid, cv=2, error_score="raise").fit(*data)
         assert isinstance(search.best_estimator_.features.length_scale, LearnedLengthScales)
         assert model.features.length_scale == "learn"

@@ -8,7 +8,7 @@ from tests.tables.tables import make_table, write_parts, write_table
 @pytest.fixture(scope="session")
 def table_file(tmp_path_factory):
     """A table with the targets `y` and `kind`, in row groups of 400 rows."""
-    return write_table(tmp_path_factory.mktemp("cli") / "train.parquet", make_table(), row_group_size=400)
+    return write_table(tmp_path_factory.mktemp("cli") / "train.parquet", make_table()[:500], row_group_size=200)
 
 
 @pytest.fixture(scope="session")

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-import ctypes
 import errno
 import os
 import signal
-import sys
 import time
-from functools import partial
 from importlib.metadata import version
-from types import SimpleNamespace
 
 import pytest
 
@@ -52,30 +48,6 @@ def raise_full_disk():
     raise OSError(errno.ENOSPC, "No space left on device", "a.csv")
 
 
-def raise_in_callback(number):
-    """Python drops what is raised in a callback of C code, as numba has them while it compiles."""
-
-    @ctypes.CFUNCTYPE(None)
-    def callback():
-        signal.raise_signal(number)
-
-    callback()
-    time.sleep(30)
-
-
-def raise_and_hold_up(number):
-    """Python code takes long to return while an interrupt is dropped, as on a busy machine."""
-    sys.setprofile(lambda frame, event, argument: time.sleep(0.2) if event == "return" else None)
-
-    @ctypes.CFUNCTYPE(None)
-    def callback():
-        signal.raise_signal(number)
-
-    callback()
-    sys.setprofile(None)
-    time.sleep(30)
-
-
 def raise_memory():
     raise MemoryError("Unable to allocate 72. TiB")
 
@@ -94,10 +66,6 @@ def interruptible():
     [
         (raise_sigint, 130, "Stopped.\n"),
         (raise_sigterm, 143, "Stopped.\n"),
-        (partial(raise_in_callback, signal.SIGINT), 130, "Stopped.\n"),
-        (partial(raise_in_callback, signal.SIGTERM), 143, "Stopped.\n"),
-        (partial(raise_and_hold_up, signal.SIGINT), 130, "Stopped.\n"),
-        (partial(raise_and_hold_up, signal.SIGTERM), 143, "Stopped.\n"),
         (raise_closed_pipe, 141, "Stopped: the program that reads the output has ended.\n"),
         (raise_full_disk, 2, "Error: [Errno 28] No space left on device: 'a.csv'\n"),
         (raise_memory, 2, "Error: There is not enough memory (Unable to allocate 72. TiB); close other programs, or"),
@@ -113,15 +81,6 @@ def test_stopped_command_prints_one_line(tmp_path, monkeypatch, fail, exit_code,
     assert result.stderr.startswith(message)
     assert result.stderr.count("\n") == 1
     assert signal.getsignal(signal.SIGTERM) is before
-
-
-def test_other_errors_that_python_drops_are_printed_as_before(monkeypatch):
-    seen = []
-    monkeypatch.setattr(sys, "unraisablehook", seen.append)
-    with console.stop_messages():
-        sys.unraisablehook(SimpleNamespace(exc_type=ValueError))
-    assert [unraisable.exc_type for unraisable in seen] == [ValueError]
-    assert sys.unraisablehook == seen.append
 
 
 def test_control_characters_of_a_table_do_not_reach_the_terminal(capsys):

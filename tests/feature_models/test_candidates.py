@@ -68,7 +68,7 @@ def in_memory(X, y, weights=None):
 
 
 def in_partitions(X, y, weights=None):
-    arrays = {"X": X, "y": y} | ({} if weights is None else {"weights": weights})
+    arrays = {"X": X, "y": y} | ({} if weights is None else {"sample_weight": weights})
     return PartitionedRows(ArrayPartitions((20, 0, len(X) - 20), **arrays), X.dtype, has_targets=True)
 
 

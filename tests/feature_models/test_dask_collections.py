@@ -170,13 +170,12 @@ class TestFeatures:
         np.testing.assert_allclose(alone.length_scale_, clone(alone).fit(X, y).length_scale_, rtol=1e-10)
 
     @pytest.mark.parametrize("many", [1 << 20, pytest.param(1000, marks=pytest.mark.slow)])
-    @pytest.mark.parametrize("rank", [None, pytest.param(2, marks=pytest.mark.slow)])
     @pytest.mark.parametrize("name", ["ridge", pytest.param("classes", marks=pytest.mark.slow)])
-    def test_learned_metric(self, name, rank, many, monkeypatch):
+    def test_learned_metric(self, name, many, monkeypatch):
         monkeypatch.setattr(bochner.features.training_rows, "MOST_ROWS", many)
         monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_ROWS", 1024)
         X, y = make_data(name)
-        part = LearnedMetric(n_rounds=1, rank=rank, length_scales=LearnedLengthScales(n_rows=300, n_iterations=2))
+        part = LearnedMetric(n_rows=300, n_iterations=2)
         features = FourierFeatures(n_frequencies=16, length_scale=part)
         model = clone(MODELS[name]).set_params(features=features, length_scale_factors=[1, 2])
         rows, targets = to_dask(X, y, chunks=CHUNKINGS["even"])

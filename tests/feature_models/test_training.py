@@ -25,7 +25,7 @@ def make_source(request, monkeypatch):
         X = np.arange(float(N_ROWS))[:, None]
         if request.param != "partitions":
             return MemoryRows(X, y, weights)
-        columns = {"X": X, "y": y} | ({} if weights is None else {"weights": weights})
+        columns = {"X": X, "y": y} | ({} if weights is None else {"sample_weight": weights})
         return PartitionedRows(ArrayPartitions(CHUNKS, **columns), X.dtype, has_targets=True)
 
     return make

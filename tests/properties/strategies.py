@@ -19,8 +19,8 @@ from bochner import (
 from bochner.kernels import KERNELS
 from bochner.landmarks import LANDMARKS
 from bochner.samplers import SAMPLERS
-from bochner.scaling.learned_metric import LearnedMetric
-from bochner.scaling.learned_scales import FEWEST_ROWS, LearnedLengthScales
+from bochner.scaling import LearnedLengthScales, LearnedMetric
+from bochner.scaling.learned import FEWEST_ROWS
 from bochner.validation import Interval, StrOptions
 from bochner.weightings import WEIGHTINGS
 
@@ -191,7 +191,9 @@ OWN_VALUES = {
     "weighting": parts(WEIGHTINGS),
     "length_scale_factors": some(st.sampled_from([0.5, 1.0, 2.0]) | positive(), 2),
     (LearnedLengthScales, "n_rows"): st.integers(FEWEST_ROWS, FEWEST_ROWS + 20),
-    (LearnedMetric, "length_scales"): st.none() | st.deferred(lambda: instances(LearnedLengthScales)),
+    (LearnedMetric, "n_rows"): st.integers(FEWEST_ROWS, FEWEST_ROWS + 20),
+    (LearnedLengthScales, "n_iterations"): st.integers(1, 3),
+    (LearnedMetric, "n_iterations"): st.integers(1, 3),
 }
 
 

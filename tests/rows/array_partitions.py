@@ -23,7 +23,7 @@ class ArrayPartitions(Partitions):
     run : callable
         Returns the results of a function for a list of arguments.
     **columns : ndarray
-        X, and y and weights where there are any.
+        X, and y and sample_weight where there are any.
     """
 
     def __init__(self, chunks, run=one_by_one, **columns):

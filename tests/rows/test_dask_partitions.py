@@ -208,7 +208,7 @@ MISTAKES = {
     "a delayed object": (lambda X, y: (dask.delayed(3), y), "give a dask.array or a dask.dataframe"),
     "unknown columns": (lambda X, y: (X[:, X.sum(axis=0) > 0], y), "The number of columns is unknown"),
     "negative weights": (lambda X, y: (X, y, -y), "Negative values in data passed to `sample_weight`"),
-    "weights in memory": (lambda X, y: (X, y, np.ones(3)), "X has 2600 rows and `sample_weight` has 3"),
+    "weights in memory": (lambda X, y: (X, y, np.ones(3)), "X has 2600 rows and sample_weight has 3"),
 }
 
 
@@ -269,7 +269,7 @@ class TestCollections:
         rows, targets, weights = lazy.drop(columns=["x7", "x8"]), lazy["x7"], lazy["x8"] ** 2
         assert targets.optimize().npartitions < rows.optimize().npartitions  # the case in question
         partitions = DaskPartitions.from_collections(rows, targets, weights)
-        blocks = [partitions.reduce(lambda _, *b: b, None, ["X", "y", "weights"], {i: None}) for i in range(4)]
+        blocks = [partitions.reduce(lambda _, *b: b, None, ["X", "y", "sample_weight"], {i: None}) for i in range(4)]
         np.testing.assert_array_equal(np.vstack([np.column_stack(block) for block in blocks])[:, :8], X[:, :8])
         np.testing.assert_allclose(np.concatenate([block[2] for block in blocks]), X[:, 8] ** 2)
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures
-from bochner.rows import Partitions
+from bochner.rows import MemoryRows, Partitions
 
 
 class Lists(Partitions):
@@ -59,3 +59,14 @@ def test_other_columns_are_refused(rng):
     model = FeatureRegressor(FEATURES).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="X has 2 features, but FeatureRegressor is expecting 3"):
         model.predict(Lists(2, X=X[:, :2]))
+
+
+@pytest.mark.parametrize("model", [MODELS[0], MODELS[4]], ids=str)
+def test_row_sources_fit_predict_and_score(model, rng):
+    X = rng.normal(size=(300, 3))
+    y = np.sin(X[:, 0]) if isinstance(model, FeatureRegressor) else (X[:, 0] > 0.0).astype(int)
+    memory, source = clone(model).fit(X, y), MemoryRows(X, y, np.ones(300))
+    found = clone(model).fit(source)
+    np.testing.assert_allclose(found.coef_, memory.coef_, rtol=0, atol=1e-12 * np.abs(memory.coef_).max())
+    np.testing.assert_allclose(found.predict(source), memory.predict(X), rtol=0, atol=1e-12)
+    assert found.score(source) == pytest.approx(memory.score(X, y), rel=1e-12)

@@ -87,13 +87,13 @@ def test_lengths_are_counted_once_on_the_narrowest_block():
 
 def test_partitions_with_blocks_of_different_lengths_are_refused():
     X, y = make_data(n_rows=100)
-    partitions = ArrayPartitions((30, 70), X=X, y=y, weights=np.ones(100))
-    partitions.blocks["weights"][1] = np.ones(69)
-    message = "a partition of 70 rows has 70 rows of X and 70 rows of y and 69 rows of `sample_weight`; give X, y and"
+    partitions = ArrayPartitions((30, 70), X=X, y=y, sample_weight=np.ones(100))
+    partitions.blocks["sample_weight"][1] = np.ones(69)
+    message = "a partition of 70 rows has 70 rows of X and 70 rows of y and 69 rows of sample_weight; give X, y and"
     source = open_rows(partitions).validate(BaseEstimator(), dtype=np.float64)
     with pytest.raises(ValueError, match=message):
         source.select(slice(0, 50))
-    with pytest.raises(ValueError, match="69 rows of `sample_weight`; give X, y and `sample_weight` in partitions"):
+    with pytest.raises(ValueError, match="69 rows of sample_weight; give X, y and `sample_weight` in partitions"):
         clone(MODELS["ridge"]).fit(partitions, None)
 
 

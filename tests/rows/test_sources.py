@@ -3,7 +3,6 @@
 
 import numpy as np
 import pytest
-from bochner.tables.file_table import FileTable
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
@@ -19,9 +18,10 @@ from bochner.rows import (
     to_dense,
 )
 from bochner.rows.sources import check_batch_weights
-from bochner.tables.survey import Survey
+from bochner.tables.encoding import EncodedTable
+from bochner.tables.row_source import TableRows
 from tests.rows.array_partitions import ArrayPartitions
-from tests.tables.tables import write_table
+from tests.tables.tables import survey_file, write_table
 
 N_ROWS = 230
 SELECTIONS = {
@@ -46,7 +46,7 @@ def statistics(start, batch):
     """Return statistics of all columns of a batch, with the number of its first row."""
     X = to_dense(batch.X)
     numbers = start + np.arange(X.shape[0])
-    weights = np.ones(X.shape[0]) if batch.weights is None else batch.weights
+    weights = np.ones(X.shape[0]) if batch.sample_weight is None else batch.sample_weight
     return np.concatenate([X.sum(axis=0), (X * numbers[:, None]).sum(axis=0), [batch.y @ weights, X.shape[0]]])
 
 
@@ -91,9 +91,9 @@ class RowSourceTests:
         np.testing.assert_array_equal(to_dense(batch.X), X)
         np.testing.assert_array_equal(batch.y, y)
         if weights is None:
-            assert batch.weights is None
+            assert batch.sample_weight is None
         else:
-            np.testing.assert_array_equal(batch.weights, weights)
+            np.testing.assert_array_equal(batch.sample_weight, weights)
 
     def test_shape(self, source):
         assert source.shape == (N_ROWS, 4)
@@ -125,7 +125,7 @@ class RowSourceTests:
         assert batch.X is None
         np.testing.assert_array_equal(batch.y, arrays[1][rows])
         if self.has_weights:
-            np.testing.assert_array_equal(batch.weights, arrays[2][rows])
+            np.testing.assert_array_equal(batch.sample_weight, arrays[2][rows])
 
     def test_columns_are_collected(self, source, arrays):
         y, weights = source.collect_columns()
@@ -239,7 +239,7 @@ class TestMemoryMappedRows(RowSourceTests):
 
 class TestPartitionedRows(RowSourceTests):
     def make(self, X, y, weights, folder):
-        return open_rows(ArrayPartitions((0, 120, 0, 1, 109, 0), X=X, y=y, weights=weights))
+        return open_rows(ArrayPartitions((0, 120, 0, 1, 109, 0), X=X, y=y, sample_weight=weights))
 
     def test_partitions_without_rows_are_not_visited(self, source):
         assert source.partition_numbers == [1, 3, 4]
@@ -274,11 +274,8 @@ class TestFileRows(RowSourceTests):
 
     def make(self, X, y, weights, folder):
         columns = {f"x{j}": X[:, j] for j in range(X.shape[1])} | {"y": y}
-        table = FileTable(write_table(folder / f"rows{self.suffix}", columns, row_group_size=90), "y")
-        table.batch_rows = 50
-        survey = table.survey(Survey.of(table, seed=0))
-        survey.check(table)
-        return table.rows(survey.encoding("none"), survey.lengths)
+        survey = survey_file(write_table(folder / f"rows{self.suffix}", columns, row_group_size=90))
+        return TableRows(EncodedTable(survey.table, survey.encoding("none")), survey.lengths)
 
     @pytest.mark.parametrize(("value", "message"), [(np.inf, "inf")])
     def test_missing_and_infinite_values_are_refused(self, arrays, tmp_path, value, message):
@@ -316,9 +313,9 @@ def test_arrays_with_missing_values_are_refused():
 def test_rows_of_positive_weight_in_a_batch(rng):
     batch = Batch(rng.normal(size=(4, 2)), np.arange(4), np.array([1.0, 0.0, 2.0, 0.0]), np.array([0, 1, 0, 1]))
     kept = batch.drop_zero_weights()
-    assert [kept.y.tolist(), kept.weights.tolist(), kept.folds.tolist()] == [[0, 2], [1.0, 2.0], [0, 0]]
+    assert [kept.y.tolist(), kept.sample_weight.tolist(), kept.fold_of.tolist()] == [[0, 2], [1.0, 2.0], [0, 0]]
     assert kept.drop_zero_weights() is kept
-    assert Batch(batch.X, batch.y).counts.tolist() == [1.0] * 4
+    assert Batch(batch.X, batch.y).row_weights.tolist() == [1.0] * 4
 
 
 @pytest.mark.parametrize(

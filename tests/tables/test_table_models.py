@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_selector, make_column_transformer
-from sklearn.ensemble import HistGradientBoostingRegressor, StackingClassifier, StackingRegressor
+from sklearn.ensemble import StackingClassifier, StackingRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
@@ -19,6 +19,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bochner.tables.table_models
@@ -179,7 +180,12 @@ class TestEstimatorsAndEncoders:
         np.testing.assert_allclose(model.predict_proba(NEW).sum(axis=1), 1.0)
 
     @pytest.mark.parametrize(
-        "estimator", [Ridge(), HistGradientBoostingRegressor(), FeatureRegressor(FourierFeatures(), random_state=0)]
+        "estimator",
+        [
+            Ridge(),
+            DecisionTreeRegressor(random_state=0),
+            FeatureRegressor(FourierFeatures(n_frequencies=16), random_state=0),
+        ],
     )
     def test_any_regressor_can_be_given(self, estimator):
         model = TableRegressor(estimator).fit(FRAME, Y)

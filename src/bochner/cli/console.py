@@ -9,17 +9,14 @@ import shlex
 import shutil
 import signal
 import sys
-from _thread import interrupt_main
 from ast import literal_eval
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from queue import SimpleQueue
 from tempfile import TemporaryDirectory
-from threading import Thread, current_thread, main_thread
-from time import sleep
+from threading import current_thread, main_thread
 from typing import Annotated, Any
 
 import typer
@@ -62,7 +59,6 @@ OPTIONS = {
     "file_encoding": "--encoding",
     "decimal": "--decimal",
 }
-REPEAT_SECONDS = 0.05  # until an interrupt that Python has dropped is repeated
 SHORTEST_TASK = 2.0  # seconds; the progress of shorter tasks is not worth a line in a log
 
 
@@ -160,7 +156,7 @@ def error_messages() -> Iterator[None]:
 def stop_messages() -> Iterator[None]:
     """Print one line when a command is interrupted, and exit with the code that shells give to its signal."""
     try:
-        with _sigterm_as_interrupt(), _repeated_interrupts():
+        with _sigterm_as_interrupt():
             yield
     except KeyboardInterrupt as error:
         number = signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
@@ -194,41 +190,6 @@ def _sigterm_as_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _repeated_interrupts() -> Iterator[None]:
-    """Repeat an interrupt that was raised in a destructor or a callback of C code, where Python prints and drops it."""
-    before, dropped = sys.unraisablehook, SimpleQueue[Any]()
-    thread = Thread(target=_repeat_interrupts, args=(dropped, before), daemon=True)
-    thread.start()
-    sys.unraisablehook = dropped.put  # not a function of Python, in which the next interrupt would be lost
-    try:
-        yield
-    finally:
-        sys.unraisablehook = before
-        dropped.put(None)
-        thread.join()
-
-
-def _repeat_interrupts(dropped: SimpleQueue[Any], report: Callable[[Any], object]) -> None:
-    """Send one signal for each interrupt that Python has dropped, and report other errors, until None is put."""
-    while (unraisable := dropped.get()) is not None:
-        error = unraisable.exc_type
-        if not issubclass(error, KeyboardInterrupt):
-            report(unraisable)
-        del unraisable  # it would keep the frames of its traceback alive
-        if issubclass(error, KeyboardInterrupt):
-            sleep(REPEAT_SECONDS)
-            _interrupt_main_thread(signal.SIGTERM if issubclass(error, Terminated) else signal.SIGINT)
-
-
-def _interrupt_main_thread(number: signal.Signals) -> None:
-    """Send a signal to the main thread, which also ends waiting; without such signals, interrupt its next step."""
-    if hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(main_thread().ident or 0, number)
-    else:
-        interrupt_main(number)
 
 
 def _discard_output() -> None:

@@ -41,7 +41,6 @@ __all__ = [
 GRAM_ROWS = 1024  # rows per matrix product of a sum: enough for its speed, and little memory
 BLOCK_BYTES = 1 << 20
 DIFFERENCE_STEP = 6e-6  # the cube root of the precision of float64, where central differences are most accurate
-QUADRATURE_NODES = 16
 
 
 class FeatureMap(ABC):
@@ -126,34 +125,6 @@ class FeatureMap(ABC):
             gradients[:, j] = (upper - lower) / (2.0 * step)
         return gradients
 
-    def mean_gradients(self, X: Any, start: Floats, coef: Floats) -> Floats:
-        r"""Return averages of the gradients along the segments from a row to the rows of X.
-
-        They are :math:`\int_0^1 \nabla f(s + t (x - s)) \, dt`, whose products with :math:`x - s` are the differences
-        f(x) - f(s), by Gauss-Legendre quadrature with 16 nodes.
-
-        Parameters
-        ----------
-        X : {ndarray, CSR matrix} of shape (n_rows, n_features)
-            Rows x.
-        start : ndarray of shape (n_features,)
-            The row s.
-        coef : ndarray of shape (n_columns, n_functions)
-            Coefficients of the functions.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_features, n_functions)
-            The average gradients, in float64.
-        """
-        nodes, weights = np.polynomial.legendre.leggauss(QUADRATURE_NODES)
-        steps = to_dense(X).astype(np.float64) - start
-        parts = (
-            0.5 * weight * self.gradients(start + 0.5 * (1.0 + node) * steps, coef)
-            for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True)
-        )
-        return np.asarray(sum(parts))
-
     def features(self, X: Any) -> Array:
         """Return the features of the rows of X, computed in the calling thread."""
         out = np.empty((X.shape[0], self.n_columns), dtype=self.dtype)
@@ -197,9 +168,6 @@ class ProductMap(FeatureMap):
 
     def gradients(self, X: Any, coef: Floats) -> Floats:
         return self.inner.gradients(X, self.matrix @ coef)
-
-    def mean_gradients(self, X: Any, start: Floats, coef: Floats) -> Floats:
-        return self.inner.mean_gradients(X, start, self.matrix @ coef)
 
     def write(self, X: Any, out: Array) -> None:
         for rows in row_spans(X.shape[0], self.block_rows):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bochner.feature_maps.feature_map import FeatureMap, map_rows, multiply_rows
-from bochner.rows import Array, Floats, Scaling, Unscaled, is_sparse, row_spans, to_dense
+from bochner.rows import Array, Floats, Scaling, Unscaled, is_sparse, row_spans
 
 if TYPE_CHECKING:
     from bochner.feature_maps.hadamard import HadamardFrequencies
@@ -67,23 +67,6 @@ class FourierMap(FeatureMap):
         slopes = features[:, :m, None] * coef[m:] - features[:, m:, None] * coef[:m]
         frequencies = self._turns.astype(np.float64) / self._quarter_turns
         return np.asarray(np.einsum("jm,nmk->njk", frequencies, slopes, optimize=True))
-
-    def mean_gradients(self, X: Any, start: Floats, coef: Floats) -> Floats:
-        r"""Return averages of the gradients along the segments from a row to the rows of X, in closed form.
-
-        The average of a wave's slope over a segment is the slope in the middle times :math:`\sin(h) / h`, where h is
-        half of the change of its phase.
-        """
-        rows = to_dense(X).astype(np.float64)
-        frequencies = self._turns.astype(np.float64) / self._quarter_turns
-        damping = np.sinc((rows - start) @ frequencies / (2.0 * np.pi))
-        middle = self.features((0.5 * (rows + start)).astype(self.dtype)).astype(np.float64)
-        m = self.n_columns // 2
-        averages = np.empty((*rows.shape, coef.shape[1]))
-        for k, (cosines, sines) in enumerate(zip(coef[:m].T, coef[m:].T, strict=True)):
-            slopes = damping * (middle[:, :m] * sines - middle[:, m:] * cosines)
-            averages[:, :, k] = slopes @ frequencies.T
-        return averages
 
     def _write_block(self, block: Any, out: Array) -> None:
         turns = np.empty((block.shape[0], self._turns.shape[1]), dtype=self.dtype)

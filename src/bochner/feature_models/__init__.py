@@ -1,2 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Linear models on features: `FeatureRegressor` and `FeatureClassifier`."""
+"""Linear models on features: `FeatureRegressor` (`regressor`) and `FeatureClassifier` (`classifier`).
+
+`feature_model` is what both share, and its `fit` the order of the steps: `folds` assigns folds, `training` combines
+rows, targets and folds, `candidates` fits features. For squared errors, `moments` accumulates second moments in one
+pass, and `ridge` solves from them for every penalty and fold (`band_form` where there are many columns). For other
+losses, `paths` follows paths of penalties with the steps of `newton` and `curvature`, or with `active_sets` for the
+squared hinge loss.
+"""

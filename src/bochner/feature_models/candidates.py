@@ -2,6 +2,7 @@
 """Candidate features of a linear model: fitted transformers, and the maps through which rows are read as features."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -11,15 +12,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
 from bochner.feature_maps import FeatureMap, TransformerMap
-from bochner.features.fourier_features import FourierFeatures as DefaultFeatures
 from bochner.features.kernel_features import KernelFeatures
+from bochner.features.landmark_features import LandmarkFeatures
 from bochner.kernels import KERNELS, NAMED_KERNELS
 from bochner.parameters import refuse_foreign_kernel
 from bochner.rows import Floats, MemoryRows, RowSource, sample_source
 from bochner.validation import positive_values
 
-__all__ = ["DefaultFeatures", "feature_map_of", "features_of_kernels", "fit_candidates", "seed_of"]
+__all__ = ["default_features", "feature_map_of", "features_of_kernels", "fit_candidates", "seed_of"]
 
+default_features = partial(LandmarkFeatures, n_landmarks=512)  # as many columns as `FourierFeatures()` has
 MAX_COLLECTED = 1 << 15  # sample of remote rows that a transformer without support of partitions is fitted on
 
 
@@ -41,7 +43,7 @@ def features_of_kernels(features: Any, kernels: Sequence[Any] | None) -> list[An
     Parameters
     ----------
     features : transformer or None
-        Unfitted features; None means `FourierFeatures()`.
+        Unfitted features; None means the default ones.
     kernels : sequence of str or Kernel, or None
         Candidate kernels; None means the kernel of the features.
 
@@ -54,9 +56,9 @@ def features_of_kernels(features: Any, kernels: Sequence[Any] | None) -> list[An
     --------
     >>> from bochner.feature_models.candidates import features_of_kernels
     >>> features_of_kernels(None, ["matern", "exponential"])
-    [FourierFeatures(kernel='matern'), FourierFeatures(kernel='exponential')]
+    [LandmarkFeatures(kernel='matern', n_landmarks=512), LandmarkFeatures(kernel='exponential', n_landmarks=512)]
     """
-    features = DefaultFeatures() if features is None else clone(features)
+    features = default_features() if features is None else clone(features)
     if kernels is None:
         return [features]
     if not isinstance(features, KernelFeatures):
@@ -91,7 +93,7 @@ def fit_candidates(
     Parameters
     ----------
     features : transformer or None
-        Unfitted features; None means `FourierFeatures()`.
+        Unfitted features; None means the default ones.
     rows : RowSource
         Training rows with checked targets, on all of which or on a sample of which the features are fitted.
     encode : callable

@@ -48,8 +48,10 @@ class FeatureClassifier(ClassifierMixin, FeatureModel):
     Parameters
     ----------
     features : transformer, default=None
-        The features: `FourierFeatures` (None means the default ones), or any scikit-learn transformer, such as
-        ``Nystroem(256)`` or a pipeline, which is applied block by block.
+        The features: `LandmarkFeatures`, `FourierFeatures`, or any scikit-learn transformer, such as ``Nystroem(256)``
+        or a pipeline, which is applied block by block. None means ``LandmarkFeatures(n_landmarks=512)``: of as many
+        columns, landmarks had the lower test error on four of the five data sets of the benchmarks, and no higher one
+        on the fifth. Fourier features are faster, and contain no rows of the data.
     loss : {"squared_error", "squared_hinge", "log_loss"} or Loss, default="squared_hinge"
         The loss, by name or as a component of `bochner.losses`.
     Cs : sequence of float, default=None

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.feature_maps import FeatureMap, apply_to_features
 from bochner.feature_maps.feature_map import accepts_nan
 from bochner.feature_models.candidates import (
-    DefaultFeatures,
+    default_features,
     feature_map_of,
     features_of_kernels,
     fit_candidates,
@@ -71,7 +71,7 @@ class FeatureModel(Parametrized):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
-    _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {"features": {None: DefaultFeatures}}
+    _default_parts: ClassVar[Mapping[str, Mapping[Any, Any]]] = {"features": {None: default_features}}
     _explanations: ClassVar[Mapping[str, str]] = LINEAR_EXPLANATIONS
     # What fits leave behind, beside what scikit-learn's validation sets.
     _fitted_names: ClassVar[tuple[str, ...]] = (
@@ -311,7 +311,7 @@ class FeatureModel(Parametrized):
 
     def _check_memory(self, rows: RowSource) -> None:
         """Refuse numbers of columns and of classes for which the memory of the machine is too small."""
-        loss, width = self._made_loss(), expected_width(self.features or DefaultFeatures()) or 0
+        loss, width = self._made_loss(), expected_width(self.features or default_features()) or 0
         n_outputs, is_whole = getattr(self, "_n_outputs", 0), is_held(rows, width, 4)
         if loss.has_closed_form:
             n_folds = int(self.cv) if isinstance(self.cv, Integral) else 0

@@ -42,8 +42,10 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
     Parameters
     ----------
     features : transformer, default=None
-        The features: `FourierFeatures` (None means the default ones), or any scikit-learn transformer, such as
-        ``Nystroem(256)`` or a pipeline, which is applied block by block.
+        The features: `LandmarkFeatures`, `FourierFeatures`, or any scikit-learn transformer, such as ``Nystroem(256)``
+        or a pipeline, which is applied block by block. None means ``LandmarkFeatures(n_landmarks=512)``: of as many
+        columns, landmarks had the lower test error on four of the five data sets of the benchmarks, and no higher one
+        on the fifth. Fourier features are faster, and contain no rows of the data.
     loss : {"squared_error", "huber", "quantile", "poisson", "gamma"} or Loss, default="squared_error"
         The loss, by name or as a component of `bochner.losses`, such as ``Quantile([0.1, 0.5, 0.9])``. Poisson and
         gamma losses have a log link.

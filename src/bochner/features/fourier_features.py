@@ -18,8 +18,7 @@ from bochner.memory import check_memory
 from bochner.parameters import FEATURE_EXPLANATIONS
 from bochner.rows import Metric, TrainingRows
 from bochner.samplers import SAMPLERS, Sampler, draw_frequencies, make_sampler
-from bochner.scaling.learned_metric import LearnedMetric
-from bochner.scaling.learned_scales import LearnedLengthScales
+from bochner.scaling.learned import LearnedLengthScales, LearnedMetric
 from bochner.validation import HasMethods, Interval, StrOptions, check_returned, make_part
 from bochner.weightings import COMPRESSION_ROWS, WEIGHTINGS, Weighting
 
@@ -27,7 +26,6 @@ __all__ = ["FourierFeatures"]
 
 POOL = 12  # frequencies per column of a suggested matrix
 LARGEST_SIZE = 16384  # frequencies that `suggest` tries at most
-DEFAULT_TO_LEARN_WITH = 256  # frequencies, where their number is found afterwards
 
 
 class FourierFeatures(KernelFeatures):
@@ -348,8 +346,3 @@ class FourierFeatures(KernelFeatures):
             return {"n_frequencies": n_columns // 2}
         pool = POOL if isinstance(self.n_frequencies, str) else self.n_frequencies / self.n_components
         return {"n_frequencies": round(pool * n_columns), "n_components": n_columns}
-
-    def _learning_frequencies(self, kernel: Kernel) -> tuple[Sampler, int]:
-        # The frequencies that are used later, or the first of them.
-        n_frequencies = DEFAULT_TO_LEARN_WITH if isinstance(self.n_frequencies, str) else self.n_frequencies
-        return make_sampler(self.sampler, kernel), n_frequencies

@@ -5,7 +5,6 @@ import reprlib
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -20,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from bochner.feature_maps import FeatureMap, map_rows
 from bochner.feature_maps.kernel_columns import kernel_function
 from bochner.inspection.kernel_error import Approximation, KernelError, estimate_kernel_error
-from bochner.kernels import NAMED_KERNELS, Kernel, make_kernel
+from bochner.kernels import NAMED_KERNELS, make_kernel
 from bochner.parameters import Parametrized, refuse_foreign_kernel
 from bochner.rows import (
     Array,
@@ -37,16 +36,13 @@ from bochner.rows import (
     open_rows,
     validate_rows,
 )
-from bochner.samplers import Sampler, draw_frequencies
-from bochner.scaling.learned_metric import LearnedMetric
-from bochner.scaling.learned_scales import LabeledRows, LearnedLengthScales, regression_targets
-from bochner.scaling.median import LENGTH_SCALES, median_distance, warn_of_dominant_column
+from bochner.scaling.learned import LearnedLengthScales, LearnedMetric, regression_targets
+from bochner.scaling.median import LENGTH_SCALES, warn_of_dominant_column
 from bochner.validation import HasMethods, Interval, StrOptions, fit_context, make_part, positive_values
 
 __all__ = ["LEARNERS", "KernelFeatures", "Streams"]
 
 LEARNERS: dict[str, type] = {"learn": LearnedLengthScales, "learn-matrix": LearnedMetric}
-MOST_TO_LEARN_WITH = 512  # frequencies: length scales learned with that many are good for more
 
 
 class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametrized):
@@ -141,7 +137,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         if not self._has_length_scale():
             scaling = Unscaled()
         elif self._learns():
-            scaling, self.learning_gain_ = self._learn_scaling(training, labeled, streams)
+            scaling, self.learning_gain_ = self._learn_scaling(labeled, streams.learning)
         elif isinstance(self.length_scale, str):
             measure = LENGTH_SCALES[self.length_scale]
             scaling = LengthScales(measure(training.X, streams.measuring, training.weights))
@@ -152,23 +148,11 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             warn_of_dominant_column(training.X, float(scaling.length_scales), training.weights, source.column_names)
         return training.scaled(scaling), labeled.scaled(scaling)
 
-    def _learn_scaling(
-        self, training: TrainingRows, labeled: TrainingRows, streams: "Streams"
-    ) -> tuple[Scaling, float]:
-        """Learn a scaling with the frequencies that are used later, or with the first 512 of them; return its gain."""
+    def _learn_scaling(self, labeled: TrainingRows, rng: np.random.Generator) -> tuple[Scaling, float]:
+        """Learn a scaling from targets; return its gain."""
         learner: Any = make_part(self.length_scale, LEARNERS)
-        n_rows, n_features = training.shape
-        kernel = make_kernel(self.kernel, n_features)
-        sampler, n_frequencies = self._learning_frequencies(kernel)
-        n_frequencies = min(n_frequencies, MOST_TO_LEARN_WITH, max(64, n_rows))  # few rows cannot tell more apart
-        length_scale = median_distance(training.X, streams.measuring, training.weights)
-        start: Scaling = LengthScales(length_scale)
-        n_added = getattr(learner, "n_added_dimensions", lambda *_: 0)(n_features, n_frequencies)
-        if n_added:  # a metric of many columns has more coordinates than columns
-            start = Metric(np.zeros((n_added, n_features)), np.full(n_features, 1.0 / length_scale))
-        drawn = draw_frequencies(sampler, kernel, n_frequencies, training.scaled(start), deepcopy(streams.drawing))
-        rows = LabeledRows(labeled.X, np.asarray(labeled.targets), labeled.weights)
-        result = learner.learn(rows, np.asarray(drawn), streams.learning)
+        n_features = labeled.shape[1]
+        result = learner.learn(labeled, make_kernel(self.kernel, n_features), rng)
         try:
             scaling, gain = result
             return make_scaling(scaling, n_features), float(gain)
@@ -195,10 +179,6 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
     @abstractmethod
     def _fitted_size(self) -> dict[str, Any]:
         """Return the parameters that give other features the size of these fitted ones."""
-
-    @abstractmethod
-    def _learning_frequencies(self, kernel: Kernel) -> tuple[Sampler, int]:
-        """Return the sampler and the number of the frequencies to learn length scales with."""
 
     @abstractmethod
     def size_parameters(self, n_columns: int) -> dict[str, Any]:

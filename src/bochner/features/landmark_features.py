@@ -31,9 +31,7 @@ from bochner.rows import (
     shuffled_sample,
     to_dense,
 )
-from bochner.samplers import Sampler, make_sampler
-from bochner.scaling.learned_metric import LearnedMetric
-from bochner.scaling.learned_scales import LearnedLengthScales
+from bochner.scaling.learned import LearnedLengthScales, LearnedMetric
 from bochner.validation import HasMethods, Interval, StrOptions, check_returned, make_part
 
 __all__ = ["LandmarkFeatures"]
@@ -43,7 +41,6 @@ FEWEST_POINTS, MOST_POINTS = 1000, 2000
 # Smaller penalties fit directions that hardly any sampled row has, in which an outlier then gets a huge feature.
 ALPHAS = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 1e3)  # the last one almost keeps the plain whitening
 LARGEST_SIZE = 4096  # landmarks that `suggest` tries at most
-TO_LEARN_WITH = 256  # frequencies
 
 
 class LandmarkFeatures(KernelFeatures):
@@ -293,9 +290,6 @@ class LandmarkFeatures(KernelFeatures):
 
     def size_parameters(self, n_columns: int) -> dict[str, Any]:
         return {"n_landmarks": n_columns}
-
-    def _learning_frequencies(self, kernel: Kernel) -> tuple[Sampler, int]:
-        return make_sampler("auto", kernel), TO_LEARN_WITH
 
     def _approximation(self, X: Any) -> Approximation:
         if not isinstance(self.kernel_, PrecomputedKernel):

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.rows import Floats, Indices, is_sparse, row_spans, to_dense
+from bochner.rows import Floats, is_sparse, row_spans, to_dense
 
 __all__ = ["ColumnImportance", "column_importance", "column_names", "last_step"]
 
@@ -48,14 +48,9 @@ class ColumnImportance:
         return np.sqrt(self.importance)
 
     @property
-    def order(self) -> Indices:
-        """Positions of the columns, the most important one first."""
-        return np.argsort(-self.importance, kind="stable")
-
-    @property
     def ranking(self) -> list[str]:
         """Names of the columns, the most important one first."""
-        return [self.names[position] for position in self.order]
+        return [self.names[position] for position in np.argsort(-self.importance, kind="stable")]
 
 
 def column_importance(model: Any, X: Any, *, groups: Sequence[str] | None = None) -> ColumnImportance:

@@ -9,5 +9,5 @@ chosen ones and averages their predictions; `calibration` turns scores into prob
 
 from bochner.kernel_models.kernel_machines import KernelClassifier as KernelClassifier
 from bochner.kernel_models.kernel_machines import KernelRegressor as KernelRegressor
-from bochner.kernel_models.scale_learning import LearnedScales as LearnedScales
-from bochner.kernel_models.scale_learning import learn_scales as learn_scales
+from bochner.scaling.scale_learning import LearnedScales as LearnedScales
+from bochner.scaling.scale_learning import learn_scales as learn_scales

@@ -12,7 +12,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from bochner.kernel_models.calibration import Calibration
-from bochner.kernel_models.leaves import LeafTree
 from bochner.kernel_models.members import (
     KernelMember,
     fit_members,
@@ -20,7 +19,7 @@ from bochner.kernel_models.members import (
     mean_prediction,
     predictive_variance,
 )
-from bochner.kernel_models.selection import SAMPLE_ROWS, Candidate, Sample, select_members
+from bochner.kernel_models.selection import SAMPLE_ROWS, Sample, select_members
 from bochner.kernel_models.training_rows import ColumnScaling, merge_copies, sampling_order
 from bochner.parameters import Parametrized
 from bochner.progress import show_progress
@@ -150,20 +149,15 @@ class _KernelMachine(Parametrized):
         sample = Sample(scaled, Y[order], w[order])
         with show_progress(self.verbose):
             chosen, candidates = select_members(sample, self.effort == "fast")
-            variance = float(np.average(np.square(Y).sum(axis=1), weights=w)) or 1.0
-            empty = LeafTree(np.empty((0, 1), np.float32))
-
-            def relative(candidate: Candidate) -> float:
-                return float(np.sqrt(candidate.error / variance))
-
             self.members_ = [
                 KernelMember(
-                    *(c.kernel, scalings[c.uses_ranks], c.learned.scales, c.learned.penalty, relative(c), empty)
+                    c.kernel, scalings[c.uses_ranks], c.learned.scales, c.learned.penalty, float(np.sqrt(c.error))
                 )
                 for c in chosen
             ]
             self.validation_errors_ = [
-                (str(c.kernel), "soft ranks" if c.uses_ranks else "plain", c.kind, relative(c)) for c in candidates
+                (str(c.kernel), "soft ranks" if c.uses_ranks else "plain", c.kind, float(np.sqrt(c.error)))
+                for c in candidates
             ]
             return fit_members(self.members_, X, Y, w, learns_leaves=labels is None)
 

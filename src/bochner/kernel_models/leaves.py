@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bochner.kernel_models.cholesky import factorize
-from bochner.kernel_models.kernel_values import KernelShape
-from bochner.kernel_models.scale_learning import LearnedScales, learn_scales
 from bochner.rows import Array, Floats, Indices, row_spans
+from bochner.scaling.cholesky import factorize
+from bochner.scaling.kernel_values import KernelShape
+from bochner.scaling.scale_learning import LearnedScales, learn_scales
 
 __all__ = ["Leaf", "LeafTree", "Split"]
 

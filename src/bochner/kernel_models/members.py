@@ -2,17 +2,17 @@
 """Members of a kernel machine: a kernel with its scales, fitted in the leaves of a tree; predictions are averaged."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from bochner.kernel_models.kernel_values import KernelShape, kernel_shape
 from bochner.kernel_models.leaves import BLOCK_ROWS, Leaf, LeafTree
-from bochner.kernel_models.scale_learning import scaled_rows
 from bochner.kernel_models.training_rows import ColumnScaling
 from bochner.kernels import Kernel
 from bochner.progress import track
 from bochner.rows import Array, Floats, Indices, in_threads, row_spans
+from bochner.scaling.kernel_values import KernelShape, kernel_shape
+from bochner.scaling.scale_learning import scaled_rows
 
 __all__ = ["KernelMember", "fit_members", "mean_gradients", "mean_prediction", "predictive_variance"]
 
@@ -42,7 +42,7 @@ class KernelMember:
     scales: Floats
     penalty: float
     validation_error: float
-    tree: LeafTree
+    tree: LeafTree = field(default_factory=lambda: LeafTree(np.empty((0, 1), np.float32)))
 
     @property
     def length_scale_(self) -> Floats | None:

@@ -12,9 +12,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from bochner.kernel_models.cholesky import factorize
-from bochner.kernel_models.kernel_values import kernel_shape
-from bochner.kernel_models.scale_learning import (
+from bochner.kernels import Exponential, Kernel, Laplacian, Matern, PowerExponential
+from bochner.progress import track
+from bochner.rows import Array, Floats, in_threads
+from bochner.scaling.cholesky import factorize
+from bochner.scaling.kernel_values import kernel_shape
+from bochner.scaling.scale_learning import (
     FEW_ROWS,
     PENALTIES,
     LearnedScales,
@@ -22,9 +25,6 @@ from bochner.kernel_models.scale_learning import (
     learn_scales,
     scaled_rows,
 )
-from bochner.kernels import Exponential, Kernel, Laplacian, Matern, PowerExponential
-from bochner.progress import track
-from bochner.rows import Array, Floats, in_threads
 
 __all__ = ["Candidate", "Sample", "select_members"]
 
@@ -36,7 +36,7 @@ MAX_METRIC_COLUMNS = 60
 MAX_MEMBERS = 3
 SMALLEST_GAIN = 0.005  # by which a further member lowers the error of the mean
 CLOSE = 1.1  # the other column scaling is tried with the best kernel, if its error is at most this multiple
-HOPELESS = 0.98  # of the variance of the targets; beyond, the second stage finds nothing more
+HOPELESS = 0.98  # relative error; beyond, the second stage finds nothing more
 _error = attrgetter("error")
 
 
@@ -55,7 +55,7 @@ class Candidate:
     learned : LearnedScales
         The scales and the penalty.
     error : float
-        Weighted mean squared error on the validation rows, summed over the outputs.
+        Weighted mean squared error on the validation rows, relative to that of predicting the mean.
     predictions : ndarray of shape (n_validation, n_outputs)
         Predictions for the validation rows.
     """
@@ -114,28 +114,28 @@ class Sample:
         return best
 
     def error(self, predictions: Floats) -> float:
-        """Return the weighted mean squared error on the validation rows, summed over the outputs."""
+        """Return the weighted mean squared error on the validation rows, relative to that of predicting zero."""
         rows = slice(self.n_learn, self.n_used or None)
-        squares = np.square(predictions - self.Y[rows]).sum(axis=1)
-        return float(np.average(squares, weights=self.w[rows]))
-
-    def variance(self) -> float:
-        """Return the error of predicting zero."""
-        return self.error(np.zeros((1, self.Y.shape[1])))
+        errors, squares = (np.square(values).sum(axis=1) for values in (predictions - self.Y[rows], self.Y[rows]))
+        return float(np.average(errors, weights=self.w[rows]) / (np.average(squares, weights=self.w[rows]) or 1.0))
 
 
 def select_members(sample: Sample, is_fast: bool) -> tuple[list[Candidate], list[Candidate]]:
-    """Return the members, the best one first, and all candidates of the last stage, sorted by their errors."""
+    """Return the members, the best one first, and all candidates of the last stage, sorted by their errors.
+
+    Errors are relative to the mean square of the validation targets.
+    """
     if len(sample.Y) < LEAST_ROWS:
-        learned = LearnedScales(np.ones(sample.rows[False].shape[1]), 1.0, sample.variance())
+        learned = LearnedScales(np.ones(sample.rows[False].shape[1]), 1.0, 1.0)
         if len(sample.Y) > 1:
             folds = min(4, len(sample.Y))
             learned = initial_scales(kernel_shape(Matern()), sample.rows[False], sample.Y, sample.w, folds)
-        only = Candidate(Matern(), False, "one scale", learned, learned.error)
+        variance = float(np.average(np.square(sample.Y).sum(axis=1), weights=sample.w)) or 1.0
+        only = Candidate(Matern(), False, "one scale", learned, learned.error / variance)
         return [only], [only]
     stage = sample.divided(FIRST_SAMPLE, SECOND_SAMPLE)
     candidates = _first_stage(stage)
-    is_hopeless = candidates[0].error > HOPELESS * stage.variance()
+    is_hopeless = candidates[0].error > HOPELESS
     if not is_fast and len(sample.Y) >= FEW_ROWS and not is_hopeless:
         stage = sample.divided(SECOND_SAMPLE, SECOND_SAMPLE)
         candidates = _second_stage(stage, candidates)

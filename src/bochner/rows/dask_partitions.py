@@ -78,7 +78,7 @@ class DaskPartitions(Partitions):
         X, y, weights = _equally_partitioned(X, y, weights)
         rows = _as_array(X)
         chunks = rows.chunks[0]
-        columns = {"X": X, "y": _column("y", y), "weights": _column("`sample_weight`", weights, sum(chunks))}
+        columns = {"X": X, "y": _column("y", y), "sample_weight": _column("sample_weight", weights, sum(chunks))}
         columns = {name: column for name, column in columns.items() if column is not None}
         arrays = {name: rows if name == "X" else _align(name, column, chunks) for name, column in columns.items()}
         keys = {name: _flat_keys(array) for name, array in arrays.items()}
@@ -155,7 +155,6 @@ def _equally_partitioned(X: Any, *columns: Any) -> list[Any]:
 def _align(name: str, column: Any, chunks: tuple[float, ...]) -> Any:
     """Return targets or weights in the chunks of the rows."""
     unknown = bool(np.isnan(chunks).any())
-    name = "`sample_weight`" if name == "weights" else name
     if not is_collection(column):
         import dask.array as da
 

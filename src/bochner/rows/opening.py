@@ -10,8 +10,8 @@ from sklearn.utils.validation import validate_data
 
 from bochner.rows.arrays import Array
 from bochner.rows.dask_partitions import DaskPartitions, is_collection, map_blocks, template
-from bochner.rows.partitions import PartitionedRows, Partitions, concatenate
-from bochner.rows.sources import MemoryRows, RowSource
+from bochner.rows.partitions import PartitionedRows, Partitions
+from bochner.rows.sources import Batch, MemoryRows, RowSource
 from bochner.validation import validate_numbers
 
 __all__ = ["apply_to_rows", "open_rows", "validate_rows"]
@@ -51,7 +51,7 @@ def validate_rows(
     ----------
     estimator : estimator
         Knows the number and the names of the columns.
-    X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), or Partitions
+    X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features), RowSource or Partitions
         Rows.
     check : callable
         Raises an error for rows in memory that are not accepted.
@@ -62,19 +62,20 @@ def validate_rows(
 
     Returns
     -------
-    {ndarray, CSR matrix, Dask collection, Partitions}
-        Rows in memory are converted; rows in partitions are returned as they are.
+    {ndarray, CSR matrix, Dask collection, RowSource}
+        Rows in memory are converted; a Dask collection is returned as it is.
     """
-    is_partitioned = isinstance(X, Partitions)
-    if not is_partitioned and not is_collection(X):
+    is_lazy = is_collection(X)
+    if not is_lazy and not isinstance(X, RowSource | Partitions):
         X = validate_numbers(estimator, X, reset=False, **options)
         check(X)
         return X
     message = refuse_lazy()
     if message is not None:
         raise ValueError(message)
-    options["ensure_min_samples"] = 0
-    validate_data(estimator, X.templates["X"] if is_partitioned else template(X), reset=False, **options)
+    if not is_lazy:
+        return open_rows(X).with_targets(None).validate(estimator, reset=False, **options)
+    validate_data(estimator, template(X), reset=False, ensure_min_samples=0, **options)
     return X
 
 
@@ -85,7 +86,7 @@ def apply_to_rows(function: Callable[[Any], Array], X: Any, prepare: Callable[[A
     ----------
     function : callable
         Maps rows one by one; for no rows it returns an array without rows.
-    X : {ndarray, CSR matrix, Dask collection} of shape (n_samples, n_features), or Partitions
+    X : {ndarray, CSR matrix, Dask collection} of shape (n_samples, n_features), or RowSource
         Rows that `validate_rows` returned.
     prepare : callable
         Validates a chunk before the function sees it.
@@ -93,22 +94,21 @@ def apply_to_rows(function: Callable[[Any], Array], X: Any, prepare: Callable[[A
     Returns
     -------
     ndarray or dask array
-        The function of the rows; that of rows in partitions is collected.
+        The function of the rows; that of the rows of a source is collected.
     """
-    if isinstance(X, Partitions):
-        part = partial(_part_of_rows, function, prepare)
-        return np.concatenate(X.reduce(part, concatenate, ["X"], dict.fromkeys(range(X.n_partitions))))
+    if isinstance(X, RowSource):
+        return np.concatenate(X.accumulate(partial(_apply_to_batch, function, prepare)) or [])
     if not is_collection(X):
         return function(X)
     empty = function(prepare(np.zeros((0, X.shape[1]))))
     return map_blocks(partial(_prepare_and_apply, function, prepare), X, empty)
 
 
-def _part_of_rows(
-    function: Callable[[Any], Array], prepare: Callable[[Any], Any], argument: None, block: Any
+def _apply_to_batch(
+    function: Callable[[Any], Array], prepare: Callable[[Any], Any], start: Any, batch: Batch
 ) -> list[Array]:
-    del argument
-    return [function(prepare(block))]
+    del start
+    return [function(prepare(batch.X))]
 
 
 def _prepare_and_apply(function: Callable[[Any], Array], prepare: Callable[[Any], Any], block: Any) -> Array:

@@ -33,7 +33,8 @@ class Partitions(ABC):
     Attributes
     ----------
     templates : dict of str to ndarray, CSR matrix or DataFrame
-        A block without rows for each of the names "X", "y", "weights" that there is: its width, dtype, column names.
+        A block without rows for each of the names "X", "y", "sample_weight" that there is: its width, dtype and column
+        names.
     n_partitions : int
         Number of partitions.
     lengths : ndarray of shape (n_partitions,)
@@ -114,15 +115,14 @@ class _Blocks(NamedTuple):
             options: Any = {"accept_sparse": "csr", "dtype": self.dtype, "ensure_min_samples": 0}
             X = check_array(X, ensure_all_finite=self.finite, input_name="X", **options)
         y = self.encode(given["y"]) if "y" in given else None
-        return Batch(X, y, check_batch_weights(given.get("weights"), blocks[0].shape[0]))
+        return Batch(X, y, check_batch_weights(given.get("sample_weight"), blocks[0].shape[0]))
 
     def check_lengths(self, blocks: Sequence[Any], n_rows: int | None = None) -> None:
         """Refuse a partition whose blocks differ in length, or do not have the number of rows that was counted."""
         lengths = [block.shape[0] for block in blocks]
         if len({*lengths, n_rows or lengths[0]}) > 1:
             partition = "a partition" if n_rows is None else f"a partition of {n_rows} rows"
-            names = [{"weights": "`sample_weight`"}.get(name, name) for name in self.names]
-            counts = " and ".join(f"{length} rows of {name}" for name, length in zip(names, lengths, strict=True))
+            counts = " and ".join(f"{length} rows of {name}" for name, length in zip(self.names, lengths, strict=True))
             raise ValueError(
                 f"Found input variables with inconsistent numbers of samples: {partition} has {counts}; give X, y and "
                 f"`sample_weight` in partitions of the same rows."
@@ -165,7 +165,7 @@ class PartitionedRows(RowSource):
 
     @property
     def has_weights(self) -> bool:
-        return "weights" in self.partitions.templates
+        return "sample_weight" in self.partitions.templates
 
     @property
     def target_template(self) -> Any:
@@ -189,7 +189,7 @@ class PartitionedRows(RowSource):
         # A source that was validated before comes from an estimator, which has seen to the names of the columns.
         template = self.partitions.templates["X"] if self.dtype is None else np.empty((0, self.shape[1]), self.dtype)
         checked = validate_data(estimator, template, ensure_min_samples=0, **options)
-        allow_nan = options.get("ensure_all_finite", True) == "allow-nan"
+        allow_nan = options.get("ensure_all_finite", True) is not True
         source = replace(self, dtype=checked.dtype, allow_nan=allow_nan, _last={})
         if not source.shape[0]:
             raise ValueError(f"Found array with 0 sample(s) (shape={source.shape}) while a minimum of 1 is required.")
@@ -250,7 +250,7 @@ class PartitionedRows(RowSource):
 
     def _blocks(self, with_rows: bool = True) -> _Blocks:
         available = self.partitions.templates
-        wanted = {"X": with_rows, "y": self.has_targets, "weights": True}
+        wanted = {"X": with_rows, "y": self.has_targets, "sample_weight": True}
         names = tuple(name for name, needed in wanted.items() if needed and name in available)
         return _Blocks(names, self.dtype, self.encode, "allow-nan" if self.allow_nan else True)
 

@@ -28,7 +28,7 @@ __all__ = ["blas_threads", "in_threads", "serial_blas"]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Parameters = ParamSpec("Parameters")
-MOST_IDLE = 16  # threads that wait for work
+MAX_IDLE = 16  # threads that wait for work
 
 
 def in_threads(function: Callable[[Item], Result], items: Sequence[Item], is_small: bool = False) -> Iterator[Result]:
@@ -49,13 +49,17 @@ def in_threads(function: Callable[[Item], Result], items: Sequence[Item], is_sma
             _crew.run(partial(copy_context().run, task.work))  # with the caller's np.errstate
             n_started += 1
         while len(task.ended) < n_started or not task.outcomes.empty():
-            outcome = task.outcomes.get()
-            if outcome is not None:
-                arrived[outcome.number] = outcome
+            number, value, error = task.outcomes.get()
+            arrived[number] = value, error
             while n_yielded in arrived:
-                yield arrived.pop(n_yielded).result()
+                value, error = arrived.pop(n_yielded)
+                if error is not None:
+                    raise error
+                yield value
+                del value  # the caller may have dropped a large one
                 n_yielded += 1
     finally:
+        error = None  # the frames in its traceback would keep it, and themselves, alive
         task.pending.clear()
         while len(task.ended) < n_started:  # for items in progress; a second interrupt does not wait for them
             task.outcomes.get()
@@ -72,27 +76,6 @@ def serial_blas(function: Callable[Parameters, Result]) -> Callable[Parameters, 
     return serial
 
 
-class _Outcome(Generic[Result]):
-    """The result of an item, or its error."""
-
-    def __init__(self, number: int, function: Callable[[Item], Result], item: Item) -> None:
-        self.number = number
-        self.error: BaseException | None = None
-        try:
-            self.value = function(item)
-        except BaseException as error:
-            self.error = error
-
-    def result(self) -> Result:
-        if self.error is not None:
-            error, self.error = self.error, None
-            try:
-                raise error
-            finally:
-                del error  # the frames in its traceback would keep it, and themselves, alive
-        return self.value
-
-
 class _Task(Generic[Item, Result]):
     """A function of several items, which some threads divide among themselves."""
 
@@ -100,7 +83,7 @@ class _Task(Generic[Item, Result]):
         self.function = function
         self.items = items
         self.pending = deque(range(len(items)))
-        self.outcomes: SimpleQueue[_Outcome[Result] | None] = SimpleQueue()
+        self.outcomes: SimpleQueue[tuple[int, Any, BaseException | None]] = SimpleQueue()  # numbers, results, errors
         self.ended: deque[None] = deque()  # one entry per thread; counting messages, an interrupt would lose one
 
     def work(self) -> None:
@@ -112,13 +95,14 @@ class _Task(Generic[Item, Result]):
                         number = self.pending.popleft()
                     except IndexError:  # another thread has taken the last one
                         break
-                    outcome = _Outcome(number, self.function, self.items[number])
-                    if outcome.error is not None:
+                    try:
+                        self.outcomes.put((number, self.function(self.items[number]), None))
+                    except BaseException as error:
                         self.pending.clear()
-                    self.outcomes.put(outcome)
+                        self.outcomes.put((number, None, error))
         finally:
             self.ended.append(None)
-            self.outcomes.put(None)  # wakes up the caller
+            self.outcomes.put((-1, None, None))  # wakes up the caller
 
 
 class _Crew:
@@ -143,7 +127,7 @@ class _Crew:
         sys.settrace(threading.gettrace())  # debuggers and coverage follow
         while True:
             self.calls.get()()
-            if len(self.waiting) >= MOST_IDLE:
+            if len(self.waiting) >= MAX_IDLE:
                 return
             self.waiting.append(None)
 

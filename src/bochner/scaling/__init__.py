@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is learned from data by optimization.
+"""What rows are multiplied by before anything else: median distances, learned length scales, learned metrics.
 
-`length_scales` learns one length scale per column from targets. It minimizes an objective (`objectives`), a function of
-the features' second moments. `metrics` learns a linear map of all columns from the gradients of ridge models
-(`gradients`). `refinement` moves frequencies to lower the kernel error.
-Building blocks: `ridge` solves ridge regression for every penalty from second moments, also for the linear models
-(`fold_errors` and `band_form` cross-validate it where there are many columns). `nonnegative_ridge` solves it with
-non-negative coefficients, and `pair_statistics` accumulates the regression of a kernel on cosines over pairs of rows;
-both are for the weightings.
+`learned` learns a scaling from targets with `scale_learning`, which minimizes the `held_out_errors` of exact kernel
+ridge regression on a sample of rows. The kernel machines learn in the same way. `kernel_values` and `cholesky` are the
+compiled arithmetic below. `median` measures distances, and `robust_standardizer` scales the columns of tables.
 """
 
-from bochner.scaling.learned_metric import LearnedMetric as LearnedMetric
-from bochner.scaling.learned_scales import LearnedLengthScales as LearnedLengthScales
-from bochner.scaling.objectives import MarginalLikelihood as MarginalLikelihood
-from bochner.scaling.objectives import ValidationLoss as ValidationLoss
+from bochner.scaling.learned import LearnedLengthScales as LearnedLengthScales
+from bochner.scaling.learned import LearnedMetric as LearnedMetric

@@ -2,9 +2,8 @@
 """Tables as streams of row batches: which columns are read, from which source, and messages about their cells."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from bochner.tables.columns import (
     KINDS,
@@ -102,37 +101,21 @@ class Table:
         self.batch_rows = max(1024, min(2**17, BATCH_BYTES // (8 * max(1, width))))
         self._n_read = self.n_rows
 
-    def chunks(self, *, skip_malformed: bool = False) -> Iterator[Chunk]:
-        """Yield the rows in chunks with plain column types; a caller may report malformed rows of a CSV file itself."""
-        self.check_unchanged()
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the rows in chunks with plain column types."""
         first_row = 0
         try:
             for cells in self.source.batches(self.columns, self.batch_rows):
-                if self.source.malformed and not skip_malformed:
-                    raise_problems(self.path, self.malformed_problems())
                 yield Chunk(first_row, self.plain(cells))
                 first_row += cells.num_rows
         except (import_pyarrow().ArrowException, OSError, MemoryError, UnicodeError, EOFError) as error:
             raise self.source.read_error(error) from None
-        if self.source.malformed and not skip_malformed:
-            raise_problems(self.path, self.malformed_problems())
-        if self._n_read not in (None, first_row):  # the new files may have the sizes and times of the old ones
-            raise self._change(f" ({self._n_read:,} rows in the first pass, {first_row:,} in a later one)")
+        if self._n_read not in (None, first_row):
+            raise ValueError(
+                f"{self.path} changed while it was read ({self._n_read:,} rows in the first pass, {first_row:,} in a "
+                f"later one); try again when nothing writes to it."
+            )
         self._n_read = first_row
-
-    def check_unchanged(self) -> None:
-        """Refuse to go on if the files have changed since they were opened."""
-        if self.source.has_changed():
-            raise self._change()
-
-    def _change(self, details: str = "") -> ValueError:
-        return ValueError(f"{self.path} changed while it was read{details}; try again when nothing writes to it.")
-
-    def restricted(self, columns: Sequence[str]) -> Self:
-        """Return the same table with fewer columns to read besides the target, and the same chunks."""
-        table = copy(self)
-        table.columns = [*columns, *([] if self.target is None else [self.target])]
-        return table
 
     def plain(self, cells: "pa.RecordBatch") -> "pa.RecordBatch":
         """Return cells with the types of `plain_type`, text where the columns are untyped."""
@@ -174,11 +157,6 @@ class Table:
         """Return a message about a cell."""
         place = self.source.place(row)
         return f"{place}, column {name!r}: {problem}; correct it, or drop the row or the column."
-
-    def malformed_problems(self) -> list[str]:
-        """Return a message for each malformed row of a CSV file."""
-        rows = sorted(self.source.malformed.items())
-        return [f"{self.path}: row {row + 1} is malformed: {problem}; correct it." for row, problem in rows]
 
     def unsupported_problem(self, name: str) -> str:
         """Return a message about a column of an unsupported type."""

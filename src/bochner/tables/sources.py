@@ -7,7 +7,6 @@ The cells of a CSV file are text; all other sources have typed columns.
 import gzip
 import os
 import re
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bochner.rows import row_spans
-from bochner.tables.columns import import_pyarrow, storage_of
+from bochner.tables.columns import import_pyarrow, plain_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +25,6 @@ CSV_BLOCK_BYTES = 1 << 22
 MAX_JOINED_NAMES = 20
 NOT_UTF8 = "bytes that are not UTF-8 text"
 ENCODING_REMEDY = "give its encoding, such as file_encoding='latin-1'"
-WORDS = {"integer": "numbers", "float": "numbers", "boolean": "numbers", "dictionary": "text"}
 
 
 class Source(ABC):
@@ -42,29 +40,19 @@ class Source(ABC):
         Number of rows per row group; None for a CSV file, which does not record it.
     untyped : set of str
         The columns whose cells are text, whatever the schema says, and may be numbers or dates.
-    malformed : dict of int to str
-        The rows of a CSV file that the last pass has skipped, with what is wrong.
     path : Path or None
         The file, folder or pattern; None for a data frame.
-    versions : list of str
-        Names, sizes and times of the files when they were opened.
     """
 
     label: str
     schema: "pa.Schema"
     row_counts: list[int] | None
     untyped: Collection[str] = ()
-    malformed: dict[int, str]
     path: Path | None = None
-    versions: Sequence[str] = ()
 
     @abstractmethod
     def batches(self, columns: list[str], batch_rows: int) -> Iterator["pa.RecordBatch"]:
         """Yield batches of the given columns."""
-
-    def has_changed(self) -> bool:
-        """Return whether files were changed, added or deleted since they were opened."""
-        return self.path is not None and _versions(self.path) != self.versions
 
     def place(self, row: int) -> str:
         """Return the file and the number of a row, counted from 1, for a message."""
@@ -84,9 +72,8 @@ def open_source(data: Any, label: str | None = None, encoding: str = "utf-8") ->
     if not is_path(data):
         return open_frame(data, label or "the table")
     path = Path(data)
-    versions = _versions(path)  # before any of their content is read
     source = _open_files(path, label or str(path), encoding)
-    source.path, source.versions = path, versions
+    source.path = path
     return source
 
 
@@ -128,7 +115,10 @@ def _opened(opener: Callable[[], Source], label: str, kind: str) -> Source:
 def _cause(error: Exception) -> str:
     """Return the first line of an error, without the contents of a file that is not text."""
     line = next(iter(str(error).splitlines()), type(error).__name__)
-    line = re.sub(r"(Expected \d+ columns, got \d+): .*", r"\1", line).rstrip(".")
+    row = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", line)
+    if row:
+        line = f"row {int(row[1]) - 1} is malformed: it has {row[3]} cells and the header has {row[2]}"
+    line = line.rstrip(".")
     return "".join(character if character.isprintable() else "?" for character in line)[:300]
 
 
@@ -156,7 +146,7 @@ class ParquetFiles(Source):
                 counts.append([opened.metadata.row_group(group).num_rows for group in groups])
         kept = [i for i, count in enumerate(counts) if sum(count)] or [0]
         self.files = [files[i] for i in kept]
-        self.label, self.malformed = label, {}
+        self.label = label
         self._counts = [counts[i] for i in kept]
         self.row_counts: list[int] = [n_rows for count in self._counts for n_rows in count]
         self.schema = self._common_schema([schemas[i] for i in kept])
@@ -177,26 +167,23 @@ class ParquetFiles(Source):
         return self.label
 
     def _common_schema(self, schemas: list["pa.Schema"]) -> "pa.Schema":
+        """Return a schema that all files can be converted to."""
         pa = import_pyarrow()
         common = schemas[0]
         for file, schema in zip(self.files[1:], schemas[1:], strict=True):
             for name in sorted({*common.names} ^ {*schema.names}):
                 has, lacks = (self.files[0], file) if name in common.names else (file, self.files[0])
                 raise ValueError(f"{has} has a column {name!r} and {lacks} has none; give files with the same columns.")
-            for index, name in enumerate(common.names):
-                types = [common.field(name).type, schema.field(name).type]
-                if types[0] == types[1]:
-                    continue
-                storages = [storage_of(column_type) for column_type in types]
-                words = [WORDS.get(storage or "", storage or str(types[i])) for i, storage in enumerate(storages)]
-                if words[0] != words[1] and "null" not in words:
+            if common.types != [schema.field(name).type for name in common.names]:
+                plain = [
+                    pa.schema([(field.name, plain_type(field.type)) for field in part]) for part in (common, schema)
+                ]
+                try:
+                    common = pa.unify_schemas(plain, promote_options="permissive")
+                except pa.ArrowException as error:
                     raise ValueError(
-                        f"{file}: column {name!r} contains {words[1]}, and in {self.files[0]} it contains {words[0]}; "
-                        f"convert one of them, or drop the column."
-                    )
-                same = {"numbers": pa.float64(), "text": pa.string(), "date": pa.timestamp("us")}
-                chosen = types[words[0] == "null"] if "null" in words else same.get(words[0], types[0])
-                common = common.set(index, pa.field(name, chosen))
+                        f"{file} and {self.files[0]} differ: {_cause(error)}; convert one of them."
+                    ) from None
         return common
 
 
@@ -223,19 +210,6 @@ def _listed(path: Path) -> list[Path]:
     """Return the files of a table, in no order."""
     pattern = _pattern(path)
     return [path] if pattern is None else [Path(name) for name in glob(pattern, recursive=True)]
-
-
-def _versions(path: Path) -> list[str]:
-    """Return the name, size and time of each file of a table, which change with its content."""
-    return sorted(map(_version, _listed(path)))
-
-
-def _version(file: Path) -> str:
-    try:
-        status = file.stat()
-    except OSError:
-        return f"{file.name}: missing"
-    return f"{file.name}: {status.st_size} bytes, {status.st_mtime_ns} ns"
 
 
 def is_part_of_table(file: Path, path: Path) -> bool:
@@ -284,7 +258,6 @@ class CsvFile(Source):
     def __init__(self, path: Path, label: str, encoding: str) -> None:
         self._file, self.label, self._encoding = path, label, encoding
         self._delimiter = ","
-        self.malformed: dict[int, str] = {}
         header = self._header()
         if "," not in header and re.search("[;\t|]", header):
             self._delimiter = max(";\t|", key=header.count)
@@ -295,25 +268,13 @@ class CsvFile(Source):
 
     def _header(self) -> str:
         """Return the first line, which names the columns."""
-        with gzip.open(self._file) if self._file.suffix == ".gz" else self._file.open("rb") as file:
-            return file.readline(CSV_BLOCK_BYTES).decode(self._encoding, "replace")
+        opener = gzip.open if self._file.suffix == ".gz" else open
+        with opener(self._file, "rt", encoding=self._encoding) as file:
+            return file.readline(CSV_BLOCK_BYTES)
 
     def batches(self, columns: list[str], batch_rows: int) -> Iterator["pa.RecordBatch"]:
         del batch_rows
-        self.malformed = {}
-        reader = self._open(columns)
-        while True:
-            try:
-                with _silent_decoding():
-                    cells = reader.read_next_batch()
-            except StopIteration:
-                return
-            yield cells
-
-    def place(self, row: int) -> str:
-        for skipped in sorted(self.malformed):
-            row += skipped <= row
-        return f"{self.label}: row {row + 1}"
+        yield from self._open(columns)
 
     def read_error(self, error: Exception) -> ValueError:
         cell = re.search(r"In CSV column #(\d+): Row #(\d+): .*invalid UTF8", str(error))
@@ -332,37 +293,14 @@ class CsvFile(Source):
 
         # Pyarrow reports the rows of errors only with a single thread.
         read = csv.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False, encoding=self._encoding)
-        parse = csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=self._skip)
+        parse = csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True)
         convert = csv.ConvertOptions(
             column_types=None if columns is None else dict.fromkeys(columns, string()),
             include_columns=columns,
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         )
-        with _silent_decoding():
-            return csv.open_csv(self._file, read, parse, convert)
-
-    def _skip(self, row: Any) -> str:
-        """Remember a malformed row, so that all of them are reported at once."""
-        number = -1 if row.number is None else row.number - 2
-        self.malformed[number] = f"it has {row.actual_columns} cells and the header has {row.expected_columns}"
-        return "skip"
-
-
-@contextmanager
-def _silent_decoding() -> Iterator[None]:
-    """Print nothing when pyarrow fails to decode a malformed row for `invalid_row_handler`; it then refuses the row."""
-    print_ignored = sys.unraisablehook
-
-    def hook(ignored: Any) -> None:
-        if not isinstance(ignored.exc_value, UnicodeDecodeError):
-            print_ignored(ignored)
-
-    sys.unraisablehook = hook
-    try:
-        yield
-    finally:
-        sys.unraisablehook = print_ignored
+        return csv.open_csv(self._file, read, parse, convert)
 
 
 class Frame(Source):
@@ -370,7 +308,6 @@ class Frame(Source):
 
     def __init__(self, table: "pa.Table", label: str, untyped: Collection[str] = ()) -> None:
         self.table, self.label, self.untyped = table, label, untyped
-        self.malformed = {}
         self.schema = table.schema
         self.row_counts: list[int] = [table.num_rows] if table.num_rows else []
 

@@ -114,8 +114,6 @@ class Survey:
         Number of rows.
     lengths : list of int
         Number of rows of each chunk, without those whose target is missing.
-    malformed : list of str
-        Messages about malformed rows of a CSV file.
     """
 
     def __init__(self, table: Table, seed: int = 0) -> None:
@@ -131,12 +129,11 @@ class Survey:
         }
         self.sample, self.n_cells = Sample.of(table, seed), 0
         lengths = []
-        for chunk in track(table.chunks(skip_malformed=True), "reading", table.n_chunks()):
+        for chunk in track(table.chunks(), "reading", table.n_chunks()):
             self.n_cells += chunk.cells.num_rows
             for name, tally in self.tallies.items():
                 tally.add(chunk.cells.column(name), chunk.first_row, table.reading)
             lengths.append(self._add_rows(chunk.cells))
-        self.malformed = table.malformed_problems()
         # Whether a cell such as "?" is a missing number or a class is known in the end.
         target = self.target_column
         self.lengths = [n_values if target is None or target.kind == "category" else n for n_values, n in lengths]
@@ -181,7 +178,7 @@ class Survey:
     def problems(self) -> list[str]:
         """Return messages about all that keeps a model from being fitted on the table."""
         table = self.table
-        problems = list(self.malformed)
+        problems = []
         for name, tally in self.tallies.items():
             problem = cell_problem(name, tally, is_target=name == table.target)
             if problem is not None:

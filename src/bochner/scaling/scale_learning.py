@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from bochner.kernel_models.held_out_errors import fold_error, leave_one_out_error
-from bochner.kernel_models.kernel_values import KernelShape, kernel_shape
 from bochner.kernels import Kernel
 from bochner.rows import Array, Floats
+from bochner.scaling.held_out_errors import fold_error, leave_one_out_error
+from bochner.scaling.kernel_values import KernelShape, kernel_shape
 
 __all__ = ["LearnedScales", "held_out_objective", "initial_scales", "learn_scales", "scaled_rows"]
 

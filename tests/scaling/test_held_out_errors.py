@@ -4,10 +4,10 @@
 import numpy as np
 import pytest
 
-from bochner.kernel_models.held_out_errors import fold_error, leave_one_out_error
-from bochner.kernel_models.kernel_values import kernel_shape
-from bochner.kernel_models.scale_learning import held_out_objective
 from bochner.kernels import Cauchy, Exponential, Gaussian, Laplacian, Matern, PowerExponential
+from bochner.scaling.held_out_errors import fold_error, leave_one_out_error
+from bochner.scaling.kernel_values import kernel_shape
+from bochner.scaling.scale_learning import held_out_objective
 
 KERNELS = [Gaussian(), Laplacian(), Exponential(), Matern(nu=1.5), PowerExponential(), PowerExponential(p=1.2, q=0.9)]
 EUCLIDEAN = [kernel for kernel in KERNELS if kernel_shape(kernel).p == 2]

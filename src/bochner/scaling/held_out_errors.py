@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from bochner.kernel_models.cholesky import factorize
 from bochner.rows import Array, Floats
+from bochner.scaling.cholesky import factorize
 
 __all__ = ["HeldOutError", "fold_error", "leave_one_out_error"]
 

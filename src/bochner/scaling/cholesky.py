@@ -55,14 +55,14 @@ class CholeskyFactor:
         return np.array([float(column[i:] @ column[i:]) for i, column in enumerate(columns)])
 
 
-def factorize(kernel: Array, penalties: Array, smallest: float = SMALLEST_FLOAT32_PENALTY) -> CholeskyFactor:
+def factorize(kernel: Array, penalties: Array) -> CholeskyFactor:
     """Return the factor of a kernel matrix plus a diagonal matrix of penalties.
 
-    Float32 serves if the smallest penalty is at least `smallest`, else float64. Penalties that rounding errors exceed
-    are raised by factors of ten.
+    Float32 serves unless a penalty is too small for it. Penalties that rounding errors exceed are raised by factors of
+    ten.
     """
     raised = penalties.astype(np.float64)
-    dtype = kernel.dtype if raised.min() >= smallest else np.dtype(np.float64)
+    dtype = kernel.dtype if raised.min() >= SMALLEST_FLOAT32_PENALTY else np.dtype(np.float64)
     for _ in range(20):
         matrix = np.array(kernel, dtype, order="C").T  # symmetric: the transpose has Fortran order
         np.einsum("ii->i", matrix)[...] += raised.astype(dtype)
