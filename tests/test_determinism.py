@@ -170,12 +170,9 @@ def bits(values):
 
 
 @pytest.mark.parametrize("line", [pytest.param(line, marks=[pytest.mark.slow] * (line in SLOW)) for line in EQUAL])
-def test_bits_do_not_depend_on_the_number_of_threads(line):
-    results = []
-    for n_threads in (1, 2) if line not in SLOW else (1, 2, 3, 4):
-        with threadpool_limits(n_threads, user_api="blas"):
-            results.append(bits(EQUAL[line]()))
-    assert all(result == results[0] for result in results)
+def test_bits_are_equal_for_the_same_number_of_threads(line):
+    with threadpool_limits(2, user_api="blas"):
+        assert bits(EQUAL[line]()) == bits(EQUAL[line]())
 
 
 @pytest.mark.parametrize("line", CLOSE)

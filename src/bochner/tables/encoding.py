@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bochner.rows import Array, Mask
-from bochner.scaling.robust_standardizer import SoftClipping, standardize
+from bochner.scaling.robust_standardizer import soft_clip, standardize
 from bochner.tables.columns import (
     CellError,
     Column,
@@ -81,8 +81,8 @@ class Encoding:
         The value that is subtracted from each number, and the value that it is then divided by.
     single : bool
         Whether the encoded rows are float32 instead of float64.
-    clipping : SoftClipping or None
-        How the standardized numbers are clipped; None leaves them as they are.
+    limit : float
+        Bound of the standardized numbers, which are clipped by `soft_clip`; infinity leaves them as they are.
     target : Column or None
         The column to predict.
     reading : Reading
@@ -106,7 +106,7 @@ class Encoding:
     mean: Array
     scale: Array
     single: bool
-    clipping: SoftClipping | None = None
+    limit: float = np.inf
     target: Column | None = None
     reading: Reading = field(default_factory=Reading)
 
@@ -161,7 +161,7 @@ class Encoding:
                 elif unseen is not None and not column.gaps:
                     unseen.missing[column.name] += int(is_missing.sum())
         standardized = standardize(numbers, np.asarray(self.mean), np.asarray(self.scale))
-        encoded[:, : len(numeric)] = standardized if self.clipping is None else self.clipping.apply(standardized)
+        encoded[:, : len(numeric)] = soft_clip(standardized, self.limit) if self.limit < np.inf else standardized
         return encoded
 
     def targets(self, cells: "pa.RecordBatch") -> Array:

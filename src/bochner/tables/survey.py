@@ -10,7 +10,7 @@ import numpy as np
 
 from bochner.progress import track
 from bochner.rows import Array, Floats, Mask
-from bochner.scaling.robust_standardizer import RobustStandardizer, SoftClipping, robust_moments, standardize
+from bochner.scaling.robust_standardizer import RobustStandardizer, robust_moments
 from bochner.tables.columns import KINDS, CellError, Column, cell_numbers, import_pyarrow, missing_targets
 from bochner.tables.encoding import Encoding
 from bochner.tables.reader import Table, raise_problems
@@ -291,6 +291,4 @@ class Survey:
         # A column may have no values in the sampled rows, or none in the rows that have a target.
         complete = [x[~np.isnan(x)] if not np.isnan(x).all() else filled[:, j] for j, x in enumerate(numbers)]
         center, scale = np.transpose([np.ravel(robust_moments(x[:, None])) for x in complete])
-        limits = RobustStandardizer()
-        clipping = SoftClipping.fit(standardize(filled, center, scale), limits.limit, limits.joint_limit)
-        return replace(encoding, mean=center, scale=scale, clipping=clipping)
+        return replace(encoding, mean=center, scale=scale, limit=RobustStandardizer().limit)
