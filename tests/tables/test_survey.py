@@ -74,7 +74,7 @@ class TestClasses:
     @pytest.mark.parametrize(
         ("values", "message"),
         [
-            (list(range(1001)), "has more than 1000 distinct values in 1,001 rows, too many for classification"),
+            (list(range(1001)), "has 1,001 distinct values in 1,001 rows, too many for classification"),
             ([f"{i} of 9" for i in range(40)], "has 40 distinct values in 40 rows, too many for classification"),
         ],
         ids=["numbers", "text"],

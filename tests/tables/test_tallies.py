@@ -87,15 +87,6 @@ class TestTypedCells:
         tally = tally_of([pa.array([3, None], pa.date32()), pa.array([1], pa.date32())], "date")
         assert (tally.low, tally.high, tally.n_missing) == (1, 3, 1)
 
-    def test_values_of_a_target_are_counted(self):
-        tally = tally_of([pa.array([1, 2]), pa.array([2, None])], "integer", keep_values=True)
-        assert tally.counts == {1: 1, 2: 2}
-
-    def test_values_of_many_targets_are_not_counted(self, monkeypatch):
-        monkeypatch.setattr(bochner.tables.tallies, "MAX_COUNTED", 10)
-        tally = tally_of([pa.array(range(20)), pa.array([1])], "integer", keep_values=True)
-        assert tally.counts is None
-
     def test_integers_as_dates(self):
         tally = tally_of([pa.array([20200131]), pa.array([20200201])], "integer", given="date:%Y%m%d")
         assert tally.formats == ["%Y%m%d"]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tables as streams of row batches: which columns are read, from which source, and messages about their cells."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -182,9 +183,7 @@ class Table:
         """Return what is wrong with the names of the columns and with those that were requested."""
         if not self.names:
             return [f"{self.path} has no columns; give a table with a header."]
-        counts: dict[str, int] = {}
-        for name in self.names:
-            counts[name] = counts.get(name, 0) + 1
+        counts = Counter(self.names)
         problems = [
             f"{self.path} has more than one column named {name!r}; rename one of them."
             for name, count in counts.items()

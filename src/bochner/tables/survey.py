@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One pass over a table that collects what a model needs beforehand: kinds of columns, categories, a sample of rows."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,7 +10,7 @@ import numpy as np
 from bochner.progress import track
 from bochner.rows import Array, Floats, Mask
 from bochner.scaling.robust_standardizer import RobustStandardizer, robust_moments
-from bochner.tables.columns import KINDS, CellError, Column, cell_numbers, import_pyarrow, missing_targets
+from bochner.tables.columns import KINDS, CellError, Column, cell_numbers, cell_targets, import_pyarrow, missing_targets
 from bochner.tables.encoding import Encoding
 from bochner.tables.reader import Table, raise_problems
 from bochner.tables.recognition import cell_problem, recognize, recognize_target
@@ -122,7 +121,6 @@ class Survey:
             name: ColumnTally(
                 table.storages[name],
                 table.kinds.get(name, ""),
-                keep_values=name == table.target,
                 is_single=str(table.schema.field(name).type) in ("float", "halffloat"),
             )
             for name in table.columns
@@ -228,44 +226,27 @@ class Survey:
         target = self.table.target
         return None if target is None else recognize_target(target, self.tallies[target])
 
+    @cached_property
+    def target_values(self) -> list[Any]:
+        """The distinct targets of the sampled rows."""
+        column, cells = self.target_column, self.sample.cells
+        return [] if column is None or cells is None else np.unique(cell_targets(cells[column.name], column)).tolist()
+
     @property
     def task(self) -> str:
         """Whether to predict a number or a class: text, booleans and a few whole numbers are classes."""
-        column, values = self.target_column, self.target_values
-        if column is None or column.kind not in ("number", "category", "boolean"):
-            return "regression"
-        if column.kind != "number":
-            return "classification"
-        is_whole = values is not None and all(float(value).is_integer() for value in values)
-        return (
-            "classification" if is_whole and values is not None and len(values) <= MAX_NUMBER_CLASSES else "regression"
-        )
-
-    @property
-    def target_values(self) -> list[Any] | None:
-        """The sorted distinct targets; None if there are more than `MAX_CLASSES`."""
-        column = self.target_column
-        tally = None if column is None else self.tallies[column.name]
-        if column is None or tally is None or tally.counts is None or not tally.is_complete:
-            return None
-        values: Sequence[Any] = [value for value in tally.counts if value == value]  # NaN is a missing target
-        if column.kind in ("boolean", "number") and tally.is_text:
-            texts = import_pyarrow().array(values, import_pyarrow().string())
-            numbers = cell_numbers(texts, column)
-            values = [value for value in numbers.tolist() if value == value]
-            values = list(map(bool, values)) if column.kind == "boolean" else values
-        distinct = sorted(set(values))
-        return None if len(distinct) > MAX_CLASSES else distinct
+        is_whole = all(isinstance(value, str) or float(value).is_integer() for value in self.target_values)
+        is_number = self.target_column is None or self.target_column.kind == "number"
+        is_few = is_whole and len(self.target_values) <= MAX_NUMBER_CLASSES
+        return "classification" if is_few or not is_number else "regression"
 
     def check_classes(self) -> None:
         """Refuse targets that cannot be classes."""
-        target = f"{self.table.path}: column {self.table.target!r}"
-        values = self.target_values
-        if values is None or len(values) > max(2, MAX_CLASS_SHARE * self.n_rows):
-            n_values = f"more than {MAX_CLASSES}" if values is None else str(len(values))
+        target, values = f"{self.table.path}: column {self.table.target!r}", self.target_values
+        if len(values) > min(MAX_CLASSES, max(2, MAX_CLASS_SHARE * self.n_rows)):
             raise ValueError(
-                f"{target} has {n_values} distinct values in {self.n_rows:,} rows, too many for classification; fit a "
-                f"regression if they are numbers."
+                f"{target} has {len(values):,} distinct values in {len(self.sample.keys):,} rows, too many for "
+                f"classification; fit a regression if they are numbers."
             )
         if any(isinstance(value, float) and not value.is_integer() for value in values):
             raise ValueError(f"{target} contains fractional numbers, which cannot be classes; fit a regression.")

@@ -42,8 +42,6 @@ class ColumnTally:
         How the cells are stored.
     given : str
         The kind that the user has given, with its format; empty if it is to be recognized.
-    keep_values : bool
-        Whether the distinct values of numbers are counted too, as those of a target are.
     is_single : bool
         Whether the cells are float32 or float16.
     style : NumberStyle or None
@@ -74,7 +72,6 @@ class ColumnTally:
 
     storage: Storage
     given: str = ""
-    keep_values: bool = False
     is_single: bool = False
     style: NumberStyle | None = None
     n_cells: int = 0
@@ -112,9 +109,7 @@ class ColumnTally:
             self._add_text(cell_text(values), first_row, reading)
             return
         self._add_range(values, first_row)
-        if self.counts is not None and self.keep_values:
-            self._count(values)
-        elif split_kind(self.given)[0] == "category":
+        if split_kind(self.given)[0] == "category":
             self._count(cell_text(values))
 
     def _widen(self, low: Any, high: Any) -> None:
