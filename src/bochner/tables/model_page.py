@@ -191,7 +191,7 @@ def _error_pictures(model: Any, evaluation: Evaluation) -> dict[str, str]:
 
 def _importance_picture(names: list[str], scores: Array) -> str:
     pictures: dict[str, str] = {}
-    with _picture(pictures, "Importance", (6.4, 1.0 + 0.26 * len(names))) as ax:
+    with _picture(pictures, "Importance", (5.2, 1.4 + 0.26 * len(names))) as ax:
         positions = np.arange(len(names))[::-1]
         ax.barh(positions, scores.mean(axis=1), xerr=scores.std(axis=1), color="#4477aa", ecolor="#888888")
         ax.set_yticks(positions, [_short(name) for name in names])
