@@ -80,8 +80,6 @@ def classifier(loss, n_classes):
 EQUAL = {
     "`FourierFeatures`: frequencies, weights, features": of_features,
     "every sampler": lambda: [of_features(sampler=name, weighting="uniform")[2] for name in SAMPLERS],
-    '`length_scale="learn"`': lambda: of_features(length_scale="learn"),
-    '`length_scale="learn-matrix"`': lambda: of_features(length_scale="learn-matrix")[1:],
     "`LandmarkFeatures`, all selections": lambda: [
         part for name in ("kmeans", "pivoted", "uniform") for part in landmarks(name)
     ],
