@@ -89,7 +89,7 @@ SLOW_LINEAR_MODELS = [
         loss="squared_error",
     ),
     FeatureClassifier(FourierFeatures("matern", length_scale=SHORT, n_frequencies=6), Cs=[1.0, 10.0], loss="log_loss"),
-    FeatureClassifier(LandmarkFeatures("laplacian", n_landmarks=24, n_components=8), loss="squared_error"),
+    FeatureClassifier(LandmarkFeatures("laplacian", n_landmarks=24), loss="squared_error"),
     FeatureClassifier(LandmarkFeatures(n_landmarks=8), Cs=[1.0, 10.0], kernels=("gaussian", Matern(nu=2.5))),
     FeatureClassifier(
         LandmarkFeatures(n_landmarks=8), length_scale_factors=[0.5, 1.0], class_weight="balanced", loss="log_loss"
@@ -129,7 +129,7 @@ ESTIMATORS = [
     *(with_learned_scales(kernel) for kernel in ("gaussian", "laplacian")),
     FourierFeatures(length_scale=SHORT_METRIC, n_frequencies=6),
     LandmarkFeatures(n_landmarks=6, random_state=0),
-    LandmarkFeatures("laplacian", landmarks="uniform", n_landmarks=6, n_components=3, random_state=0),
+    LandmarkFeatures("laplacian", landmarks="uniform", n_landmarks=6, refine=0, random_state=0),
     LandmarkFeatures("matern", landmarks=Pivoted(n_points=20), n_landmarks=6),
     LandmarkFeatures(Similarity(), n_landmarks=6, random_state=0),
     LandmarkFeatures("precomputed", n_landmarks=6, random_state=0),
@@ -146,7 +146,7 @@ SLOW_ESTIMATORS = [
     FourierFeatures(length_scale="learn-matrix", n_frequencies=6),
     FourierFeatures("laplacian", length_scale=SHORT_METRIC, sampler="sobol", n_frequencies=6),
     LandmarkFeatures(n_landmarks="auto", tolerance=0.5),
-    LandmarkFeatures("cauchy", n_landmarks="auto", n_components=3, landmarks="pivoted"),
+    LandmarkFeatures("cauchy", n_landmarks="auto", tolerance=0.5, landmarks="pivoted"),
     *(LandmarkFeatures(kernel, landmarks=name, n_landmarks=6) for kernel, name in zip(KERNELS, cycle(LANDMARKS))),
     LandmarkFeatures(length_scale=SHORT, n_landmarks=6, landmarks="uniform"),
     LandmarkFeatures(length_scale="learn", n_landmarks=6, landmarks="uniform"),
@@ -310,7 +310,7 @@ def test_every_parameter_of_landmark_features_can_be_searched(rng):
         "landmarks": ["uniform", "pivoted", "kmeans", Pivoted(n_points=10)],
         "landmarks__n_points": [None, 10],
         "landmarks__n_iterations": [1, 3],
-        "n_components": [None, 3],
+        "refine": [0, 3],
         "tolerance": [0.1, 0.2],
         "random_state": [0, 1],
     }

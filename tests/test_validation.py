@@ -56,7 +56,7 @@ def test_aliases_are_accepted_and_not_listed():
             (FourierFeatures(), name)
             for name in ("n_frequencies", "refine", "n_components", "tolerance", "length_scale")
         ),
-        *((LandmarkFeatures(), name) for name in ("n_landmarks", "n_components")),
+        *((LandmarkFeatures(), name) for name in ("n_landmarks", "refine")),
         *((FeatureRegressor(), name) for name in ("cv", "features__n_frequencies")),
         (FeatureClassifier(), "cv"),
         *((FourierFeatures(weighting=part()), "weighting__n_points") for part in (Stein, Matrix, Shrinkage)),

@@ -19,7 +19,7 @@ def moments(Z, Y, weights=None):
 
 
 def cross_validated_errors(fold_moments, n_targets, penalties):
-    """Return errors (n_penalties, n_folds, n_targets); the last moments are those of rows that are always trained on."""
+    """Return errors (n_penalties, n_folds, n_targets); the last moments are those of rows in no fold."""
     total = sum(fold_moments)
     return np.stack([held_out_errors(total, fold, n_targets, penalties) for fold in fold_moments[:-1]], axis=1)
 

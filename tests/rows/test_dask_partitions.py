@@ -14,9 +14,9 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 
+import bochner.features.kernel_features
 import bochner.rows.dask_partitions
 import bochner.rows.sampling
-import bochner.rows.training_rows
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures
 from bochner.rows import ClusterError, DaskPartitions, open_rows
 from tests.feature_models.examples import CHUNKINGS, N_ROWS, SMALL, make_data, to_dask
@@ -77,7 +77,7 @@ class TestPasses:
         assert type(graphs[0]) is dict
 
     def test_few_blocks_are_computed_for_a_sample_and_one_pass_for_a_fit(self, monkeypatch):
-        monkeypatch.setattr(bochner.rows.training_rows, "MOST_ROWS", 1000)
+        monkeypatch.setattr("bochner.rows.training_rows.MOST_ROWS", 1000)
         monkeypatch.setattr(bochner.rows.sampling, "MAX_SAMPLE_ROWS", 30)
         monkeypatch.setattr(bochner.rows.partitions, "SAMPLED_PARTITIONS", 3)
         rows, targets = to_dask(*make_data(), chunks=(100,) * 26)
