@@ -26,6 +26,7 @@ DIAGONAL_WEIGHT = 0.3  # of pairs of a row with itself; a batch has more of them
 FIRST_STEP = 0.1  # length of the first step of each landmark, in length scales; the steps become shorter linearly
 MOMENTUM, SQUARE_DECAY = 0.8, 0.95  # of the running means of gradients and of their squared norms, as in Adam
 REQUIRED_RATIO = 0.99  # the error must fall below this multiple of its value at the start
+SMALLEST_ERROR = 1e-4  # root mean square of the residual below which landmarks are good enough
 ROUNDING = 1e-14  # of squared distances, relative to the squared norms that they are differences of
 JITTER = 1e-6  # added to the diagonal of W, so that landmarks may come close to each other
 
@@ -35,8 +36,8 @@ def refine_landmarks(landmarks: Floats, kernel: Kernel, X: Rows, n_steps: int, r
     """Move landmarks to lower the kernel error of plain Nystroem features.
 
     Each step follows the gradient on the next 128 sampled rows. If the steps together have not lowered the error on
-    1,000 of the sampled rows by 1 %, the landmarks are returned as they were. The same happens if the kernel has no
-    gradients, or kinks where two rows are equal in a column, as the Laplacian kernel has.
+    1,000 of the sampled rows by 1 %, the landmarks are returned as they were. The same happens if the error is close to
+    zero, if the kernel has no gradients, or if it has kinks where two rows are equal in a column, as the Laplacian has.
 
     Parameters
     ----------
@@ -80,6 +81,9 @@ def refine_landmarks(landmarks: Floats, kernel: Kernel, X: Rows, n_steps: int, r
     start = landmarks.astype(np.float64) - center
     moved, mean, square = start, np.zeros(start.shape), np.zeros((len(start), 1))
     try:
+        error = evaluate(start, validation)[0]
+        if error < SMALLEST_ERROR**2 * len(validation) ** 2:
+            return landmarks
         for step in range(n_steps):
             gradient = evaluate(moved, (batch + step * len(batch)) % len(roots))[1]
             mean = MOMENTUM * mean + (1.0 - MOMENTUM) * gradient
@@ -89,7 +93,7 @@ def refine_landmarks(landmarks: Floats, kernel: Kernel, X: Rows, n_steps: int, r
             length = FIRST_STEP * (1.0 - step / n_steps)
             moved = moved - length * np.divide(mean, norm, out=np.zeros_like(mean), where=norm > 0.0)
         # The selection has seen these rows too, so that neither of the two has an advantage.
-        if evaluate(moved, validation)[0] < REQUIRED_RATIO**2 * evaluate(start, validation)[0]:
+        if evaluate(moved, validation)[0] < REQUIRED_RATIO**2 * error:
             return np.asarray(moved + center, dtype=landmarks.dtype)
     except (linalg.LinAlgError, NotImplementedError):  # rounding errors of rows far away; no gradients
         pass
