@@ -3,7 +3,6 @@
 
 import numpy as np
 import pytest
-from bochner.tables.file_table import FileTable
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
