@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from bochner.scaling.objectives import OBJECTIVES
 from sklearn.base import clone
 
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures, RobustStandardizer
@@ -33,7 +32,6 @@ X, Y = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12.0)
         (LandmarkFeatures(), "kernel", [*KERNELS, "precomputed"]),
         (LandmarkFeatures(), "landmarks", LANDMARKS),
         (FourierFeatures(weighting=Stein()), "weighting__sketch", ["points", "pairs"]),
-        (FourierFeatures(length_scale=LearnedLengthScales()), "length_scale__objective", OBJECTIVES),
     ],
 )
 def test_messages_list_names_in_the_order_of_their_table(estimator, parameter, names):
@@ -58,7 +56,7 @@ def test_aliases_are_accepted_and_not_listed():
             (FourierFeatures(), name)
             for name in ("n_frequencies", "refine", "n_components", "tolerance", "length_scale")
         ),
-        *((LandmarkFeatures(), name) for name in ("n_landmarks", "n_components")),
+        *((LandmarkFeatures(), name) for name in ("n_landmarks", "refine")),
         *((FeatureRegressor(), name) for name in ("cv", "features__n_frequencies")),
         (FeatureClassifier(), "cv"),
         *((FourierFeatures(weighting=part()), "weighting__n_points") for part in (Stein, Matrix, Shrinkage)),
@@ -66,10 +64,10 @@ def test_aliases_are_accepted_and_not_listed():
         *((LandmarkFeatures(landmarks=part()), "landmarks__n_points") for part in (Pivoted, KMeans)),
         (LandmarkFeatures(landmarks=KMeans()), "landmarks__n_iterations"),
         *(
-            (FourierFeatures(length_scale=LearnedLengthScales()), f"length_scale__{name}")
-            for name in ("n_rows", "n_iterations", "folds", "penalty")
+            (FourierFeatures(length_scale=learner()), f"length_scale__{name}")
+            for learner in (LearnedLengthScales, LearnedMetric)
+            for name in ("n_rows", "n_iterations")
         ),
-        *((FourierFeatures(length_scale=LearnedMetric()), f"length_scale__{name}") for name in ("n_rounds", "rank")),
     ],
 )
 def test_true_and_false_are_not_numbers(estimator, parameter, value):

@@ -14,7 +14,7 @@ from bochner import FourierFeatures, LandmarkFeatures
 from bochner.compare import Comparison, KMeansNystroem, compare
 
 CLASSES = {kind.__name__: kind for kind in (FourierFeatures, LandmarkFeatures, Nystroem, KMeansNystroem)}
-NAMES = ["plain Fourier", "stein", "refined stein", "matrix", "landmarks", "pooled landmarks", "Nystroem"]
+NAMES = ["plain Fourier", "stein", "refined stein", "matrix", "landmarks", "refined landmarks", "Nystroem"]
 OPTIONS = {"n_components": (4, 8), "n_seeds": 2}
 
 

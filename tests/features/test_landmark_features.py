@@ -72,8 +72,8 @@ class TestApproximation:
         rows, held_out = halves
         for seed in range(3):
             nystroem = Nystroem(gamma=GAMMA, n_components=n_landmarks, random_state=seed).fit(rows)
-            features = LandmarkFeatures(length_scale=8.0, landmarks=Given(nystroem.components_, 8.0), random_state=0)
-            error = held_out_error(features.set_params(n_landmarks=n_landmarks), rows, held_out)
+            features = LandmarkFeatures(length_scale=8.0, landmarks=Given(nystroem.components_, 8.0), refine=0)
+            error = held_out_error(features.set_params(n_landmarks=n_landmarks, random_state=0), rows, held_out)
             np.testing.assert_allclose(features.landmarks_, nystroem.components_, rtol=1e-12)
             plain, exact = nystroem.transform(held_out), rbf_kernel(held_out, gamma=GAMMA)
             assert error < 0.95 * np.linalg.norm(exact - plain @ plain.T) / np.linalg.norm(exact)
@@ -94,24 +94,20 @@ class TestApproximation:
         assert errors[1] < 0.7 * errors[0]
         assert errors[2] < 0.6 * errors[1]
 
-    def test_pool_lowers_the_error_at_equal_width(self, halves):
-        build = partial(LandmarkFeatures, length_scale=8.0, random_state=0)
-        plain, pooled = build(n_landmarks=32), build(n_landmarks=96, n_components=32)
-        errors = [held_out_error(features, *halves) for features in (plain, pooled)]
-        assert plain.whitening_.shape == (32, 32)
-        assert pooled.whitening_.shape == (96, 32)
-        assert pooled.transform(halves[1]).shape[1] == 32
-        assert errors[1] < 0.85 * errors[0]
+    @pytest.mark.parametrize("landmarks", LANDMARKS)
+    def test_refinement_lowers_the_error(self, halves, landmarks):
+        build = partial(LandmarkFeatures, landmarks=landmarks, n_landmarks=32, random_state=0)
+        selected, refined = (held_out_error(build(refine=n_steps), *halves) for n_steps in (0, 100))
+        assert refined < 0.85 * selected
 
     def test_beats_fourier_features_at_equal_width(self, halves):
         fourier = held_out_error(FourierFeatures(n_frequencies=32, random_state=0), *halves)
         assert held_out_error(LandmarkFeatures(n_landmarks=64, random_state=0), *halves) < 0.5 * fourier
 
-    @pytest.mark.parametrize("n_components", [None, 20])
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-    def test_positive_semidefinite_in_both_precisions(self, digits, dtype, n_components):
+    def test_positive_semidefinite_in_both_precisions(self, digits, dtype):
         X = digits[:300].astype(dtype)
-        features = LandmarkFeatures(n_landmarks=60, n_components=n_components, random_state=0).fit(X)
+        features = LandmarkFeatures(n_landmarks=60, random_state=0).fit(X)
         approximate = features.approximate_kernel(X)
         assert approximate.dtype == dtype
         values = np.linalg.eigvalsh(approximate.astype(float))
@@ -164,10 +160,10 @@ class TestApproximation:
 
 
 def test_columns_are_kernel_values_times_the_whitening(digits):
-    features = LandmarkFeatures("matern", n_landmarks=40, n_components=7, random_state=0).fit(digits[:300])
+    features = LandmarkFeatures("matern", n_landmarks=40, random_state=0).fit(digits[:300])
     columns = features.exact_kernel(digits[300:], features.landmarks_)
     np.testing.assert_allclose(features.transform(digits[300:]), columns @ features.whitening_, atol=1e-10)
-    assert features.get_feature_names_out().tolist() == [f"landmarkfeatures{i}" for i in range(7)]
+    assert features.get_feature_names_out().tolist() == [f"landmarkfeatures{i}" for i in range(40)]
 
 
 def test_transform_writes_into_out(digits):
@@ -181,20 +177,20 @@ def test_transform_writes_into_out(digits):
 
 def test_transform_holds_kernel_values_of_blocks_only(rng):
     X = rng.normal(size=(20_000, 4))
-    features = LandmarkFeatures(n_landmarks=512, n_components=8, landmarks="uniform", random_state=0).fit(X[:600])
+    features = LandmarkFeatures(n_landmarks=512, landmarks="uniform", refine=0, random_state=0).fit(X[:600])
     features.transform(X[:10])
     tracemalloc.start()
     out = features.transform(X)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < out.nbytes + 16 * 2**20 < X.shape[0] * 512 * 8 / 2
+    assert peak < out.nbytes + 16 * 2**20
 
 
 @pytest.mark.parametrize(
     "options",
     [
         *({"landmarks": name} for name in LANDMARKS),
-        {"n_components": 30},
+        {"refine": 0},
         pytest.param({"kernel": RBF()}, marks=pytest.mark.slow),
         pytest.param({"kernel": "laplacian", "landmarks": "uniform"}, marks=pytest.mark.slow),
     ],
@@ -256,7 +252,7 @@ class TestSuggestion:
 
     def test_suggested_size_reaches_the_tolerance_and_is_not_much_larger(self, halves):
         rows, held_out = halves
-        size, n_components, expected = LandmarkFeatures(random_state=0).suggest(rows, tolerance=0.04)
+        size, expected = LandmarkFeatures(random_state=0).suggest(rows, tolerance=0.04)
 
         def errors(n_landmarks):
             return [
@@ -264,7 +260,6 @@ class TestSuggestion:
                 for seed in range(1, 5)
             ]
 
-        assert n_components is None
         found = errors(size)
         assert np.mean(found) == pytest.approx(expected, rel=0.1)
         assert max(found) < 0.042
@@ -275,17 +270,6 @@ class TestSuggestion:
         suggested = features.suggest(rows)
         assert len(features.fit(rows).landmarks_) == suggested.n_landmarks
         assert features.kernel_error(rows, random_state=0).error < 0.1
-
-    def test_ratio_of_landmarks_to_columns_is_kept(self, rows):
-        features = LandmarkFeatures(n_landmarks=40, n_components=20, tolerance=0.1, random_state=0)
-        n_landmarks, n_components, error = features.suggest(rows)
-        assert n_landmarks == 2 * n_components
-        assert error < 0.1
-        assert LandmarkFeatures(random_state=0).suggest(rows, 0.1).n_landmarks > n_components
-
-    def test_auto_uses_three_landmarks_per_given_column(self, rows):
-        features = LandmarkFeatures(n_landmarks="auto", n_components=7, random_state=0).fit(rows)
-        assert features.whitening_.shape == (21, 7)
 
     def test_few_rows_are_all_used(self, rng):
         X = rng.normal(size=(12, 6))
@@ -510,9 +494,7 @@ class TestPreparedMap:
         features.approximate_kernel(digits[:10])
         assert not made
 
-    @pytest.mark.parametrize(
-        "options", [{}, {"kernel": "matern", "n_components": 3}, {"landmarks": Pivoted(50)}], ids=str
-    )
+    @pytest.mark.parametrize("options", [{}, {"kernel": "matern", "refine": 3}, {"landmarks": Pivoted(50)}], ids=str)
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
     def test_round_trips_are_bit_equal(self, digits, options, dtype):
         X = digits[:100].astype(dtype)
@@ -549,8 +531,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"n_components": 9, "n_landmarks": 4}, "`n_components`=9 is more than n_landmarks=4; give fewer"),
-            ({"n_components": 0}, "'n_components' parameter"),
+            ({"refine": -1}, "'refine' parameter"),
             ({"n_landmarks": "many"}, "'n_landmarks' parameter"),
             ({"n_landmarks": 0}, "'n_landmarks' parameter"),
             ({"landmarks": "first"}, "'landmarks' parameter .*'pivoted'.* Got 'first'"),

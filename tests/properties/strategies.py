@@ -10,8 +10,6 @@ from numbers import Integral
 
 import numpy as np
 import pyarrow as pa
-from bochner.scaling.learned_metric import LearnedMetric
-from bochner.scaling.learned_scales import FEWEST_ROWS, LearnedLengthScales
 from hypothesis import strategies as st
 
 from bochner import (
@@ -21,6 +19,8 @@ from bochner import (
 from bochner.kernels import KERNELS
 from bochner.landmarks import LANDMARKS
 from bochner.samplers import SAMPLERS
+from bochner.scaling import LearnedLengthScales, LearnedMetric
+from bochner.scaling.learned import FEWEST_ROWS
 from bochner.validation import Interval, StrOptions
 from bochner.weightings import WEIGHTINGS
 
@@ -191,7 +191,9 @@ OWN_VALUES = {
     "weighting": parts(WEIGHTINGS),
     "length_scale_factors": some(st.sampled_from([0.5, 1.0, 2.0]) | positive(), 2),
     (LearnedLengthScales, "n_rows"): st.integers(FEWEST_ROWS, FEWEST_ROWS + 20),
-    (LearnedMetric, "length_scales"): st.none() | st.deferred(lambda: instances(LearnedLengthScales)),
+    (LearnedMetric, "n_rows"): st.integers(FEWEST_ROWS, FEWEST_ROWS + 20),
+    (LearnedLengthScales, "n_iterations"): st.integers(1, 3),
+    (LearnedMetric, "n_iterations"): st.integers(1, 3),
 }
 
 
@@ -256,5 +258,4 @@ TABLE_VALUES = {
     "kinds": st.none() | st.fixed_dictionaries({"c0": st.sampled_from(["number", "category", "date", "text"])}),
     "drop": st.just(()) | st.just(["c0"]),
     "decimal": st.sampled_from([".", ","]),
-    "thousands": st.sampled_from(["", ",", " "]),
 }

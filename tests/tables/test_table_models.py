@@ -213,6 +213,12 @@ class TestEstimatorsAndEncoders:
         with pytest.raises(ValueError, match=r"A target given by its name \('target'\) needs a data frame"):
             clone(model).fit("a.csv", "target")
 
+    def test_estimators_of_the_other_task_are_refused(self):
+        with pytest.raises(ValueError, match=r"of TableClassifier must be a classifier. Got the regressor Ridge\(\)"):
+            TableClassifier(Ridge()).fit(FRAME, LABELS)
+        with pytest.raises(ValueError, match=r"of TableRegressor must be a regressor. Got the classifier LinearSVC"):
+            TableRegressor(LinearSVC()).fit(FRAME, Y)
+
     def test_class_weights_are_sample_weights(self):
         weights = np.where(LABELS == "high", 5.0, 1.0)
         expected = quick_classifier().fit(FRAME, LABELS, sample_weight=weights).predict_proba(NEW)

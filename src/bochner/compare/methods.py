@@ -58,10 +58,9 @@ def _fourier(n_columns: int, length_scale: float, seed: int | None, *, pool: int
     return FourierFeatures(length_scale=length_scale, random_state=seed, **sizes, **parameters)
 
 
-def _landmarks(n_columns: int, length_scale: float, seed: int | None, *, pool: int = 1) -> Any:
-    """Return landmark features; more landmarks than columns are compressed."""
-    sizes: dict[str, Any] = {"n_landmarks": pool * n_columns, "n_components": n_columns if pool > 1 else None}
-    return LandmarkFeatures(length_scale=length_scale, random_state=seed, **sizes)
+def _landmarks(n_columns: int, length_scale: float, seed: int | None, **parameters: Any) -> Any:
+    """Return landmark features."""
+    return LandmarkFeatures(length_scale=length_scale, n_landmarks=n_columns, random_state=seed, **parameters)
 
 
 def _nystroem(kind: type[Nystroem], n_columns: int, length_scale: float, seed: int | None) -> Nystroem:
@@ -74,8 +73,8 @@ METHODS: dict[str, Callable[[int, float, int | None], Any]] = {
     "stein": _fourier,
     "refined stein": partial(_fourier, refine=60),
     "matrix": partial(_fourier, pool=24, weighting="matrix"),
-    "landmarks": _landmarks,
-    "pooled landmarks": partial(_landmarks, pool=3),
+    "landmarks": partial(_landmarks, refine=0),
+    "refined landmarks": _landmarks,
     "Nystroem": partial(_nystroem, Nystroem),
     "k-means Nystroem": partial(_nystroem, KMeansNystroem),
 }

@@ -17,6 +17,7 @@ from scipy import linalg
 from bochner.feature_models.band_form import BandForm
 from bochner.linalg import jittered_cholesky
 from bochner.rows import Floats, in_threads, row_spans
+from bochner.rows.block_sizes import MAX_SMALL_ROWS
 
 __all__ = [
     *("Posterior", "cross_validated_errors", "generalized_errors", "held_out_errors", "r2_scores", "solve_ridge"),
@@ -25,7 +26,6 @@ __all__ = [
 
 MIN_VARIANCE = 1e-100  # of the targets of a fold, relative to all rows: errors divided by smaller ones overflow
 JITTERS = (1.0, 1e2, 1e4, 1e6)  # multiples of the rounding errors that a penalty is raised to
-CENTERED_ROWS = 256  # of a matrix, that are centered at a time, in the cache
 
 
 class _Centered(NamedTuple):
@@ -44,7 +44,7 @@ class _Centered(NamedTuple):
         weight = float(moments[width, width])
         mean, target_mean = moments[:width, width] / weight, moments[width + 1 :, width] / weight
         gram = moments[:width, :width]
-        for rows in row_spans(width, CENTERED_ROWS):
+        for rows in row_spans(width, MAX_SMALL_ROWS):
             gram[rows] -= np.multiply.outer(weight * mean[rows], mean)
         return cls(gram, moments[:width, width + 1 :] - weight * np.outer(mean, target_mean), mean, target_mean, weight)
 

@@ -133,6 +133,7 @@ class FourierFeatures(KernelFeatures):
         "n_frequencies": [Interval(Integral, 1, None, closed="left"), StrOptions(["auto"])],
         "sampler": [StrOptions(["auto", *SAMPLERS]), HasMethods(["sample"])],
         "weighting": [StrOptions(WEIGHTINGS), HasMethods(["weigh"])],
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "refine": [Interval(Integral, 0, None, closed="left", note="60 gives most of the gain, 0 switches it off")],
     }
     _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {

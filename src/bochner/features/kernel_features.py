@@ -60,7 +60,6 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             Metric,
             "array-like",
         ],
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "tolerance": [Interval(Real, 0, 1, closed="neither")],
         "random_state": ["random_state"],
     }

@@ -13,6 +13,7 @@ from bochner.compression import best_matrix
 from bochner.feature_maps import FeatureMap, ProductMap, kernel_columns
 from bochner.feature_maps.kernel_columns import kernel_function
 from bochner.features.kernel_features import KernelFeatures, Streams
+from bochner.features.landmark_refinement import refine_landmarks
 from bochner.function_kernels import FunctionKernel, PrecomputedKernel
 from bochner.inspection.kernel_error import Approximation
 from bochner.inspection.sizes import LandmarkSuggestion, OutOfReachError, SizeTrials
@@ -32,13 +33,13 @@ from bochner.rows import (
 )
 from bochner.scaling.learned import LearnedLengthScales, LearnedMetric
 from bochner.validation import HasMethods, Interval, StrOptions, check_returned, make_part
-from bochner.weightings import MATRIX_GRID
 
 __all__ = ["LandmarkFeatures"]
 
 POINTS_PER_LANDMARK = 16  # rows that the whitening is fitted on
 FEWEST_POINTS, MOST_POINTS = 1000, 2000
-POOL = 3  # landmarks per column of a pool
+# Smaller penalties fit directions that hardly any sampled row has, in which an outlier then gets a huge feature.
+ALPHAS = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 1e3)  # the last one almost keeps the plain whitening
 LARGEST_SIZE = 4096  # landmarks that `suggest` tries at most
 
 
@@ -65,10 +66,10 @@ class LandmarkFeatures(KernelFeatures):
         How landmarks are selected: "uniform" (random rows), "pivoted" (randomly pivoted Cholesky), "kmeans", or an
         instance such as ``KMeans(n_iterations=10)``. A function or a precomputed kernel needs rows of the data as
         landmarks; "kmeans" then means "pivoted".
-    n_components : int, default=None
-        Number of columns; None means one per landmark. With fewer columns than landmarks, the features are the best
-        approximation of that rank on sampled rows. Two to four landmarks per column lower the error for a given number
-        of columns; `transform` is slower.
+    refine : int, default=100
+        Number of gradient steps that move the landmarks to lower the kernel error; 0 keeps them as selected. They are
+        also kept where the steps do not lower the error, and for a function or a precomputed kernel. A kernel that is
+        no function of the Euclidean distance, such as the Cauchy kernel, takes fewer steps if they are slow.
     tolerance : float, default=0.02
         Upper bound on the kernel error, for ``n_landmarks="auto"`` and `suggest`.
     random_state : int, RandomState instance or None, default=None
@@ -82,7 +83,7 @@ class LandmarkFeatures(KernelFeatures):
         The map of the columns, as in `FourierFeatures`. Only exists with a metric.
     landmarks_ : ndarray of shape (n_landmarks, n_features)
         The landmarks, in the units of the data; indices of training rows for a precomputed kernel.
-    whitening_ : ndarray of shape (n_landmarks, n_features_out)
+    whitening_ : ndarray of shape (n_landmarks, n_landmarks)
         The matrix W.
     kernel_ : Kernel or callable
         The kernel, at unit length scale.
@@ -126,6 +127,7 @@ class LandmarkFeatures(KernelFeatures):
         **KernelFeatures._parameter_constraints,
         "kernel": [StrOptions([*KERNELS, "precomputed"], aliases=KERNEL_ALIASES), callable],
         "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions(["auto"])],
+        "refine": [Interval(Integral, 0, None, closed="left", note="100 gives most of the gain, 0 switches it off")],
         "landmarks": [StrOptions(LANDMARKS), HasMethods(["select"])],
     }
     _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {
@@ -142,7 +144,7 @@ class LandmarkFeatures(KernelFeatures):
         length_scale: float | ArrayLike | str | LearnedLengthScales | LearnedMetric | Metric = "median",
         n_landmarks: int | str = 256,
         landmarks: str | LandmarkSelection = "kmeans",
-        n_components: int | None = None,
+        refine: int = 100,
         tolerance: float = 0.02,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -150,7 +152,7 @@ class LandmarkFeatures(KernelFeatures):
         self.length_scale = length_scale
         self.n_landmarks = n_landmarks
         self.landmarks = landmarks
-        self.n_components = n_components
+        self.refine = refine
         self.tolerance = tolerance
         self.random_state = random_state
 
@@ -159,8 +161,7 @@ class LandmarkFeatures(KernelFeatures):
     ) -> LandmarkSuggestion:
         """Suggest how many landmarks these settings need for a kernel error below a tolerance.
 
-        Candidate sizes are fitted and validated on up to 4,000 rows. With `n_components`, the ratio of landmarks to
-        columns is kept; with ``n_landmarks="auto"`` it is three.
+        Candidate sizes are fitted and validated on up to 4,000 rows.
 
         Parameters
         ----------
@@ -177,15 +178,14 @@ class LandmarkFeatures(KernelFeatures):
         Returns
         -------
         LandmarkSuggestion
-            ``(n_landmarks, n_components, error)``, where `error` is the expected error. `n_components` is None if there
-            is one column per landmark.
+            ``(n_landmarks, error)``, where `error` is the expected error.
 
         Examples
         --------
         >>> import numpy as np
         >>> from bochner import LandmarkFeatures
         >>> X = np.random.default_rng(0).normal(size=(1000, 3))
-        >>> n_landmarks, n_components, error = LandmarkFeatures(random_state=0).suggest(X, tolerance=0.05)
+        >>> n_landmarks, error = LandmarkFeatures(random_state=0).suggest(X, tolerance=0.05)
         >>> features = LandmarkFeatures(n_landmarks=n_landmarks, random_state=1).fit(X)
         >>> bool(features.kernel_error(X, random_state=0).error < 0.05)
         True
@@ -196,17 +196,18 @@ class LandmarkFeatures(KernelFeatures):
     def _fit_arrays(self, training: TrainingRows, labeled: TrainingRows, streams: Streams) -> None:
         """Select the landmarks and fit the whitening."""
         del labeled
-        n_landmarks, n_components = self._resolve_size(training, streams.sizing)
+        n_landmarks = self._resolve_size(training, streams.sizing)
         kernel = self._make_kernel(training.shape[1])
         function = kernel_function(kernel)
         selected = _select(self._make_selection(), function, n_landmarks, training, streams.drawing)
+        if self._has_length_scale():  # other kernels have no gradients
+            selected = refine_landmarks(selected, kernel, training, self.refine, streams.refining)
         self.landmarks_ = training.scaling.invert(selected, training.X.dtype)
         landmarks = training.scaling.apply(self.landmarks_)  # as they are stored
         n_points = int(np.clip(POINTS_PER_LANDMARK * landmarks.shape[0], FEWEST_POINTS, MOST_POINTS))
         points, counts = shuffled_sample(training, n_points, streams.weighting)
-        n_columns = min(n_components or landmarks.shape[0], landmarks.shape[0])
         dtype = training.X.dtype if self._has_length_scale() else np.dtype(np.float64)
-        self.whitening_ = _fit_whitening(function, landmarks, points, counts, n_columns, dtype)
+        self.whitening_ = _fit_whitening(function, landmarks, points, counts, dtype)
         self.kernel_ = PrecomputedKernel() if isinstance(kernel, PrecomputedKernel) else kernel
 
     def _make_map(self, dtype: Any = None) -> FeatureMap:
@@ -257,24 +258,16 @@ class LandmarkFeatures(KernelFeatures):
         weights = source.collect_columns()[1]
         return MemoryRows(np.arange(source.shape[0]), weights=weights)  # its rows are their indices
 
-    def _resolve_size(self, training: TrainingRows, rng: np.random.Generator) -> tuple[int, int | None]:
-        """Return the numbers of landmarks and of columns, the latter None for one column per landmark."""
-        n_landmarks, n_components = self.n_landmarks, self.n_components
-        if isinstance(n_landmarks, str):
-            if n_components is not None:
-                return POOL * n_components, n_components
-            try:
-                n_landmarks = self._suggest_size(training, self.tolerance, 0.95, rng).n_landmarks
-            except OutOfReachError:
-                if training.shape[0] >= LARGEST_SIZE:
-                    raise
-                n_landmarks = training.shape[0]  # no more landmarks are possible
-        if n_components is not None and n_components > n_landmarks:
-            raise ValueError(
-                f"`n_components`={n_components} is more than n_landmarks={n_landmarks}; give fewer components, or "
-                f"leave them out and set n_landmarks={n_components}, which gives as many columns."
-            )
-        return n_landmarks, n_components
+    def _resolve_size(self, training: TrainingRows, rng: np.random.Generator) -> int:
+        """Return the number of landmarks."""
+        if not isinstance(self.n_landmarks, str):
+            return self.n_landmarks
+        try:
+            return self._suggest_size(training, self.tolerance, 0.95, rng).n_landmarks
+        except OutOfReachError:
+            if training.shape[0] >= LARGEST_SIZE:
+                raise
+            return training.shape[0]  # no more landmarks are possible
 
     def _suggest_size(
         self, training: TrainingRows, tolerance: float, confidence: float, rng: np.random.Generator
@@ -285,27 +278,18 @@ class LandmarkFeatures(KernelFeatures):
         features = clone(self)
         if self._has_length_scale():
             features.set_params(length_scale=training.scaling.value)
-        ratio = self._landmarks_per_column() if self.n_components else 1.0
 
         def resized(size: int) -> Any:
-            n_components = size if self.n_components else None
-            return clone(features).set_params(n_landmarks=round(ratio * size), n_components=n_components)
+            return clone(features).set_params(n_landmarks=size)
 
-        unit = "columns of landmarks" if self.n_components else "landmarks"
-        largest = max(1, min(LARGEST_SIZE, int(trials.n_fit / ratio)))
-        size, error = trials.smallest(resized, tolerance, largest, confidence, unit)
-        return LandmarkSuggestion(round(ratio * size), size if self.n_components else None, error)
+        largest = min(LARGEST_SIZE, trials.n_fit)
+        return LandmarkSuggestion(*trials.smallest(resized, tolerance, largest, confidence, "landmarks"))
 
     def _fitted_size(self) -> dict[str, Any]:
-        return {"n_landmarks": self.landmarks_.shape[0], "n_components": self.n_components}
+        return {"n_landmarks": self.landmarks_.shape[0]}
 
     def size_parameters(self, n_columns: int) -> dict[str, Any]:
-        if self.n_components is None:
-            return {"n_landmarks": n_columns}
-        return {"n_landmarks": round(self._landmarks_per_column() * n_columns), "n_components": n_columns}
-
-    def _landmarks_per_column(self) -> float:
-        return POOL if isinstance(self.n_landmarks, str) else self.n_landmarks / (self.n_components or self.n_landmarks)
+        return {"n_landmarks": n_columns}
 
     def _approximation(self, X: Any) -> Approximation:
         if not isinstance(self.kernel_, PrecomputedKernel):
@@ -352,9 +336,9 @@ def _select(
 
 
 def _fit_whitening(
-    kernel: Callable[[Any, Any], Floats], landmarks: Any, points: Any, counts: Floats, n_columns: int, dtype: Any
+    kernel: Callable[[Any, Any], Floats], landmarks: Any, points: Any, counts: Floats, dtype: Any
 ) -> Array:
-    """Return the matrix W (n_landmarks, n_columns) with the smallest kernel error on some rows.
+    """Return the matrix W (n_landmarks, n_landmarks) with the smallest kernel error on some rows.
 
     Directions in which the landmarks are dependent to rounding are dropped; columns beyond the rank are zero.
     """
@@ -366,5 +350,5 @@ def _fit_whitening(
             "The kernel is zero or negative for every landmark with itself; give rows and a kernel with positive "
             "values k(x, x)."
         )
-    fitted = plain @ best_matrix(columns @ plain, exact, counts, min(n_columns, rank), np.array(MATRIX_GRID))
-    return np.pad(fitted, ((0, 0), (0, n_columns - fitted.shape[1]))).astype(dtype)
+    fitted = plain @ best_matrix(columns @ plain, exact, counts, rank, np.array(ALPHAS))
+    return np.pad(fitted, ((0, 0), (0, len(fitted) - rank))).astype(dtype)

@@ -96,8 +96,7 @@ class KernelErrorDisplay(_Display):
     ) -> Self:
         """Fit every estimator at every size, estimate its kernel error, and plot the errors.
 
-        All estimators have two columns per frequency. `LandmarkFeatures` get two landmarks per frequency; with
-        `n_components`, their ratio of landmarks to columns is kept.
+        All estimators have two columns per frequency. `LandmarkFeatures` get two landmarks per frequency.
 
         Parameters
         ----------

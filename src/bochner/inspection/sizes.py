@@ -55,20 +55,17 @@ class LandmarkSuggestion(NamedTuple):
     ----------
     n_landmarks : int
         Number of landmarks.
-    n_components : int or None
-        Number of columns; None for one per landmark.
     error : float
         Expected kernel error.
 
     Examples
     --------
     >>> from bochner.inspection.sizes import LandmarkSuggestion
-    >>> LandmarkSuggestion(90, None, 0.0187).n_landmarks
+    >>> LandmarkSuggestion(90, 0.0187).n_landmarks
     90
     """
 
     n_landmarks: int
-    n_components: int | None
     error: float
 
 

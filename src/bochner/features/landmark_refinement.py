@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: BSD-3-Clause
+r"""Refinement of landmarks: gradient steps that lower the kernel error of plain Nystroem features.
+
+With C = k(X, L), W = k(L, L) and the residual :math:`D = K - C W^{-1} C^T`, the objective and its gradients are
+
+.. math:: |D|_F^2, \quad \partial_C = -4 D C W^{-1}, \quad \partial_W = 2 W^{-1} C^T D C W^{-1}.
+
+The whitening is fitted afterwards. Landmarks that minimize the error of the best whitening itself,
+:math:`|K - P K P|_F^2` with the projector P on the columns of C, fit the rows at hand and no others when there are many
+landmarks. Plain features are not fitted to rows, so that each step needs a few rows only, and the steps use many.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import linalg
+
+from bochner.kernels import IsotropicKernel, Kernel
+from bochner.rows import Floats, Indices, Rows, serial_blas, shuffled_sample, to_dense
+
+__all__ = ["nystroem_error", "refine_landmarks"]
+
+N_POINTS = 5000
+BATCH_ROWS, VALIDATION_ROWS = 128, 1000
+DIAGONAL_WEIGHT = 0.3  # of pairs of a row with itself; a batch has more of them than all pairs, but outliers need them
+FIRST_STEP = 0.1  # length of the first step of each landmark, in length scales; the steps become shorter linearly
+MOMENTUM, SQUARE_DECAY = 0.8, 0.95  # of the running means of gradients and of their squared norms, as in Adam
+REQUIRED_RATIO = 0.99  # the error must fall below this multiple of its value at the start
+MOST_DIFFERENCES = 10**8  # entries of differences of rows, of all steps together
+ROUNDING = 1e-14  # of squared distances, relative to the squared norms that they are differences of
+JITTER = 1e-6  # added to the diagonal of W, so that landmarks may come close to each other
+
+
+@serial_blas  # the same landmarks for any number of threads
+def refine_landmarks(landmarks: Floats, kernel: Kernel, X: Rows, n_steps: int, rng: np.random.Generator) -> Floats:
+    """Move landmarks to lower the kernel error of plain Nystroem features.
+
+    Each step follows the gradient on the next 128 sampled rows. If the steps together have not lowered the error on
+    1,000 of the sampled rows by 1 %, the landmarks are returned as they were. So they are if the kernel has no gradients,
+    or a kink wherever two rows have a column in common, as the Laplacian kernel.
+
+    Parameters
+    ----------
+    landmarks : ndarray of shape (n_landmarks, n_features)
+        Landmarks to start from.
+    kernel : Kernel
+        A kernel at unit length scale.
+    X : Rows of shape (n_samples, n_features)
+        The data divided by the length scale.
+    n_steps : int
+        Largest number of steps. There are fewer for a kernel that is no function of the Euclidean distance, if all of
+        them would take more than a second or two.
+    rng : numpy.random.Generator
+        Random numbers that select the rows.
+
+    Returns
+    -------
+    ndarray of shape (n_landmarks, n_features)
+        The landmarks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.features.landmark_refinement import refine_landmarks
+    >>> from bochner.kernels import Gaussian
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 1))
+    >>> refine_landmarks(X[:3], Gaussian(), X, 100, rng).shape
+    (3, 1)
+    """
+    if not isinstance(kernel, IsotropicKernel):
+        most = MOST_DIFFERENCES // ((len(landmarks) + BATCH_ROWS) * landmarks.size)
+        n_steps = 0 if _has_kink(kernel, landmarks.shape[1]) else min(n_steps, most)
+    points, counts = shuffled_sample(X, N_POINTS, rng)
+    roots = np.sqrt(counts / counts.mean())
+    center = landmarks.mean(axis=0)  # squared distances lose no digits to a common offset
+    batch, validation = (np.arange(min(size, len(roots))) for size in (BATCH_ROWS, VALIDATION_ROWS))
+
+    def evaluate(moved: Floats, chosen: Indices) -> tuple[float, Floats]:
+        rows = to_dense(points[chosen]).astype(np.float64) - center
+        return nystroem_error(moved, rows, roots[chosen], kernel, DIAGONAL_WEIGHT)
+
+    start = landmarks.astype(np.float64) - center
+    moved, mean, square = start, np.zeros(start.shape), np.zeros((len(start), 1))
+    try:
+        for step in range(n_steps):
+            gradient = evaluate(moved, (batch + step * len(batch)) % len(roots))[1]
+            mean = MOMENTUM * mean + (1.0 - MOMENTUM) * gradient
+            square = SQUARE_DECAY * square + (1.0 - SQUARE_DECAY) * np.square(gradient).sum(axis=1, keepdims=True)
+            # Running means are divided by the sum of their weights, as in Adam.
+            norm = np.sqrt(square / (1.0 - SQUARE_DECAY ** (step + 1))) * (1.0 - MOMENTUM ** (step + 1))
+            length = FIRST_STEP * (1.0 - step / n_steps)
+            moved = moved - length * np.divide(mean, norm, out=np.zeros_like(mean), where=norm > 0.0)
+        # The selection has seen these rows too, so that neither of the two has an advantage.
+        if evaluate(moved, validation)[0] < REQUIRED_RATIO**2 * evaluate(start, validation)[0]:
+            return (moved + center).astype(landmarks.dtype)
+    except (linalg.LinAlgError, NotImplementedError):  # rounding errors of rows far away; no gradients
+        pass
+    return landmarks
+
+
+def nystroem_error(
+    landmarks: Floats, rows: Floats, roots: Floats, kernel: Kernel, diagonal: float = 1.0
+) -> tuple[float, Floats]:
+    r"""Return the squared kernel error of plain Nystroem features, and its gradient.
+
+    Parameters
+    ----------
+    landmarks : ndarray of shape (n_landmarks, n_features)
+        Landmarks.
+    rows : ndarray of shape (n_rows, n_features)
+        Rows divided by the length scale.
+    roots : ndarray of shape (n_rows,)
+        Square roots of the sample weights.
+    kernel : Kernel
+        A kernel at unit length scale, with gradients.
+    diagonal : float, default=1.0
+        Weight of the pairs of a row with itself.
+
+    Returns
+    -------
+    value : float
+        The sum of :math:`w_i w_j (k(x_i, x_j) - \hat k(x_i, x_j))^2`.
+    gradient : ndarray of shape (n_landmarks, n_features)
+        Gradient with respect to the landmarks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.features.landmark_refinement import nystroem_error
+    >>> from bochner.kernels import Gaussian
+    >>> value, gradient = nystroem_error(np.array([[0.0]]), np.array([[-1.0], [1.0]]), np.ones(2), Gaussian())
+    >>> round(value, 3), gradient.round(6) + 0.0
+    (0.853, array([[0.]]))
+    """
+    columns, pull_back = _kernel_columns(kernel, rows, landmarks)
+    inner, pull_back_inner = _kernel_columns(kernel, landmarks, landmarks)
+    exact, _ = _kernel_columns(kernel, rows, rows)
+    inner.flat[:: len(inner) + 1] += JITTER
+    factor = linalg.cholesky(inner, check_finite=False)
+    features = linalg.solve_triangular(factor, (columns * roots[:, None]).T, trans="T", check_finite=False)
+    residual = exact * roots[:, None] * roots - features.T @ features
+    weighted = residual.copy()
+    weighted.flat[:: len(rows) + 1] *= diagonal
+    solved = linalg.solve_triangular(factor, features, check_finite=False)  # the transpose of C W^-1
+    product = solved @ weighted
+    # W changes with a landmark in a row and in a column.
+    gradient = pull_back((-4.0 * product * roots).T) + pull_back_inner(4.0 * product @ solved.T)
+    return float(np.vdot(weighted, residual)), gradient
+
+
+def _has_kink(kernel: Kernel, n_features: int) -> bool:
+    """Return whether the kernel has a kink where a difference in one column is zero: steps would follow rounding."""
+    differences = np.full((1, n_features), 1.0 / n_features)
+    differences[0, 0] = 1e-9
+    try:
+        return bool(abs(kernel.gradient_at(differences)[0, 0]) > 1e-3 * kernel.at(differences)[0])
+    except NotImplementedError:
+        return True
+
+
+def _kernel_columns(kernel: Kernel, X: Floats, Y: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
+    """Return k(X, Y), and the function that turns a gradient with respect to it into one with respect to Y."""
+    if not isinstance(kernel, IsotropicKernel):
+
+        def sum_gradients(gradient: Floats) -> Floats:
+            total = np.zeros_like(Y)
+            for x, weights in zip(X, gradient, strict=True):
+                total -= weights[:, None] * kernel.gradient_at(x - Y)
+            return total
+
+        return kernel(X, Y), sum_gradients
+    sums = np.square(X).sum(axis=1)[:, None] + np.square(Y).sum(axis=1)
+    squares = sums - 2.0 * (X @ Y.T)
+    squares[squares <= ROUNDING * sums] = 0.0  # equal rows, at which a kernel can have a kink
+
+    def chain(gradient: Floats) -> Floats:
+        slopes = 2.0 * gradient * kernel.slope(squares)
+        return slopes.sum(axis=0)[:, None] * Y - slopes.T @ X
+
+    return kernel.profile(squares.copy()), chain  # the Gaussian one overwrites its argument
