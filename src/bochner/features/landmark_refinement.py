@@ -36,8 +36,8 @@ def refine_landmarks(landmarks: Floats, kernel: Kernel, X: Rows, n_steps: int, r
     """Move landmarks to lower the kernel error of plain Nystroem features.
 
     Each step follows the gradient on the next 128 sampled rows. If the steps together have not lowered the error on
-    1,000 of the sampled rows by 1 %, the landmarks are returned as they were. So they are if the kernel has no gradients,
-    or a kink wherever two rows have a column in common, as the Laplacian kernel.
+    1,000 of the sampled rows by 1 %, the landmarks are returned as they were. So they are if the kernel has no
+    gradients, or a kink wherever two rows have a column in common, as the Laplacian kernel.
 
     Parameters
     ----------
