@@ -28,6 +28,7 @@ from bochner.validation import StrOptions, check_weights, fit_context, validate_
 
 __all__ = ["KernelClassifier", "KernelRegressor"]
 
+MANY_ROWS, MAX_MEMBERS_OF_MANY_ROWS = 100_000, 2  # the leaves of a third member would take too long
 MAX_RESIDUALS = 2_000  # order statistics that prediction intervals are computed from
 
 
@@ -149,6 +150,7 @@ class _KernelMachine(Parametrized):
         sample = Sample(scaled, Y[order], w[order])
         with show_progress(self.verbose):
             chosen, candidates = select_members(sample, self.effort == "fast")
+            chosen = chosen[:MAX_MEMBERS_OF_MANY_ROWS] if len(X) > MANY_ROWS else chosen
             self.members_ = [
                 KernelMember(
                     c.kernel, scalings[c.uses_ranks], c.learned.scales, c.learned.penalty, float(np.sqrt(c.error))
