@@ -166,7 +166,6 @@ def test_sparse_rows_equal_dense_rows(rng):
 
 MODELS = {
     "ridge": FeatureRegressor(WELL_CONDITIONED, random_state=0, length_scale_factors=[0.7, 1.5]),
-    "ridge, many landmarks": FeatureRegressor(POOLED, random_state=0),
     "classes": FeatureClassifier(WELL_CONDITIONED, random_state=0, loss="squared_error"),
     "svm": FeatureClassifier(WELL_CONDITIONED, random_state=0, Cs=[1, 100]),
 }
