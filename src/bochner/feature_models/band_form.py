@@ -15,7 +15,7 @@ from bochner.rows import Floats, in_threads, row_spans
 
 __all__ = ["BandForm"]
 
-BLOCK = 64  # width of the band: wide enough for fast products, narrow enough for cheap solutions
+BLOCK = 32  # width of the band: wide enough for fast products, narrow enough for cheap solutions
 SHIFTS = 5  # that a thread solves for at a time
 ROWS = 64  # that a thread rotates at a time
 TILE = 128  # the lower half of the matrix is updated in tiles of this width
