@@ -36,7 +36,7 @@ print(f"length scale: {length_scale:.2f}")
 # The methods
 # -----------
 # Each entry makes features with a given number of columns. A frequency has two columns, a cosine and a sine; a landmark
-# has one. The last method selects three landmarks per column and keeps the best combinations of them.
+# has one.
 
 
 def plain(width, seed):
@@ -57,16 +57,11 @@ def landmarks(width, seed):
     return LandmarkFeatures(length_scale=length_scale, n_landmarks=width, random_state=seed)
 
 
-def pooled(width, seed):
-    return LandmarkFeatures(length_scale=length_scale, n_landmarks=3 * width, n_components=width, random_state=seed)
-
-
 methods = {
     "plain random Fourier features": plain,
     "FourierFeatures": fourier,
     "Nystroem (scikit-learn)": nystroem,
     "LandmarkFeatures": landmarks,
-    "LandmarkFeatures, 3 per column": pooled,
 }
 
 # %%

@@ -140,6 +140,13 @@ class TestTables:
         streamed = clone(model).fit(tmp_path / "a.csv", "target")
         assert streamed.n_rows_ == 300
         assert streamed.score(NEW, new_y) == pytest.approx(expected.score(NEW, new_y), abs=0.02)
+        table.to_parquet(tmp_path / "a.parquet", index=False, row_group_size=70)
+        for data in (tmp_path / "a.parquet", table):
+            other = clone(model).fit(data, "target")
+            if is_regressor(model):
+                np.testing.assert_allclose(other.predict(NEW), streamed.predict(NEW), rtol=1e-8)
+            else:
+                np.testing.assert_allclose(other.predict_proba(NEW), streamed.predict_proba(NEW), atol=1e-6)
 
     def test_rows_without_a_target_are_left_out(self):
         table = FRAME.assign(target=np.where(np.arange(300) % 5 == 0, np.nan, Y))

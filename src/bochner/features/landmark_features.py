@@ -17,7 +17,7 @@ from bochner.features.landmark_refinement import refine_landmarks
 from bochner.function_kernels import FunctionKernel, PrecomputedKernel
 from bochner.inspection.kernel_error import Approximation
 from bochner.inspection.sizes import LandmarkSuggestion, OutOfReachError, SizeTrials
-from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel, make_kernel
+from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, IsotropicKernel, Kernel, make_kernel
 from bochner.landmarks import LANDMARKS, LandmarkSelection, inverse_root
 from bochner.parameters import FEATURE_EXPLANATIONS
 from bochner.rows import (
@@ -40,6 +40,7 @@ POINTS_PER_LANDMARK = 16  # rows that the whitening is fitted on
 FEWEST_POINTS, MOST_POINTS = 1000, 2000
 # Smaller penalties fit directions that hardly any sampled row has, in which an outlier then gets a huge feature.
 ALPHAS = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 1e3)  # the last one almost keeps the plain whitening
+N_STEPS, MANY_LANDMARKS = 200, 256  # of refine="auto"; each step factorizes a matrix of this size
 LARGEST_SIZE = 4096  # landmarks that `suggest` tries at most
 
 
@@ -66,10 +67,10 @@ class LandmarkFeatures(KernelFeatures):
         How landmarks are selected: "uniform" (random rows), "pivoted" (randomly pivoted Cholesky), "kmeans", or an
         instance such as ``KMeans(n_iterations=10)``. A function or a precomputed kernel needs rows of the data as
         landmarks; "kmeans" then means "pivoted".
-    refine : int, default=100
-        Number of gradient steps that move the landmarks to lower the kernel error; 0 keeps them as selected. They are
-        also kept where the steps do not lower the error, and for a function or a precomputed kernel. A kernel that is
-        no function of the Euclidean distance, such as the Cauchy kernel, takes fewer steps if they are slow.
+    refine : int or "auto", default="auto"
+        Number of gradient steps that move the landmarks to lower the kernel error. They need a kernel with gradients.
+        Where they do not lower the error, the landmarks are kept. "auto" means 200 for up to 256 landmarks and a kernel
+        that is a function of the Euclidean distance, and 0 for others, for which the steps are slow.
     tolerance : float, default=0.02
         Upper bound on the kernel error, for ``n_landmarks="auto"`` and `suggest`.
     random_state : int, RandomState instance or None, default=None
@@ -127,7 +128,7 @@ class LandmarkFeatures(KernelFeatures):
         **KernelFeatures._parameter_constraints,
         "kernel": [StrOptions([*KERNELS, "precomputed"], aliases=KERNEL_ALIASES), callable],
         "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions(["auto"])],
-        "refine": [Interval(Integral, 0, None, closed="left", note="100 gives most of the gain, 0 switches it off")],
+        "refine": [Interval(Integral, 0, None, closed="left"), StrOptions(["auto"])],
         "landmarks": [StrOptions(LANDMARKS), HasMethods(["select"])],
     }
     _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {
@@ -144,7 +145,7 @@ class LandmarkFeatures(KernelFeatures):
         length_scale: float | ArrayLike | str | LearnedLengthScales | LearnedMetric | Metric = "median",
         n_landmarks: int | str = 256,
         landmarks: str | LandmarkSelection = "kmeans",
-        refine: int = 100,
+        refine: int | str = "auto",
         tolerance: float = 0.02,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -200,8 +201,10 @@ class LandmarkFeatures(KernelFeatures):
         kernel = self._make_kernel(training.shape[1])
         function = kernel_function(kernel)
         selected = _select(self._make_selection(), function, n_landmarks, training, streams.drawing)
-        if self._has_length_scale():  # other kernels have no gradients
-            selected = refine_landmarks(selected, kernel, training, self.refine, streams.refining)
+        if self._has_length_scale():  # functions have no gradients
+            is_fast = isinstance(kernel, IsotropicKernel) and n_landmarks <= MANY_LANDMARKS
+            n_steps = (N_STEPS if is_fast else 0) if isinstance(self.refine, str) else self.refine
+            selected = refine_landmarks(selected, kernel, training, n_steps, streams.refining)
         self.landmarks_ = training.scaling.invert(selected, training.X.dtype)
         landmarks = training.scaling.apply(self.landmarks_)  # as they are stored
         n_points = int(np.clip(POINTS_PER_LANDMARK * landmarks.shape[0], FEWEST_POINTS, MOST_POINTS))

@@ -20,13 +20,13 @@ from bochner.rows import Floats, Indices, Rows, serial_blas, shuffled_sample, to
 
 __all__ = ["nystroem_error", "refine_landmarks"]
 
-N_POINTS = 5000
+N_POINTS = 10_000  # as many as k-means uses at most
 BATCH_ROWS, VALIDATION_ROWS = 128, 1000
 DIAGONAL_WEIGHT = 0.3  # of pairs of a row with itself; a batch has more of them than all pairs, but outliers need them
 FIRST_STEP = 0.1  # length of the first step of each landmark, in length scales; the steps become shorter linearly
 MOMENTUM, SQUARE_DECAY = 0.8, 0.95  # of the running means of gradients and of their squared norms, as in Adam
 REQUIRED_RATIO = 0.99  # the error must fall below this multiple of its value at the start
-MOST_DIFFERENCES = 10**8  # entries of differences of rows, of all steps together
+SMALLEST_ERROR = 1e-4  # root mean square of the residual below which landmarks are good enough
 ROUNDING = 1e-14  # of squared distances, relative to the squared norms that they are differences of
 JITTER = 1e-6  # added to the diagonal of W, so that landmarks may come close to each other
 
@@ -36,8 +36,8 @@ def refine_landmarks(landmarks: Floats, kernel: Kernel, X: Rows, n_steps: int, r
     """Move landmarks to lower the kernel error of plain Nystroem features.
 
     Each step follows the gradient on the next 128 sampled rows. If the steps together have not lowered the error on
-    1,000 of the sampled rows by 1 %, the landmarks are returned as they were. So they are if the kernel has no
-    gradients, or a kink wherever two rows have a column in common, as the Laplacian kernel.
+    1,000 of the sampled rows by 1 %, the landmarks are returned as they were. The same happens if the error is close to
+    zero, if the kernel has no gradients, or if it has kinks where two rows are equal in a column, as the Laplacian has.
 
     Parameters
     ----------
@@ -48,8 +48,7 @@ def refine_landmarks(landmarks: Floats, kernel: Kernel, X: Rows, n_steps: int, r
     X : Rows of shape (n_samples, n_features)
         The data divided by the length scale.
     n_steps : int
-        Largest number of steps. There are fewer for a kernel that is no function of the Euclidean distance, if all of
-        them would take more than a second or two.
+        Number of steps.
     rng : numpy.random.Generator
         Random numbers that select the rows.
 
@@ -68,9 +67,8 @@ def refine_landmarks(landmarks: Floats, kernel: Kernel, X: Rows, n_steps: int, r
     >>> refine_landmarks(X[:3], Gaussian(), X, 100, rng).shape
     (3, 1)
     """
-    if not isinstance(kernel, IsotropicKernel):
-        most = MOST_DIFFERENCES // ((len(landmarks) + BATCH_ROWS) * landmarks.size)
-        n_steps = 0 if _has_kink(kernel, landmarks.shape[1]) else min(n_steps, most)
+    if n_steps == 0 or (not isinstance(kernel, IsotropicKernel) and _has_kink(kernel, landmarks.shape[1])):
+        return landmarks
     points, counts = shuffled_sample(X, N_POINTS, rng)
     roots = np.sqrt(counts / counts.mean())
     center = landmarks.mean(axis=0)  # squared distances lose no digits to a common offset
@@ -83,6 +81,9 @@ def refine_landmarks(landmarks: Floats, kernel: Kernel, X: Rows, n_steps: int, r
     start = landmarks.astype(np.float64) - center
     moved, mean, square = start, np.zeros(start.shape), np.zeros((len(start), 1))
     try:
+        error = evaluate(start, validation)[0]
+        if error < SMALLEST_ERROR**2 * len(validation) ** 2:
+            return landmarks
         for step in range(n_steps):
             gradient = evaluate(moved, (batch + step * len(batch)) % len(roots))[1]
             mean = MOMENTUM * mean + (1.0 - MOMENTUM) * gradient
@@ -92,8 +93,8 @@ def refine_landmarks(landmarks: Floats, kernel: Kernel, X: Rows, n_steps: int, r
             length = FIRST_STEP * (1.0 - step / n_steps)
             moved = moved - length * np.divide(mean, norm, out=np.zeros_like(mean), where=norm > 0.0)
         # The selection has seen these rows too, so that neither of the two has an advantage.
-        if evaluate(moved, validation)[0] < REQUIRED_RATIO**2 * evaluate(start, validation)[0]:
-            return (moved + center).astype(landmarks.dtype)
+        if evaluate(moved, validation)[0] < REQUIRED_RATIO**2 * error:
+            return np.asarray(moved + center, dtype=landmarks.dtype)
     except (linalg.LinAlgError, NotImplementedError):  # rounding errors of rows far away; no gradients
         pass
     return landmarks
@@ -176,6 +177,6 @@ def _kernel_columns(kernel: Kernel, X: Floats, Y: Floats) -> tuple[Floats, Calla
 
     def chain(gradient: Floats) -> Floats:
         slopes = 2.0 * gradient * kernel.slope(squares)
-        return slopes.sum(axis=0)[:, None] * Y - slopes.T @ X
+        return np.asarray(slopes.sum(axis=0)[:, None] * Y - slopes.T @ X)
 
     return kernel.profile(squares.copy()), chain  # the Gaussian one overwrites its argument
