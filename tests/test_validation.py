@@ -57,7 +57,7 @@ def test_aliases_are_accepted_and_not_listed():
             for name in ("n_frequencies", "refine", "n_components", "tolerance", "length_scale")
         ),
         *((LandmarkFeatures(), name) for name in ("n_landmarks", "refine")),
-        *((FeatureRegressor(), name) for name in ("cv", "features__n_frequencies")),
+        *((FeatureRegressor(), name) for name in ("cv", "features__n_landmarks")),
         (FeatureClassifier(), "cv"),
         *((FourierFeatures(weighting=part()), "weighting__n_points") for part in (Stein, Matrix, Shrinkage)),
         *((FourierFeatures(weighting=part()), "weighting__n_pairs") for part in (Stein, Quadrature)),

@@ -78,7 +78,7 @@ class TestModels:
     @pytest.mark.parametrize("n_targets", [1, 2])
     def test_ridge(self, n_targets):
         targets = TARGETS if n_targets == 1 else np.stack([TARGETS, X[:, 3]], axis=1)
-        model = FeatureRegressor(random_state=0).fit(X, targets)
+        model = FeatureRegressor(FourierFeatures(n_frequencies=32), random_state=0).fit(X, targets)
         expected = model.predict(Y)
         result = to_torch(model)(torch.tensor(Y))
         assert result.shape == expected.shape
@@ -112,7 +112,9 @@ class TestModels:
                 np.testing.assert_allclose(result.numpy(), expected, rtol=0, atol=1e-12)
 
     def test_pipeline(self):
-        model = make_pipeline(StandardScaler(), FeatureRegressor(random_state=0)).fit(X, TARGETS)
+        model = make_pipeline(
+            StandardScaler(), FeatureRegressor(FourierFeatures(n_frequencies=32), random_state=0)
+        ).fit(X, TARGETS)
         result = to_torch(model)(torch.tensor(Y))
         np.testing.assert_allclose(result.numpy(), model.predict(Y), rtol=0, atol=1e-12)
 
