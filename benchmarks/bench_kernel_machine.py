@@ -9,6 +9,7 @@ machine was changed: settings are chosen on the designing half only.
 
 import json
 from argparse import ArgumentParser
+from itertools import product
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -128,22 +129,24 @@ def extra_figures(table: Table, rows: Division, model: Any) -> dict[str, float]:
 
 
 def summarize(results: list[dict[str, Any]]) -> str:
-    """Return the median ratios of errors to those of each rival, by half of the tables."""
-    errors: dict[tuple[str, str], list[float]] = {}
+    """Return the median ratios of errors to those of each rival, on the divisions that both have, by half."""
+    errors: dict[tuple[str, str], dict[int, float]] = {}
     for result in results:
-        errors.setdefault((result["table"], result["method"]), []).append(result["error"])
+        errors.setdefault((result["table"], result["method"]), {})[result["division"]] = max(result["error"], 1e-6)
     lines = []
-    for ours in ("machine", "machine-fast"):
-        for rival in METHODS:
-            for half, names in (("designing half", DESIGNING), ("confirming half", CONFIRMING), ("all", tuple(TABLES))):
-                both = [name for name in names if (name, ours) in errors and (name, rival) in errors]
-                if rival == ours or not both:
-                    continue
-                pairs = [(np.mean(errors[name, ours]), np.mean(errors[name, rival])) for name in both]
-                ratios = np.array([max(own, 1e-6) / max(other, 1e-6) for own, other in pairs])
+    for ours, rival in product(("machine", "machine-fast"), METHODS):
+        ratios = {}
+        for name in TABLES:
+            own, other = errors.get((name, ours), {}), errors.get((name, rival), {})
+            common = own.keys() & other.keys()
+            if common:
+                ratios[name] = np.mean([own[d] for d in common]) / np.mean([other[d] for d in common])
+        for half, names in (("designing half", DESIGNING), ("confirming half", CONFIRMING), ("all", tuple(TABLES))):
+            found = np.array([ratios[name] for name in names if name in ratios])
+            if len(found) and ours != rival:
                 lines.append(
-                    f"{ours} / {rival}, {half}: median {np.median(ratios):.3f}, geometric mean "
-                    f"{np.exp(np.log(ratios).mean()):.3f}, {np.sum(ratios > 1.05)} of {len(both)} above 1.05"
+                    f"{ours} / {rival}, {half}: median {np.median(found):.3f}, geometric mean "
+                    f"{np.exp(np.log(found).mean()):.3f}, {np.sum(found > 1.05)} of {len(found)} above 1.05"
                 )
     return "\n".join(lines)
 

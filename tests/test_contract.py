@@ -242,7 +242,7 @@ def test_sorf_with_many_columns(kernel, weighting, rng):
 
 @pytest.mark.parametrize(
     "model",
-    [FeatureRegressor(loss="huber"), FeatureClassifier()],
+    [FeatureRegressor(FourierFeatures(), loss="huber"), FeatureClassifier(FourierFeatures())],
 )
 def test_every_parameter_of_a_linear_model_can_be_searched(rng, model):
     X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
@@ -346,7 +346,7 @@ PARTS = [
 @pytest.mark.parametrize("name", ["learn", "learn-matrix"])
 def test_every_parameter_of_learned_length_scales_can_be_searched(rng, name):
     X, y = rng.normal(size=(40, 3)), rng.normal(size=40)
-    model = FeatureRegressor().set_params(features__length_scale=name, features__n_frequencies=4, cv=2, random_state=0)
+    model = FeatureRegressor(FourierFeatures(length_scale=name, n_frequencies=4), cv=2, random_state=0)
     grids = {"n_rows": [20], "n_iterations": [1, 2]}
     prefix = "features__length_scale__"
     assert {key for key in model.get_params() if key.startswith(prefix)} == {prefix + key for key in grids}

@@ -86,7 +86,7 @@ class TestUnknownParameters:
     def test_search_over_an_unknown_parameter(self, data):
         search = GridSearchCV(FeatureRegressor(), {"features__gamma": [0.1]}, cv=2, error_score="raise")
         with pytest.raises(
-            ValueError, match="Invalid parameter 'gamma' for estimator FourierFeatures; use length_scale"
+            ValueError, match="Invalid parameter 'gamma' for estimator LandmarkFeatures; use length_scale"
         ):
             search.fit(*data)
 
@@ -156,15 +156,15 @@ class TestKernelNames:
 class TestDefaultParts:
     def test_features_of_none(self):
         model = FeatureRegressor()
-        assert {f"features__{name}" for name in FourierFeatures().get_params()} <= set(model.get_params())
+        assert {f"features__{name}" for name in LandmarkFeatures().get_params()} <= set(model.get_params())
         assert model.get_params(deep=False)["features"] is None
         assert clone(model).features is None
-        model.set_params(features__n_frequencies=64, cv=3)
-        assert isinstance(model.features, FourierFeatures)
-        assert model.features.n_frequencies == 64
+        model.set_params(features__n_landmarks=64, cv=3)
+        assert isinstance(model.features, LandmarkFeatures)
+        assert model.features.n_landmarks == 64
         assert model.cv == 3
         features = model.features
-        assert model.set_params(features__n_frequencies=32).features is features
+        assert model.set_params(features__n_landmarks=32).features is features
 
     def test_reading_parameters_changes_nothing(self):
         model = FeatureClassifier()
@@ -219,19 +219,19 @@ class TestDefaultParts:
 
     def test_instances_are_equivalent_to_names(self, data):
         X, y = data
-        plain = FeatureRegressor(random_state=0).fit(X, y)
-        nested = FeatureRegressor(random_state=0).set_params(features__weighting__n_points=2000).fit(X, y)
+        plain = FeatureRegressor(FourierFeatures(), random_state=0).fit(X, y)
+        nested = FeatureRegressor(FourierFeatures(), random_state=0).set_params(features__weighting__n_points=2000)
+        nested.fit(X, y)
         np.testing.assert_array_equal(plain.coef_, nested.coef_)
 
     def test_search(self, data):
         X, y = data
-        grid = {"features__n_frequencies": [2, 32], "features__weighting__sketch": ["points", "pairs"]}
+        grid = {"features__n_landmarks": [2, 10], "features__landmarks__n_iterations": [5, 20]}
         search = GridSearchCV(FeatureRegressor(random_state=0), grid, cv=2, error_score="raise").fit(X, y)
         assert search.estimator.features is None
-        assert search.best_estimator_.features.n_frequencies == search.best_params_["features__n_frequencies"]
-        expected = (
-            FeatureRegressor(FourierFeatures(n_frequencies=2), random_state=0).fit(X[:20], y[:20]).score(X[20:], y[20:])
-        )
+        assert search.best_estimator_.features.n_landmarks == search.best_params_["features__n_landmarks"]
+        features = LandmarkFeatures(n_landmarks=2, landmarks=KMeans(n_iterations=5))
+        expected = FeatureRegressor(features, random_state=0).fit(X[:20], y[:20]).score(X[20:], y[20:])
         assert search.cv_results_["split1_test_score"][0] == pytest.approx(expected)
 
     def test_search_over_learned_length_scales(self, data):
@@ -247,7 +247,7 @@ class TestDefaultParts:
         assert len(set(seeds)) == 2
 
     def test_diagram(self):
-        assert "n_frequencies" in FeatureRegressor()._repr_html_()
+        assert "n_landmarks" in FeatureRegressor()._repr_html_()
 
 
 def test_laplacian_kernel_with_the_default_sampler(data):

@@ -6,7 +6,6 @@ matrix A gives a kernel :math:`F A F^T`. If A has rank w, it is :math:`A = B B^T
 features of that kernel.
 """
 
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -18,7 +17,6 @@ __all__ = ["best_matrix", "principal_components"]
 RANK_TOLERANCE = 1e-10  # smaller eigenvalues, relative to the largest, are rounding errors
 
 
-@dataclass(frozen=True)
 class _Fit:
     r"""The kernel on a set of rows, in an orthonormal basis of the features.
 
@@ -26,16 +24,11 @@ class _Fit:
     In this basis the plain kernel :math:`F F^T` is diag(g), and `projection` :math:`= Q^T K Q` is the exact kernel.
     """
 
-    size: float
-    spectrum: Floats
-    whitening: Floats
-    projection: Floats
-
-    @classmethod
-    def from_rows(cls, features: Floats, exact: Floats, size: float) -> "_Fit":
-        spectrum, whitening = _whitening(features)
-        orthonormal = features @ whitening
-        return cls(size, spectrum, whitening, orthonormal.T @ (exact @ orthonormal))
+    def __init__(self, features: Floats, exact: Floats, size: float) -> None:
+        self.size = size
+        self.spectrum, self.whitening = _whitening(features)
+        orthonormal = features @ self.whitening
+        self.projection = orthonormal.T @ (exact @ orthonormal)
 
     def shrunk_kernel(self, alpha: float) -> Floats:
         r"""Return the fitted kernel in the basis, :math:`g + h (Q^T K Q - g) h` with :math:`h = g / (g + \alpha n)`.
@@ -56,7 +49,6 @@ class _Fit:
         return _with_all_columns(matrix, self.whitening, n_columns)
 
 
-@dataclass(frozen=True)
 class _Validation:
     """Validation rows in the basis of a fit on other rows.
 
@@ -64,17 +56,11 @@ class _Validation:
     of the error. Otherwise they are dropped.
     """
 
-    fit: _Fit
-    is_complete: bool
-    gram: Floats
-    target: Floats
-
-    @classmethod
-    def from_rows(cls, fit: _Fit, features: Floats, exact: Floats, is_complete: bool) -> "_Validation":
+    def __init__(self, fit: _Fit, features: Floats, exact: Floats, is_complete: bool) -> None:
+        self.fit, self.is_complete = fit, is_complete
         columns = features @ fit.whitening
-        if is_complete:
-            exact = exact - features @ features.T
-        return cls(fit, is_complete, columns.T @ columns, columns.T @ (exact @ columns))
+        exact = exact - features @ features.T if is_complete else exact
+        self.gram, self.target = columns.T @ columns, columns.T @ (exact @ columns)
 
     def risk(self, alpha: float) -> float:
         """Return the squared error of the fitted kernel on the validation rows, up to a constant."""
@@ -128,18 +114,17 @@ def best_matrix(features: Floats, exact: Floats, counts: Floats, n_columns: int,
     all_rows, first, second = slice(0, n_rows), slice(0, n_rows // 2), slice(n_rows // 2, n_rows)
 
     def fit(rows: slice) -> _Fit:
-        return _Fit.from_rows(features[rows], exact[rows, rows], float(counts[rows].sum()))
+        return _Fit(features[rows], exact[rows, rows], float(counts[rows].sum()))
 
     if len(alphas) == 1 or n_rows == 1:  # a single row cannot be held out, and gets the largest penalty
         return fit(all_rows).columns(float(alphas.max()), n_columns)
 
-    # The largest fit comes first, so that two threads finish at about the same time.
-    whole, *halves = in_threads(fit, [all_rows, first, second])
-
     def validation(split: tuple[_Fit, slice]) -> _Validation:
         fit, rows = split
-        return _Validation.from_rows(fit, features[rows], exact[rows, rows], n_columns == features.shape[1])
+        return _Validation(fit, features[rows], exact[rows, rows], n_columns == features.shape[1])
 
+    # The largest fit comes first, so that two threads finish at about the same time.
+    whole, *halves = in_threads(fit, [all_rows, first, second])
     validations = list(in_threads(validation, [(halves[0], second), (halves[1], first)]))
     best, smallest_risk = 0.0, np.inf
     for alpha in np.sort(alphas)[::-1].tolist():

@@ -24,7 +24,7 @@ from scipy import special
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 
 from bochner.parameters import Parametrized
-from bochner.rows import Floats, in_threads, is_sparse, row_blocks, row_spans, to_dense
+from bochner.rows import Floats, is_sparse, row_blocks, to_dense
 from bochner.validation import Interval, check_returned, make_part
 
 __all__ = [
@@ -41,7 +41,6 @@ __all__ = [
     "PowerExponential",
     "ProductKernel",
     "RationalQuadratic",
-    "kernel_matrix",
     "make_kernel",
 ]
 
@@ -137,21 +136,6 @@ class Kernel(Parametrized, ABC):
             Gradients with respect to x; 0 where the kernel has a kink.
         """
         raise NotImplementedError(f"{type(self).__name__} has no gradients; write its method `gradient_at`.")
-
-    def pairs(self, x: Any, y: Any) -> Floats:
-        """Return exact kernel values of pairs of rows.
-
-        Parameters
-        ----------
-        x, y : {ndarray, CSR matrix} of shape (n_pairs, n_features)
-            The first and the second rows of the pairs.
-
-        Returns
-        -------
-        ndarray of shape (n_pairs,)
-            Kernel values.
-        """
-        return self.at(to_dense(x) - to_dense(y))
 
     def as_isotropic(self) -> "IsotropicKernel | None":
         """Return this kernel as an isotropic one, or None if it is not isotropic."""
@@ -821,39 +805,6 @@ def _squared_distances(X: Any, Y: Any) -> Floats:
         center = X.mean(axis=0)
         X, Y = X - center, None if Y is None else Y - center
     return np.asarray(euclidean_distances(X, Y, squared=True))
-
-
-def kernel_matrix(kernel: Kernel, points: Any) -> Floats:
-    """Return the exact kernel matrix of a small set of points, computed in threads.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    points : {ndarray, CSR matrix} of shape (n_points, n_features)
-        Rows divided by the length scale.
-
-    Returns
-    -------
-    ndarray of shape (n_points, n_points)
-        The kernel matrix; no bit of it depends on the number of threads.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner.kernels import Laplacian, kernel_matrix
-    >>> kernel_matrix(Laplacian(), np.array([[0.0], [1.0]])).round(3)
-    array([[1.   , 0.368],
-           [0.368, 1.   ]])
-    """
-    n_points = points.shape[0]
-    exact = np.empty((n_points, n_points))
-
-    def work(span: slice) -> None:
-        exact[span] = kernel(points[span], points)
-
-    list(in_threads(work, row_spans(n_points, 128)))
-    return exact
 
 
 KERNELS: dict[str, type[Kernel]] = {

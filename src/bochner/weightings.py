@@ -18,7 +18,8 @@ from sklearn.base import BaseEstimator
 
 from bochner.compression import best_matrix, principal_components
 from bochner.feature_maps import fourier_map
-from bochner.kernels import Kernel, kernel_matrix
+from bochner.feature_maps.kernel_columns import kernel_function
+from bochner.kernels import Kernel
 from bochner.linalg import jittered_cholesky, nonnegative_ridge
 from bochner.pair_statistics import (
     PairStatistics,
@@ -172,7 +173,7 @@ class Uniform(Weighting):
 
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
         del kernel, X, rng
-        return _uniform(len(frequencies))
+        return np.full(len(frequencies), 1.0 / len(frequencies))
 
 
 class Shrinkage(Weighting):
@@ -208,7 +209,7 @@ class Shrinkage(Weighting):
         shares = point_weights / point_weights.sum()
         energy, mean_at_twice = shares @ np.square(kernel(points)) @ shares, shares @ kernel(2.0 * points) @ shares
         variance = (0.5 + 0.5 * mean_at_twice - energy) / len(frequencies)
-        return np.asarray(energy / (max(variance, 0.0) + energy) * _uniform(len(frequencies)))
+        return np.full(len(frequencies), energy / (max(variance, 0.0) + energy) / len(frequencies))
 
 
 class Quadrature(Weighting):
@@ -347,66 +348,52 @@ class Stein(Weighting):
 
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
         ridges = positive_values("alphas", self.alphas, zero=True) / (PAIRS_PER_FREQUENCY * len(frequencies))
-        sketch = self._sketch_points if self.sketch == "points" else self._sketch_pairs
-        statistics, splits = sketch(frequencies, kernel, X, rng)
+        if self.sketch == "points":
+            points, point_weights = shuffled_sample(X, self.n_points, rng)
+            statistics, first, second = point_statistics(frequencies, kernel, points, point_weights)
+            splits = [(first, second), (second, first)]
+        else:
+            n_pairs = self.n_pairs or PAIRS_PER_FREQUENCY * len(frequencies)
+            statistics_of = uniform_pair_statistics if self.sampling == "uniform" else row_norm_pair_statistics
+            statistics = statistics_of(frequencies, kernel, X, n_pairs, rng)
+            splits = [(statistics, uniform_pair_statistics(frequencies, kernel, X, n_pairs, rng))]
         if len(ridges) == 1:
-            return _solve(statistics, float(ridges[0]))
-        ridge, shrinkage_factor = _select(splits, ridges)
-        weights = _solve(statistics, ridge)
-        return shrinkage_factor * weights + (1.0 - shrinkage_factor) * _uniform(len(weights))
-
-    def _sketch_points(
-        self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator
-    ) -> tuple[PairStatistics, list[_Split]]:
-        points, point_weights = shuffled_sample(X, self.n_points, rng)
-        whole, first, second = point_statistics(frequencies, kernel, points, point_weights)
-        return whole, [(first, second), (second, first)]
-
-    def _sketch_pairs(
-        self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator
-    ) -> tuple[PairStatistics, list[_Split]]:
-        n_pairs = self.n_pairs or PAIRS_PER_FREQUENCY * len(frequencies)
-        statistics_of = uniform_pair_statistics if self.sampling == "uniform" else row_norm_pair_statistics
-        training = statistics_of(frequencies, kernel, X, n_pairs, rng)
-        return training, [(training, uniform_pair_statistics(frequencies, kernel, X, n_pairs, rng))]
+            return nonnegative_ridge(statistics.gram, statistics.target, float(ridges[0]))
+        ridge, shrinkage_factor = _select_ridge(splits, ridges)
+        weights = nonnegative_ridge(statistics.gram, statistics.target, ridge)
+        return shrinkage_factor * weights + (1.0 - shrinkage_factor) / len(weights)
 
 
-def _select(splits: list[_Split], ridges: Floats) -> tuple[float, float]:
+def _select_ridge(splits: list[_Split], ridges: Floats) -> tuple[float, float]:
     r"""Return the ridge with the smallest validation error, and the shrinkage factor of its weights.
 
     The validation error first falls, then rises as the ridge decreases. So the search goes from the largest ridge down
-    and stops when the error rises. Each solution starts from the signs of the one before.
+    and stops when the error rises. Each solution starts from the signs of the one before. The shrinkage factor is the
+    :math:`\theta` in [0, 1] with the smallest validation error of :math:`u + \theta (\beta - u)`, a parabola, where u
+    are uniform weights.
     """
-    best, smallest_risk = 0.0, np.inf
-    best_solutions: list[Floats] = []
+
+    def solve(problem: tuple[_Split, float, Mask | None]) -> Floats:
+        (training, _), ridge, start = problem
+        return nonnegative_ridge(training.gram, training.target, ridge, start)
+
+    best, smallest_risk, solutions = 0.0, np.inf, []
     starts: list[Mask | None] = [None] * len(splits)
-    for ridge in np.sort(ridges)[::-1]:
-        problems = [(training, float(ridge), start) for (training, _), start in zip(splits, starts, strict=True)]
-        solutions = list(in_threads(lambda problem: _solve(*problem), problems))
-        risk = sum(validation.risk(weights) for (_, validation), weights in zip(splits, solutions, strict=True))
+    for ridge in np.sort(ridges)[::-1].tolist():
+        problems = [(split, ridge, start) for split, start in zip(splits, starts, strict=True)]
+        found = list(in_threads(solve, problems))
+        risk = sum(validation.risk(weights) for (_, validation), weights in zip(splits, found, strict=True))
         if risk > smallest_risk:
             break
-        best, smallest_risk, best_solutions = float(ridge), risk, solutions
-        starts = [weights > 0.0 for weights in solutions]
-    return best, _shrinkage_factor([validation for _, validation in splits], best_solutions)
-
-
-def _shrinkage_factor(validation: list[PairStatistics], solutions: list[Floats]) -> float:
-    r"""Return the :math:`\theta` in [0, 1] with the smallest validation error of :math:`u + \theta (\beta - u)`.
-
-    u are uniform weights. The error is a parabola in :math:`\theta`.
-    """
+        best, smallest_risk, solutions = ridge, risk, found
+        starts = [weights > 0.0 for weights in found]
     gain = curvature = 0.0
-    for statistics, weights in zip(validation, solutions, strict=True):
-        uniform = _uniform(len(weights))
+    for (_, validation), weights in zip(splits, solutions, strict=True):
+        uniform = np.full(len(weights), 1.0 / len(weights))
         step = weights - uniform
-        gain += float(step @ (statistics.target - statistics.gram @ uniform))
-        curvature += float(step @ statistics.gram @ step)
-    return float(np.clip(gain / curvature, 0.0, 1.0)) if curvature > 0.0 else 1.0
-
-
-def _solve(statistics: PairStatistics, ridge: float, start: Mask | None = None) -> Floats:
-    return nonnegative_ridge(statistics.gram, statistics.target, ridge, start)
+        gain += float(step @ (validation.target - validation.gram @ uniform))
+        curvature += float(step @ validation.gram @ step)
+    return best, float(np.clip(gain / curvature, 0.0, 1.0)) if curvature > 0.0 else 1.0
 
 
 class Matrix(Weighting):
@@ -448,7 +435,7 @@ class Matrix(Weighting):
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
         del kernel, X, rng
         positive_values("alphas", self.alphas, zero=True)
-        return _uniform(len(frequencies))
+        return np.full(len(frequencies), 1.0 / len(frequencies))
 
     def compress(
         self,
@@ -462,11 +449,7 @@ class Matrix(Weighting):
         alphas = positive_values("alphas", self.alphas, zero=True)
         points, point_weights = shuffled_sample(X, self.n_points, rng)
         features = fourier_map(points, frequencies, weights)
-        return best_matrix(features, kernel_matrix(kernel, points), point_weights, n_components, alphas)
-
-
-def _uniform(n_frequencies: int) -> Floats:
-    return np.full(n_frequencies, 1.0 / n_frequencies)
+        return best_matrix(features, kernel_function(kernel)(points, points), point_weights, n_components, alphas)
 
 
 WEIGHTINGS: dict[str, type[Weighting]] = {

@@ -2,6 +2,8 @@
 """The engines in `examples/engines` fit, predict and score like rows in memory."""
 
 import importlib.util
+import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +46,7 @@ def on_spark():
     pytest.importorskip("pyspark", reason="pyspark is not installed")
     from pyspark.sql import SparkSession
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     try:
         session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     except Exception as error:  # of many kinds
@@ -57,6 +60,7 @@ def on_spark():
     session.stop()
 
 
+@pytest.mark.filterwarnings("ignore")  # of the engines
 @pytest.mark.parametrize("engine", ["on_ray", "on_spark"])
 @pytest.mark.parametrize(
     "model", [FeatureRegressor(FEATURES), FeatureClassifier(FEATURES, loss="squared_error")], ids=["numbers", "classes"]

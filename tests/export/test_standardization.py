@@ -15,10 +15,10 @@ ROWS = np.column_stack(
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("limits", [(3.0, 5.0), (2.0, np.inf), (np.inf, 5.0), (np.inf, np.inf)])
-def test_standardizer_equals_transform(limits, dtype):
+@pytest.mark.parametrize("limit", [3.0, 0.5, np.inf])
+def test_standardizer_equals_transform(limit, dtype):
     X = ROWS.astype(dtype)
-    model = RobustStandardizer(*limits).fit(X)
+    model = RobustStandardizer(limit).fit(X)
     tolerance = 1e-12 * max(1.0, np.abs(model.transform(X)).max()) if dtype == np.float64 else None
     assert_equal_outputs(to_onnx(model, X[:1]), X, model.transform(X), tolerance=tolerance)
 

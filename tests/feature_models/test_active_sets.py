@@ -32,8 +32,8 @@ def problems(request, batch, monkeypatch):
     }[request.param]
     monkeypatch.setattr(bochner.feature_models.active_sets, "FEW_EQUATIONS", few)
     monkeypatch.setattr(bochner.feature_models.active_sets, "FLOAT32_PENALTY", penalty)
-    monkeypatch.setattr(bochner.feature_models.active_sets, "SPAN_ROWS", 70)
-    monkeypatch.setattr(bochner.feature_models.active_sets, "FEWEST_NEAR", 4)
+    monkeypatch.setattr(bochner.feature_models.active_sets, "MAX_SPAN_ROWS", 70)
+    monkeypatch.setattr(bochner.feature_models.active_sets, "MIN_NEAR", 4)
     monkeypatch.setattr(bochner.feature_models.active_sets, "SCORE_BYTES", 1 << 14)
     monkeypatch.setattr(bochner.feature_models.active_sets, "PATH_TOLERANCE", 1e-8)
     return ClassProblems(batch, 5)

@@ -106,7 +106,8 @@ class TestFourierFeatures:
     def test_none_means_default_features(self, data):
         X, y, _ = data
         fitted = fit_one(None, in_memory(X, y), 0)
-        np.testing.assert_array_equal(fitted.transform(X), FourierFeatures(random_state=0).fit(X).transform(X))
+        expected = LandmarkFeatures(n_landmarks=512, random_state=0).fit(X)
+        np.testing.assert_array_equal(fitted.transform(X), expected.transform(X))
 
     def test_every_length_scale_has_a_candidate(self, data):
         X, y, weights = data
@@ -153,7 +154,7 @@ class TestKernels:
 
     def test_kernels_share_the_directions_of_their_frequencies(self, data):
         X, y, _ = data
-        candidates = fit_candidates(None, in_memory(X, y), columns, (1.0,), 0, ["gaussian", "exponential"])
+        candidates = fit_candidates(FourierFeatures(), in_memory(X, y), columns, (1.0,), 0, ["gaussian", "exponential"])
         first, second = (
             features.frequencies_ / np.linalg.norm(features.frequencies_, axis=1)[:, None] for features in candidates
         )
@@ -190,8 +191,8 @@ class TestKernels:
             (None, [], "`kernels` must contain at least one kernel. Got [] instead."),
             (None, ["gaussian", "gausian"], "`kernels` contains 'gausian'; use names among 'gaussian', 'laplacian', "),
             (LandmarkFeatures(), ["precomputed"], "`kernels` contains 'precomputed'; use names among"),
-            (None, [1.0], "The 'kernel' parameter of FourierFeatures must be"),
-            (None, [chi2_kernel], "The 'kernel' parameter of FourierFeatures must be"),
+            (FourierFeatures(), [1.0], "The 'kernel' parameter of FourierFeatures must be"),
+            (FourierFeatures(), [chi2_kernel], "The 'kernel' parameter of FourierFeatures must be"),
             (None, [Matern(nu=-1.0)], "The 'nu' parameter of Matern must be"),
             (LandmarkFeatures(), [Matern(nu=-1.0)], "The 'nu' parameter of Matern must be"),
             (LandmarkFeatures(landmarks=KMeans()), [chi2_kernel], "use 'uniform' or 'pivoted'"),
@@ -215,7 +216,7 @@ class TestKernels:
 
     def test_each_kernel_has_the_sampler_that_suits_it(self, data):
         X, y, _ = data
-        candidates = fit_candidates(None, in_memory(X, y), columns, (1.0,), 0, ["gaussian", "laplacian"])
+        candidates = fit_candidates(FourierFeatures(), in_memory(X, y), columns, (1.0,), 0, ["gaussian", "laplacian"])
         for candidate, sampler in zip(candidates, ("orthogonal", "halton"), strict=True):
             alone = FourierFeatures(candidate.kernel, sampler=sampler, random_state=0).fit(X)
             np.testing.assert_array_equal(candidate.frequencies_, alone.frequencies_)
@@ -252,7 +253,7 @@ class TestOtherTransformers:
 
     def test_many_rows_in_partitions_are_sampled(self, rng, monkeypatch):
         monkeypatch.setattr(bochner.feature_models.candidates, "MAX_COLLECTED", 2000)
-        monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_ROWS", 192)
+        monkeypatch.setattr(bochner.rows.sampling, "MAX_SAMPLE_ROWS", 192)
         X = np.arange(2001.0)[:, None]
         partitioned = fit_one(Recorder(), in_partitions(X, -X), 0)
         assert partitioned.X_.shape == (192, 1)

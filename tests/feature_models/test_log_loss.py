@@ -113,10 +113,10 @@ def test_sampled_curvature_has_the_same_optimum(classes, monkeypatch, n_classes)
     y = labels[n_classes]
     expected = FeatureClassifier(features(), Cs=[10.0], cv=None, loss="log_loss").fit(X, y, weights)
     monkeypatch.setattr(bochner.feature_models.paths, "MAX_HELD_BYTES", 0)
-    monkeypatch.setattr(bochner.feature_models.paths, "BATCH_ROWS", 70)
-    monkeypatch.setattr(bochner.feature_models.paths, "MAX_SAMPLED_ROWS", 512)
-    monkeypatch.setattr(bochner.feature_models.curvature, "SPAN_ROWS", 33)
-    monkeypatch.setattr(bochner.feature_models.newton, "SPAN_ROWS", 33)
+    monkeypatch.setattr(bochner.feature_models.paths, "MAX_FEATURE_ROWS", 70)
+    monkeypatch.setattr(bochner.feature_models.paths, "MAX_PATH_ROWS", 512)
+    monkeypatch.setattr(bochner.feature_models.curvature, "MAX_SPAN_ROWS", 33)
+    monkeypatch.setattr(bochner.feature_models.newton, "MAX_SPAN_ROWS", 33)
     model = FeatureClassifier(features(), Cs=[10.0], cv=None, loss="log_loss").fit(X, y, weights)
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=0, atol=1e-5 * np.abs(expected.coef_).max())
 
@@ -127,7 +127,7 @@ def test_single_fold_of_consecutive_rows(classes, monkeypatch):
         features(), Cs=[0.1, 10.0], cv=PredefinedSplit(np.minimum(np.arange(len(X)) // 300, 1) - 1), loss="log_loss"
     )
     expected = model.fit(X, labels[4]).cv_errors_
-    monkeypatch.setattr(bochner.feature_models.newton, "SPAN_ROWS", 64)  # no row of some spans is trained on
+    monkeypatch.setattr(bochner.feature_models.newton, "MAX_SPAN_ROWS", 64)  # no row of some spans is trained on
     np.testing.assert_allclose(model.fit(X, labels[4]).cv_errors_, expected, rtol=1e-6)
 
 

@@ -5,8 +5,8 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score
 
 from bochner.feature_models.ridge import (
-    cross_validated_errors,
     generalized_errors,
+    held_out_errors,
     r2_scores,
     solve_ridge,
     target_variances,
@@ -16,6 +16,12 @@ from bochner.feature_models.ridge import (
 def moments(Z, Y, weights=None):
     rows = np.column_stack([Z, np.ones(len(Z)), Y])
     return (rows if weights is None else rows * weights[:, None]).T @ rows
+
+
+def cross_validated_errors(fold_moments, n_targets, penalties):
+    """Return errors (n_penalties, n_folds, n_targets); the last moments are those of rows in no fold."""
+    total = sum(fold_moments)
+    return np.stack([held_out_errors(total, fold, n_targets, penalties) for fold in fold_moments[:-1]], axis=1)
 
 
 @pytest.fixture

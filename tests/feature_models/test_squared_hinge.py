@@ -105,9 +105,9 @@ def test_features_that_are_not_held_give_the_same_model(classes, monkeypatch, n_
     y = y if n_classes == 4 else y == "a"
     expected = FeatureClassifier(features(), Cs=CS[:4]).fit(X, y)
     monkeypatch.setattr(bochner.feature_models.paths, "MAX_HELD_BYTES", 0)
-    monkeypatch.setattr(bochner.feature_models.paths, "BATCH_ROWS", 70)
-    monkeypatch.setattr(bochner.feature_models.curvature, "SPAN_ROWS", 33)
-    monkeypatch.setattr(bochner.feature_models.newton, "SPAN_ROWS", 33)
+    monkeypatch.setattr(bochner.feature_models.paths, "MAX_FEATURE_ROWS", 70)
+    monkeypatch.setattr(bochner.feature_models.curvature, "MAX_SPAN_ROWS", 33)
+    monkeypatch.setattr(bochner.feature_models.newton, "MAX_SPAN_ROWS", 33)
     model = FeatureClassifier(features(), Cs=CS[:4]).fit(X, y)
     assert model.C_ == expected.C_
     tried = np.isfinite(expected.cv_errors_) & np.isfinite(model.cv_errors_)  # paths of another order end elsewhere

@@ -19,7 +19,7 @@ CHUNKS = (7, 0, 13, 30)
 def make_source(request, monkeypatch):
     """Return a function that makes a source of rows whose only column is their number."""
     if request.param == "memory in batches":
-        monkeypatch.setattr(bochner.rows.sources, "BATCH_ROWS", 8)
+        monkeypatch.setattr(bochner.rows.sources, "MAX_BATCH_ROWS", 8)
 
     def make(y, weights):
         X = np.arange(float(N_ROWS))[:, None]
@@ -84,7 +84,7 @@ def test_training_needs_a_row_of_positive_weight(make_source):
 
 
 def test_given_folds_are_read_batch_by_batch(monkeypatch, rng):
-    monkeypatch.setattr(bochner.rows.sources, "BATCH_ROWS", 8)
+    monkeypatch.setattr(bochner.rows.sources, "MAX_BATCH_ROWS", 8)
     folds = rng.integers(-1, 3, size=N_ROWS)
     source = MemoryRows(np.arange(float(N_ROWS))[:, None], np.zeros(N_ROWS))
     found = TrainingSet(source, GivenFolds(folds, 3)).accumulate(list_rows)

@@ -258,5 +258,4 @@ TABLE_VALUES = {
     "kinds": st.none() | st.fixed_dictionaries({"c0": st.sampled_from(["number", "category", "date", "text"])}),
     "drop": st.just(()) | st.just(["c0"]),
     "decimal": st.sampled_from([".", ","]),
-    "thousands": st.sampled_from(["", ",", " "]),
 }

@@ -75,7 +75,7 @@ def test_sample_of_a_source_keeps_targets_and_weights(rng):
 
 
 def test_samples_of_wide_rows_are_smaller(rng, monkeypatch):
-    monkeypatch.setattr(bochner.rows.sampling, "SAMPLE_BYTES", 8 * 10 * 1600)
+    monkeypatch.setattr(bochner.rows.sampling, "MAX_SAMPLE_BYTES", 8 * 10 * 1600)
     assert sample_source(MemoryRows(np.zeros((4000, 10))), rng).shape == (1600, 10)
     assert sample_source(MemoryRows(np.zeros((4000, 1000))), rng).shape == (1024, 1000)
 

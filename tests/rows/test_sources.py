@@ -77,7 +77,7 @@ class RowSourceTests:
 
     @pytest.fixture
     def arrays(self, rng, monkeypatch):
-        monkeypatch.setattr(bochner.rows.sources, "BATCH_ROWS", 100)
+        monkeypatch.setattr(bochner.rows.sources, "MAX_BATCH_ROWS", 100)
         X = rng.normal(size=(N_ROWS, 4))
         X[X < -0.5] = 0.0
         weights = rng.integers(0, 3, size=N_ROWS).astype(np.float64)

@@ -124,19 +124,11 @@ class TestKinds:
             "row 3, column 'a': invalid value 'x', expected a number (2 of 3 cells are numbers); correct it, give "
             "missing=['x'] if it means",
         ),
-        (
-            ["yes", "maybe"],
-            "boolean",
-            "column 'a': 'maybe' is neither true nor false; correct it, or give another kind",
-        ),
-        (
-            ["2020-01-01", "soon"],
-            "date",
-            "'soon' is not a date of a known format; give the format, as in kinds={'a': 'date:%d/%m",
-        ),
-        (["1/2/2020", "2020-2-1"], "date:%d/%m/%Y", "'2020-2-1' is not a date of the format %d/%m/%Y"),
-        ([date(2020, 1, 1), date(2020, 1, 2)], "number", "a column of dates cannot be read as number; give another"),
-        ([1.5, 2.5], "date", "a column of numbers cannot be read as date; give another kind"),
+        (["yes", "maybe"], "boolean", "column 'a': invalid value 'maybe', expected true or false; correct it, or give"),
+        (["2020-01-01", "soon"], "date", "invalid value 'soon', expected a date of the format iso; correct it"),
+        (["1/2/2020", "2020-2-1"], "date:%d/%m/%Y", "invalid value '2020-2-1', expected a date of the format %d/%m/%Y"),
+        ([date(2020, 1, 1), date(2020, 1, 2)], "number", "the cells are dates or times and not numbers; correct it"),
+        ([1.5, 2.5], "date", "column 'a': invalid value '1.5', expected a date of the format iso"),
     ],
 )
 def test_given_kind_that_does_not_fit(values, kind, message):

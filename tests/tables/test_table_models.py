@@ -140,6 +140,13 @@ class TestTables:
         streamed = clone(model).fit(tmp_path / "a.csv", "target")
         assert streamed.n_rows_ == 300
         assert streamed.score(NEW, new_y) == pytest.approx(expected.score(NEW, new_y), abs=0.02)
+        table.to_parquet(tmp_path / "a.parquet", index=False, row_group_size=70)
+        for data in (tmp_path / "a.parquet", table):
+            other = clone(model).fit(data, "target")
+            if is_regressor(model):
+                np.testing.assert_allclose(other.predict(NEW), streamed.predict(NEW), rtol=1e-8)
+            else:
+                np.testing.assert_allclose(other.predict_proba(NEW), streamed.predict_proba(NEW), atol=1e-6)
 
     def test_rows_without_a_target_are_left_out(self):
         table = FRAME.assign(target=np.where(np.arange(300) % 5 == 0, np.nan, Y))
@@ -212,6 +219,12 @@ class TestEstimatorsAndEncoders:
         np.testing.assert_allclose(named.predict(NEW), expected)
         with pytest.raises(ValueError, match=r"A target given by its name \('target'\) needs a data frame"):
             clone(model).fit("a.csv", "target")
+
+    def test_estimators_of_the_other_task_are_refused(self):
+        with pytest.raises(ValueError, match=r"of TableClassifier must be a classifier. Got the regressor Ridge\(\)"):
+            TableClassifier(Ridge()).fit(FRAME, LABELS)
+        with pytest.raises(ValueError, match=r"of TableRegressor must be a regressor. Got the classifier LinearSVC"):
+            TableRegressor(LinearSVC()).fit(FRAME, Y)
 
     def test_class_weights_are_sample_weights(self):
         weights = np.where(LABELS == "high", 5.0, 1.0)

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import StandardScaler
 
 from bochner.cli import console
-from bochner.cli.console import Decimal, Drop, Json, Kinds, Thousands, app, check_output, echo
+from bochner.cli.console import Decimal, Drop, Json, Kinds, app, check_output, echo
 from bochner.compare import Comparison
 from bochner.compare.page import comparison_page, comparison_table, recommend, recommendation
 from bochner.pages import write_atomically
@@ -50,7 +50,6 @@ def compare(
     kinds: Kinds = None,
     drop: Drop = None,
     decimal: Decimal = None,
-    thousands: Thousands = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions; 2 by default, 1 with --quick.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="At most 1,000 training rows and 64 columns.")] = False,
     output: Annotated[Path, typer.Option(help="The page to write; the fits are beside it as .csv.")] = PAGE,
@@ -67,7 +66,7 @@ def compare(
         rows_file = output.with_suffix(".csv")
         check_output(rows_file, data)
         given, left_out = console.column_kinds(kinds), console.comma_separated(drop)
-        encoder = TableEncoder(kinds=given, drop=left_out, decimal=decimal, thousands=thousands)
+        encoder = TableEncoder(kinds=given, drop=left_out, decimal=decimal)
         X, y, messages = _read(encoder, data, target)
         if messages and not as_json:
             echo("\n".join(messages))

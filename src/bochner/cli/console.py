@@ -41,12 +41,9 @@ Drop = Annotated[
     list[str] | None, typer.Option(help="Columns to ignore, separated by commas. The option may be repeated.")
 ]
 Decimal = Annotated[
-    str | None, typer.Option(help="Decimal separator of numbers that are text; by default, that of each column.")
+    str | None, typer.Option(help="Decimal separator of numbers in text, . or , and by default that of each column.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines of text.")]
-Thousands = Annotated[
-    str | None, typer.Option(help="Separator of thousands in numbers that are text; by default, that of each column.")
-]
 Missing = Annotated[
     list[str] | None,
     typer.Option(help="Texts that mean that there is no value, such as k.A., separated by commas.", metavar="TEXT,..."),
@@ -250,23 +247,23 @@ def as_options(message: str) -> str:
         return f"{OPTIONS[found[1]]} {shlex.quote(text)}"
 
     message = re.sub(rf"\b({'|'.join(OPTIONS)})=(\{{[^{{}}]*\}}|\[[^\[\]]*\]|'[^']*')", option, message)
-    return re.sub(r"`(interval|proba|keep|output|decimal|thousands)`", r"--\1", message)
+    return re.sub(r"`(interval|proba|keep|output|decimal)`", r"--\1", message)
 
 
 @contextmanager
-def table_path(path: Path) -> Iterator[tuple[Path, str | None]]:
-    """Return the path of a table and what messages call it; ``-`` is a CSV file on standard input.
-
-    Standard input is written to a temporary file, because a table is read more than once.
-    """
+def table_path(path: Path) -> Iterator[Path]:
+    """Return the path of a table; ``-`` is a CSV file on standard input, which is stored because it is read twice."""
     if str(path) != "-":
-        yield path, None
+        yield path
         return
     with TemporaryDirectory() as folder:
         spooled = Path(folder) / "stdin.csv"
         with spooled.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
-        yield spooled, "standard input"
+        try:
+            yield spooled
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(spooled), "standard input")) from None
 
 
 def check_plots() -> None:

@@ -21,7 +21,6 @@ from bochner.cli.console import (
     Json,
     Kinds,
     Missing,
-    Thousands,
     app,
     as_options,
     check_output,
@@ -56,7 +55,6 @@ def _encoder(
     kinds: list[str] | None,
     drop: list[str] | None,
     decimal: str | None,
-    thousands: str | None,
     missing: list[str] | None,
     encoding: str,
     seed: int = 0,
@@ -66,7 +64,6 @@ def _encoder(
         kinds=column_kinds(kinds),
         drop=comma_separated(drop),
         decimal=decimal,
-        thousands=thousands,
         missing=comma_separated(missing),
         file_encoding=encoding,
         random_state=seed,
@@ -80,7 +77,6 @@ def describe_table(
     kinds: Kinds = None,
     drop: Drop = None,
     decimal: Decimal = None,
-    thousands: Thousands = None,
     missing: Missing = None,
     encoding: FileEncoding = "utf-8",
     as_json: Json = False,
@@ -90,22 +86,22 @@ def describe_table(
     All rows are read. The kinds are number, boolean, category, text, date, time and duration, of which models are made,
     and constant, empty and unsupported, which are left out or refused.
     """
-    with error_messages(), table_path(data) as (path, label):
-        survey = _encoder(kinds, drop, decimal, thousands, missing, encoding).survey(path, target, label)
+    with error_messages(), table_path(data) as path:
+        survey = _encoder(kinds, drop, decimal, missing, encoding).survey(path, target)
         problems, columns = survey.problems(), describe(survey)
         messages = [] if problems else _warnings(survey)
         if as_json:
-            found = {"path": survey.table.path, "rows": survey.n_cells, "columns": list(map(asdict, columns))}
+            found = {"path": str(data), "rows": survey.n_cells, "columns": list(map(asdict, columns))}
             typer.echo(json.dumps(found | {"problems": problems, "messages": messages}))
         else:
-            _print_description(survey, columns, messages)
+            _print_description(data, survey, columns, messages)
         survey.check()
 
 
-def _print_description(survey: Survey, columns: list[ColumnDescription], messages: list[str]) -> None:
+def _print_description(path: Path, survey: Survey, columns: list[ColumnDescription], messages: list[str]) -> None:
     """Print what the columns of a table are taken for."""
     console = report_console(width=140)
-    lines = RichTable(title=Text(f"{survey.table.path}: {survey.n_cells:,} rows"), title_justify="left")
+    lines = RichTable(title=Text(f"{path}: {survey.n_cells:,} rows"), title_justify="left")
     for title in ("column", "kind", "stored as", "missing", "distinct", "examples", "what is done"):
         lines.add_column(title, justify="right" if title in ("missing", "distinct") else "left")
     for column in columns:
@@ -149,7 +145,6 @@ def fit(
     drop: Drop = None,
     kinds: Kinds = None,
     decimal: Decimal = None,
-    thousands: Thousands = None,
     missing: Missing = None,
     encoding: FileEncoding = "utf-8",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the model and of the sample of rows.")] = 0,
@@ -166,7 +161,7 @@ def fit(
     the other fifth; the model in the file is fitted on all rows.
     """
     report, start = _reporter(as_json), monotonic()
-    with error_messages(), table_path(_single(data)) as (path, label), warnings.catch_warnings():
+    with error_messages(), table_path(_single(data)) as path, warnings.catch_warnings():
         warnings.showwarning = lambda message, *details, **options: report(f"Warning: {message}")
         check_output(output, path)
         if output.suffix != ".skops":
@@ -175,8 +170,8 @@ def fit(
             _check_page(page, path, option="--page")
         if output.exists():
             report(f"{output} exists; it is replaced when the new model is complete.")
-        encoder = _encoder(kinds, drop, decimal, thousands, missing, encoding, seed)
-        survey = encoder.survey(path, target, label)
+        encoder = _encoder(kinds, drop, decimal, missing, encoding, seed)
+        survey = encoder.survey(path, target)
         survey.check()
         for message in dict.fromkeys([*column_messages(survey), *_warnings(survey)]):
             report(message)
@@ -249,7 +244,7 @@ def predict(
         if not to_stdout:
             check_output(output, model, data)
         loaded = load(model)
-        with table_path(data) as (path, label):
+        with table_path(data) as path:
             n_rows = write_predictions(
                 loaded,
                 path,
@@ -257,7 +252,6 @@ def predict(
                 keep=comma_separated(keep),
                 interval=interval,
                 proba=proba,
-                label=label,
                 report=_warn,
             )
     if not to_stdout:
@@ -279,13 +273,13 @@ def write_report(
     with error_messages():
         _check_page(output, model, data, option="--output")
         loaded = load(model)
-        with table_path(data) as (path, label):
-            evaluation = evaluate(loaded, path, label, _warn)
+        with table_path(data) as path:
+            evaluation = evaluate(loaded, path, _warn)
         if not evaluation.measures:
             _reporter(as_json)(f"The table has no column {loaded.target_name_!r}, so that the page has no errors.")
         result: dict[str, Any] = {"target": loaded.target_name_, "rows": evaluation.n_rows, **evaluation.measures}
         columns = [(c.name, c.kind, treatment_words(c)) for c in loaded.encoder_.encoding_.columns]
-        origin = f"rows of {label or path.name}, which the model has not seen unless they were among its training rows"
+        origin = f"rows of {path.name}, which the model has not seen unless they were among its training rows"
         numbers = format_values(result)
         write_model_page(
             loaded, evaluation, output, origin=origin, columns=columns, numbers=numbers, model_file=model.name
@@ -300,11 +294,11 @@ def error(model: Model, data: NewData, as_json: Json = False) -> None:
     A regression has a root mean squared error, a mean absolute error and R2; a classification accuracy, the share of
     the most frequent class, log loss and the area under the ROC curve.
     """
-    with error_messages(), table_path(data) as (path, label):
+    with error_messages(), table_path(data) as path:
         loaded = load(model)
-        evaluation = evaluate(loaded, path, label, _warn)
+        evaluation = evaluate(loaded, path, _warn)
         if not evaluation.measures:
-            raise ValueError(f"{label or path} has no column {loaded.target_name_!r}; give a table with the target.")
+            raise ValueError(f"{path} has no column {loaded.target_name_!r}; give a table with the target.")
     _print_result({"rows": evaluation.n_rows, **evaluation.measures}, as_json)
 
 

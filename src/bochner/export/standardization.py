@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from bochner.export.graph import Graph, set_output
-from bochner.scaling.robust_standardizer import LARGEST, SoftClipping
+from bochner.scaling.robust_standardizer import LARGEST
 
 __all__ = ["add_clipping", "add_standardization", "convert_standardizer", "set_standardizer_types"]
 
@@ -15,7 +15,7 @@ def convert_standardizer(scope: Any, operator: Any, container: Any) -> None:
     """Write the standardized and clipped rows."""
     graph, model = Graph(scope, operator, container), operator.raw_operator
     rows = add_standardization(graph, graph.rows(np.float64), model.center_, model.scale_)
-    graph.write(add_clipping(graph, rows, model.clipping_, model.n_features_in_))
+    graph.write(add_clipping(graph, rows, model.limit))
 
 
 def set_standardizer_types(operator: Any) -> None:
@@ -44,46 +44,11 @@ def add_standardization(graph: Graph, rows: str, center: Any, scale: Any) -> str
     return graph.node("Div", centered, np.asarray(scale, dtype=np.float64))
 
 
-def add_clipping(graph: Graph, rows: str, clipping: SoftClipping, n_columns: int) -> str:
-    """Add what `SoftClipping.apply` does.
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph.
-    rows : str
-        Standardized rows.
-    clipping : SoftClipping
-        The fitted clipping.
-    n_columns : int
-        Number of columns of the rows.
-
-    Returns
-    -------
-    str
-        The clipped rows.
-    """
+def add_clipping(graph: Graph, rows: str, limit: float) -> str:
+    """Add what `soft_clip` does to standardized rows."""
+    if not np.isfinite(limit):
+        return rows
     bounded = graph.node("Clip", rows, np.float64(-LARGEST), np.float64(LARGEST))
-    clipped = bounded
-    if np.isfinite(clipping.limit):
-        ratios = graph.node("Div", bounded, np.float64(clipping.limit))
-        clipped = graph.node("Div", bounded, _root(graph, graph.node("Mul", ratios, ratios)))
-    n_joint = len(clipping.columns)
-    if not n_joint:
-        return clipped
-    joint = graph.node("Gather", clipped, clipping.columns.astype(np.int64), axis=1)
-    coordinates = add_standardization(
-        graph, graph.product(joint, np.ascontiguousarray(clipping.axes)), clipping.center, clipping.width
-    )
-    squares = graph.node("Mul", coordinates, coordinates)
-    means = graph.column_sums(squares, n_joint, 1.0 / (n_joint * clipping.joint_limit**2))
-    shrunk = graph.node("Div", coordinates, _root(graph, means))
-    moved = graph.node("Add", graph.node("Mul", shrunk, clipping.width), clipping.center)
-    replaced = graph.product(moved, np.ascontiguousarray(clipping.axes.T))
-    positions = np.arange(n_columns)
-    positions[clipping.columns] = n_columns + np.arange(n_joint)
-    return graph.node("Gather", graph.node("Concat", clipped, replaced, axis=1), positions, axis=1)
-
-
-def _root(graph: Graph, squares: str) -> str:
-    return graph.node("Sqrt", graph.node("Add", squares, np.float64(1.0)))
+    ratios = graph.node("Div", bounded, np.float64(limit))
+    squares = graph.node("Mul", ratios, ratios)
+    return graph.node("Div", bounded, graph.node("Sqrt", graph.node("Add", squares, np.float64(1.0))))

@@ -105,9 +105,7 @@ def _numbers(graph: Graph, encoding: Encoding, cells: dict[str, str]) -> list[st
     fills = np.array([[column.fill for column in columns]])
     filled = graph.node("Where", graph.node("IsNaN", numbers), fills, numbers)
     standardized = add_standardization(graph, filled, encoding.mean, encoding.scale)
-    if encoding.clipping is None:
-        return [standardized]
-    return [add_clipping(graph, standardized, encoding.clipping, len(columns))]
+    return [add_clipping(graph, standardized, encoding.limit)]
 
 
 def _others(graph: Graph, encoding: Encoding, cells: dict[str, str]) -> list[str]:

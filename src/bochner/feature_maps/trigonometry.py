@@ -23,22 +23,12 @@ QUARTER_TURNS = 2.0 / np.pi  # quarter turns per radian
 _TABLES: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "float64": (
         (
-            6.123233995736766e-17,
-            -0.6459640975062453,
-            0.07969262624607465,
-            -0.004681754132695618,
-            0.00016044115236531464,
-            -3.598645959530153e-06,
-            5.633936132274569e-08,
+            *(6.123233995736766e-17, -0.6459640975062453, 0.07969262624607465, -0.004681754132695618),
+            *(0.00016044115236531464, -3.598645959530153e-06, 5.633936132274569e-08),
         ),
         (
-            -1.2337005501361697,
-            0.25366950790104714,
-            -0.02086348076331817,
-            0.0009192602742368791,
-            -2.520203696171001e-05,
-            4.710612286370465e-07,
-            -6.321258921033099e-09,
+            *(-1.2337005501361697, 0.25366950790104714, -0.02086348076331817, 0.0009192602742368791),
+            *(-2.520203696171001e-05, 4.710612286370465e-07, -6.321258921033099e-09),
         ),
     ),
     "float32": (
@@ -69,13 +59,12 @@ def sincos_rows(turns: Array, amplitudes: Array, out: Array) -> None:
     >>> out + 0.0
     array([[1., 0., 0., 5.]])
     """
-    sine, cosine = _coefficients(turns.dtype)
-    _sincos(turns, amplitudes, sine, cosine, out)
+    _sincos(turns, amplitudes, *_coefficients(turns.dtype), out)
 
 
 def _coefficients(dtype: np.dtype[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     sine, cosine = _TABLES[dtype.name]
-    return tuple(dtype.type(c) for c in (np.pi / 2, *sine)), tuple(dtype.type(c) for c in cosine)
+    return tuple(map(dtype.type, (np.pi / 2, *sine))), tuple(map(dtype.type, cosine))
 
 
 # Full fastmath would allow the compiler to undo the exact reduction; these three flags do not.

@@ -23,14 +23,14 @@ from bochner.feature_models.newton import Path
 from bochner.linalg import conjugate_gradients, jittered_cholesky
 from bochner.progress import progress_bar
 from bochner.rows import Array, Batch, Floats, Indices, Mask, in_threads, row_spans
+from bochner.rows.block_sizes import MAX_SPAN_ROWS
 
 __all__ = ["ClassProblems"]
 
 MAX_STEPS = 100
 JITTERS = (0.0, 1e-15, 1e-13, 1e-11)
-SPAN_ROWS = 2048  # rows per matrix product
 NEAR_SHARE = 2.5  # near rows per active row
-FEWEST_NEAR = 64
+MIN_NEAR = 64
 SCORE_BYTES = 1 << 28  # of the scores of all rows, folds and some classes
 SAMPLE_SHARES = (64, 16, 4)  # the first start is solved on these parts of the rows, one after the other
 FEW_EQUATIONS = 1.0  # active rows per column, up to which systems have one equation per active row
@@ -173,7 +173,7 @@ class ClassProblems:
         def write(span: slice) -> None:
             np.add(features[span] @ coefficients, flat[-1], out=scores[span])
 
-        list(in_threads(write, row_spans(len(features), SPAN_ROWS)))
+        list(in_threads(write, row_spans(len(features), MAX_SPAN_ROWS)))
         return scores.reshape(len(features), *weights.shape[1:])
 
 
@@ -186,7 +186,7 @@ def _slack(labels: Indices, folds: Indices, label: int, scores: Floats, held_out
 def _near(slack: Floats) -> Indices:
     """Return the rows that are active in a problem, and the nearest of the others."""
     largest = slack.max(axis=1)
-    n_near = min(len(largest), int(NEAR_SHARE * np.count_nonzero(largest > 0.0)) + FEWEST_NEAR)
+    n_near = min(len(largest), int(NEAR_SHARE * np.count_nonzero(largest > 0.0)) + MIN_NEAR)
     return np.argpartition(-largest, n_near - 1)[:n_near]
 
 

@@ -19,8 +19,9 @@ from bochner.feature_models.folds import NO_FOLD
 from bochner.linalg import conjugate_gradients, jittered_cholesky
 from bochner.losses import Loss
 from bochner.rows import Batch, Floats, Indices, in_threads, row_spans
+from bochner.rows.block_sizes import MAX_SPAN_ROWS
 
-__all__ = ["SPAN_ROWS", "Curvature", "cached_rows"]
+__all__ = ["Curvature", "cached_rows"]
 
 Singles = NDArray[np.float32]
 
@@ -30,7 +31,6 @@ PRECONDITIONER_ROWS = 4  # per column
 JITTERS = (1e-7, 1e-6, 1e-5, 1e-4)  # of the moments of rows, which are float32
 MAX_COPIED = 0.8  # share of rows: copies of more cost more than products with all
 NEGLIGIBLE = 1e-3  # curvature of a row, relative to the mean, below which it is left out of Hessians
-SPAN_ROWS = 2048  # rows per thread
 CACHED_NUMBERS = 1 << 20  # features per matrix product, so that the second product with them reads the cache
 MIN_ROWS = 64  # per matrix product
 
@@ -105,7 +105,7 @@ class Curvature:
                 own = batch.loss_weight[span, None] * (batch.fold_of[span, None] != held_out)
             return curvature, own, np.asarray(self.loss.trace(curvature) * (own > 0.0), dtype=np.float64)
 
-        spans = row_spans(len(batch.y), SPAN_ROWS)
+        spans = row_spans(len(batch.y), MAX_SPAN_ROWS)
         parts = list(in_threads(of_span, spans))
         totals = np.sum([trace.sum(axis=0) for _, _, trace in parts], axis=0)
         least = NEGLIGIBLE * totals / len(batch.y)  # of each problem

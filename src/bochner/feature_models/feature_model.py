@@ -47,12 +47,12 @@ from bochner.rows import (
     serial_blas,
     validate_rows,
 )
+from bochner.rows.block_sizes import MAX_SMALL_ROWS
 from bochner.validation import HasMethods, fit_context, make_part
 
 __all__ = ["ALPHAS", "FeatureModel", "has_closed_form", "in_memory"]
 
 ALPHAS = tuple(float(alpha) for alpha in np.logspace(-8, 4, 25))
-GRADIENT_ROWS = 256  # per block
 LAZY_GRADIENTS = "Gradients need rows in memory and not a Dask collection; compute the rows first."
 
 
@@ -243,10 +243,10 @@ class FeatureModel(Parametrized):
         out, feature_map = np.empty((*X.shape, coef.shape[1])), self._feature_map
 
         def work(span: slice) -> None:
-            for rows in row_spans(span.stop - span.start, GRADIENT_ROWS):
+            for rows in row_spans(span.stop - span.start, MAX_SMALL_ROWS):
                 out[span][rows] = feature_map.gradients(X[span][rows], coef)
 
-        for_each_span(work, X.shape[0], GRADIENT_ROWS)
+        for_each_span(work, X.shape[0], MAX_SMALL_ROWS)
         return out
 
     @property

@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bochner.feature_models.curvature import SPAN_ROWS, Curvature, cached_rows
+from bochner.feature_models.curvature import Curvature, cached_rows
 from bochner.feature_models.folds import NO_FOLD, passed_minimum
 from bochner.linalg import inner
 from bochner.losses import Loss
 from bochner.progress import progress_bar
 from bochner.rows import Batch, Floats, Indices, in_threads, row_spans
+from bochner.rows.block_sizes import MAX_SPAN_ROWS
 
 __all__ = ["NewtonProblems", "Path", "solve_all_rows"]
 
@@ -33,7 +34,7 @@ FIRST_C = 0.01  # up to which Newton's method starts from coefficients 0
 ROUGH_TOLERANCE = 1e-3
 # Predicted decrease of the last step, relative to the objective; what is left after it is a hundredth of that or less.
 PATH_TOLERANCE = 1e-4  # serves the choice of C
-TOLERANCE = 1e-14
+TOLERANCE = 1e-17
 PASS_TOLERANCE = 1e-9  # where a step needs a pass over rows that are not held
 RESOLUTION = 1e-14  # predicted decrease, relative, that cannot be seen in the objective
 PATIENCE = 4  # steps below the resolution that do not halve the smallest predicted decrease
@@ -288,7 +289,7 @@ def _curvatures(moved: Floats, changed: Floats) -> Floats:
 
 def _evaluate(loss: Loss, held_out: Indices, weights: Floats, batch: Batch) -> Evaluation:
     """Evaluate the problems on a batch."""
-    spans = row_spans(len(batch.y), min(SPAN_ROWS, cached_rows(len(weights))))
+    spans = row_spans(len(batch.y), min(MAX_SPAN_ROWS, cached_rows(len(weights))))
     parts = in_threads(partial(_evaluate_span, loss, held_out, weights, batch), spans)
     total = next(parts)
     for part in parts:

@@ -19,13 +19,10 @@ from bochner.feature_models.folds import GivenFolds, RoundRobin, check_fold_weig
 from bochner.feature_models.training import Choice, TrainingSet, weights_of_folds
 from bochner.losses import Loss, SquaredHinge
 from bochner.rows import Array, Batch, Floats, RowSource, Statistic, row_spans
+from bochner.rows.block_sizes import MAX_FEATURE_ROWS, MAX_HELD_BYTES, MAX_PATH_BYTES, MAX_PATH_ROWS
 
 __all__ = ["fit_path", "is_held"]
 
-MAX_HELD_BYTES = 1 << 32  # features of all rows in memory are held up to this size
-MAX_SAMPLED_ROWS = 1 << 16  # rows of a sample
-MAX_SAMPLED_BYTES = 1 << 29  # of the features of a sample
-BATCH_ROWS = 32_768  # whose features are computed at a time in a pass
 
 Encode = Callable[[Array], Array]
 
@@ -105,7 +102,7 @@ def _hold_rows(training: TrainingSet, width: int, encode: Encode) -> Batch:
     rows, folds = training.rows, training.assignment
     chosen: Any = slice(None)
     if not is_held(rows, width, rows.dtype.itemsize):
-        n_most = min(MAX_SAMPLED_ROWS, MAX_SAMPLED_BYTES // (rows.dtype.itemsize * width))
+        n_most = min(MAX_PATH_ROWS, MAX_PATH_BYTES // (rows.dtype.itemsize * width))
         chosen = rows.draw_rows(n_most, np.random.default_rng(0))
     batch = rows.select(chosen)
     if isinstance(folds, RoundRobin):
@@ -149,5 +146,5 @@ def _statistic_of_features(
     prepare: Callable[[Batch], Batch], statistic: Callable[[Batch], Statistic], batch: Batch
 ) -> Statistic:
     """Add up a statistic of the features of some rows, which are computed again in every pass."""
-    blocks = (batch.select(span) for span in row_spans(batch.X.shape[0], BATCH_ROWS))
+    blocks = (batch.select(span) for span in row_spans(batch.X.shape[0], MAX_FEATURE_ROWS))
     return reduce(operator.add, (statistic(prepare(block)) for block in blocks))

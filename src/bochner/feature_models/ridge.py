@@ -6,7 +6,6 @@ the total minus those of the held-out fold, and the squared error on a fold is a
 """
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,16 +15,15 @@ from scipy import linalg
 
 from bochner.feature_models.band_form import BandForm
 from bochner.linalg import jittered_cholesky
-from bochner.rows import Floats, in_threads, row_spans
+from bochner.rows import Floats, row_spans
+from bochner.rows.block_sizes import MAX_SMALL_ROWS
 
 __all__ = [
-    *("Posterior", "cross_validated_errors", "generalized_errors", "held_out_errors", "r2_scores", "solve_ridge"),
-    "target_variances",
+    *("Posterior", "generalized_errors", "held_out_errors", "r2_scores", "solve_ridge", "target_variances"),
 ]
 
 MIN_VARIANCE = 1e-100  # of the targets of a fold, relative to all rows: errors divided by smaller ones overflow
 JITTERS = (1.0, 1e2, 1e4, 1e6)  # multiples of the rounding errors that a penalty is raised to
-CENTERED_ROWS = 256  # of a matrix, that are centered at a time, in the cache
 
 
 class _Centered(NamedTuple):
@@ -44,7 +42,7 @@ class _Centered(NamedTuple):
         weight = float(moments[width, width])
         mean, target_mean = moments[:width, width] / weight, moments[width + 1 :, width] / weight
         gram = moments[:width, :width]
-        for rows in row_spans(width, CENTERED_ROWS):
+        for rows in row_spans(width, MAX_SMALL_ROWS):
             gram[rows] -= np.multiply.outer(weight * mean[rows], mean)
         return cls(gram, moments[:width, width + 1 :] - weight * np.outer(mean, target_mean), mean, target_mean, weight)
 
@@ -156,31 +154,6 @@ def solve_ridge(moments: Floats, n_targets: int, penalty: float) -> tuple[Floats
     coef = linalg.cho_solve((factor.T, False), cross, check_finite=False)
     residual_squares = np.maximum(weight * squares - (coef * (cross + raised * coef)).sum(axis=0), 0.0)
     return coef, target_mean - mean @ coef, Posterior(mean, factor, residual_squares, raised, weight)
-
-
-def cross_validated_errors(fold_moments: Sequence[Floats] | Floats, n_targets: int, penalties: Floats) -> Floats:
-    """Return the mean squared error on each fold of the ridge regression on all other rows.
-
-    Parameters
-    ----------
-    fold_moments : sequence of n_folds + 1 ndarray of shape (size, size)
-        Second moments of [z, 1, y] for each fold, and last for the rows that are always trained on.
-    n_targets : int
-        Number of targets.
-    penalties : ndarray of shape (n_penalties,)
-        Ridge penalties, the same for all folds.
-
-    Returns
-    -------
-    ndarray of shape (n_penalties, n_folds, n_targets)
-        Mean squared errors.
-    """
-    total = sum(fold_moments[1:], fold_moments[0])
-
-    def errors(held_out: Floats) -> Floats:
-        return held_out_errors(total, held_out, n_targets, penalties)
-
-    return np.stack(list(in_threads(errors, list(fold_moments[:-1]))), axis=1)
 
 
 def held_out_errors(total: Floats, held_out: Floats, n_targets: int, penalties: Floats) -> Floats:

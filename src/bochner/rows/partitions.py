@@ -18,12 +18,12 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from bochner.rows.arrays import Array, Floats, Indices, as_csr
+from bochner.rows.block_sizes import MAX_FETCH_BYTES
 from bochner.rows.sources import Batch, RowSource, Statistic, add_pair, check_batch_weights, compose, stack_batches
 
 __all__ = ["PartitionedRows", "Partitions", "concatenate"]
 
 Result = TypeVar("Result")
-FETCH_BYTES = 1 << 27  # rows that are collected at a time
 SAMPLED_PARTITIONS = 128  # that are computed for a sample of rows; more if they are short
 
 
@@ -177,7 +177,7 @@ class PartitionedRows(RowSource):
 
     @property
     def fetch_rows(self) -> int:  # type: ignore[override]
-        return max(1024, FETCH_BYTES // (16 * self.shape[1]))
+        return max(1024, MAX_FETCH_BYTES // (16 * self.shape[1]))
 
     def with_targets(self, encode: Callable[[Any], Array] | None) -> "PartitionedRows":
         has_targets = encode is not None and self.has_targets

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from bochner.rows.arrays import Floats, Indices, is_sparse, to_dense
+from bochner.rows.block_sizes import MAX_SAMPLE_BYTES, MAX_SAMPLE_ROWS, MIN_SAMPLE_ROWS
 from bochner.rows.sources import MemoryRows, Rows, RowSource
 from bochner.rows.threads import row_blocks
 
@@ -16,10 +17,6 @@ __all__ = [
     *("distinct_rows", "draw_pairs", "pair_blocks", "pair_differences", "row_weights", "sample_pairs", "sample_rows"),
     *("sample_source", "shuffled_sample"),
 ]
-
-SAMPLE_ROWS = 1 << 15
-FEWEST_SAMPLED = 1024
-SAMPLE_BYTES = 1 << 28
 
 
 def sample_rows(X: Rows, size: int, rng: np.random.Generator) -> tuple[Any, Floats]:
@@ -64,7 +61,7 @@ def shuffled_sample(X: Rows, size: int, rng: np.random.Generator) -> tuple[Any, 
 def sample_source(source: RowSource, rng: np.random.Generator) -> MemoryRows:
     """Collect a sample of many rows: up to 2**15 random rows, fewer where rows are wide; see `RowSource.draw_rows`."""
     row_bytes = source.shape[1] * source.dtype.itemsize
-    size = int(np.clip(SAMPLE_BYTES // row_bytes, FEWEST_SAMPLED, SAMPLE_ROWS))
+    size = int(np.clip(MAX_SAMPLE_BYTES // row_bytes, MIN_SAMPLE_ROWS, MAX_SAMPLE_ROWS))
     batch = source.select(source.draw_rows(size, rng))
     return MemoryRows(batch.X, batch.y, batch.sample_weight)
 

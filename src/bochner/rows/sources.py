@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_non_negative
 
 from bochner.progress import track
 from bochner.rows.arrays import Array, Floats, Indices, is_sparse, stack_rows
+from bochner.rows.block_sizes import MAX_BATCH_ROWS
 from bochner.rows.threads import SMALL_VECTOR, row_spans, sum_over_spans
 from bochner.validation import check_weight_range, check_weights, validate_numbers
 
@@ -26,8 +27,6 @@ __all__ = [
     *("Batch", "MemoryRows", "RowSource", "Rows", "Statistic"),
     *("as_source", "check_batch_weights", "check_finite", "column_ranges", "max_abs", "norm"),
 ]
-
-BATCH_ROWS = 1 << 18  # rows per batch of rows in memory
 
 
 class Rows(Protocol):
@@ -283,7 +282,7 @@ class MemoryRows(RowSource):
 
     @property
     def _spans(self) -> list[slice]:
-        return row_spans(self.shape[0], BATCH_ROWS)
+        return row_spans(self.shape[0], MAX_BATCH_ROWS)
 
     @property
     def data(self) -> Any:

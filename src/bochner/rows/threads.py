@@ -11,14 +11,13 @@ from functools import reduce
 import numpy as np
 
 from bochner.rows.arrays import Array
+from bochner.rows.block_sizes import MAX_BLOCK_BYTES, MIN_BLOCK_ROWS
 from bochner.rows.workers import blas_threads, in_threads
 
 __all__ = ["for_each_span", "row_blocks", "row_spans", "sum_over_spans"]
 
-BLOCK_BYTES = 1 << 20  # one block and its phases stay in the second-level cache
 # Multiplications up to which OpenBLAS uses one thread, of a matrix or vector with a vector, and of two matrices.
 SMALL_VECTOR, SMALL_MATRIX = 1 << 13, 1 << 18
-LEAST_ROWS = 16
 
 
 def for_each_span(work: Callable[[slice], None], n_rows: int, block_rows: int, small_rows: int = 0) -> None:
@@ -28,7 +27,7 @@ def for_each_span(work: Callable[[slice], None], n_rows: int, block_rows: int, s
     than to wake up a thread: the calling thread does its work, in slices of `small_rows` rows, for which BLAS uses one
     thread. With fewer than 16 of them, products would be slow.
     """
-    if n_rows <= block_rows and small_rows >= min(n_rows, LEAST_ROWS):
+    if n_rows <= block_rows and small_rows >= min(n_rows, MIN_BLOCK_ROWS):
         for span in row_spans(n_rows, max(1, small_rows)):
             work(span)
         return
@@ -54,7 +53,7 @@ def row_spans(n_rows: int, span_rows: int) -> list[slice]:
     return [slice(start, min(start + span_rows, n_rows)) for start in range(0, n_rows, span_rows)]
 
 
-def row_blocks(n_rows: int, row_bytes: int, least: int = LEAST_ROWS) -> Iterator[slice]:
+def row_blocks(n_rows: int, row_bytes: int, least: int = MIN_BLOCK_ROWS) -> Iterator[slice]:
     """Yield slices that cover `n_rows` rows, each of about one mebibyte and of at least `least` rows.
 
     Examples
@@ -63,4 +62,4 @@ def row_blocks(n_rows: int, row_bytes: int, least: int = LEAST_ROWS) -> Iterator
     >>> list(row_blocks(40, row_bytes=2**16))
     [slice(0, 16, None), slice(16, 32, None), slice(32, 40, None)]
     """
-    yield from row_spans(n_rows, max(least, BLOCK_BYTES // max(1, row_bytes)))
+    yield from row_spans(n_rows, max(least, MAX_BLOCK_BYTES // max(1, row_bytes)))

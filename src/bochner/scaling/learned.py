@@ -219,7 +219,8 @@ class _Columns:
             return Metric(directions)
         lengths = self.deviations / scales
         # Other values of a constant column in new rows hardly change the features.
-        length_scales = np.full(len(self.varying), CONSTANT_FACTOR * lengths.max())
+        longest = min(float(lengths.max()), np.finfo(np.float64).max / CONSTANT_FACTOR)
+        length_scales = np.full(len(self.varying), CONSTANT_FACTOR * longest)
         length_scales[self.varying] = lengths
         return LengthScales(length_scales)
 

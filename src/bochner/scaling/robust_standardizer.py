@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`RobustStandardizer`, the scikit-learn transformer: robust scales of columns, and soft clipping of outlying rows."""
+"""`RobustStandardizer`, the scikit-learn transformer: robust scales of columns, soft clipping of outlying values."""
 
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -11,14 +10,12 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.parameters import Parametrized
-from bochner.rows import SMALL_VECTOR, Array, Floats, for_each_span, row_spans, serial_blas
+from bochner.rows import Array, Floats, row_spans
 from bochner.validation import Interval, fit_context, validate_numbers
 
-__all__ = ["RobustStandardizer", "SoftClipping", "robust_moments", "soft_clip", "standardize"]
+__all__ = ["RobustStandardizer", "robust_moments", "soft_clip", "standardize"]
 
 QUARTILE = float(ndtri(0.75))  # of the normal distribution, whose standard deviation is the unit of the scales
-ROWS_PER_AXIS = 10  # with fewer rows per column, the principal axes fit the sampled rows and not new ones
-SMALLEST_WIDTH = 1e-6  # axes with a smaller share of the largest width are rounding errors
 SMALLEST_LIMIT = 1e-50  # of clipped values: squares of LARGEST / SMALLEST_LIMIT do not overflow
 LARGEST = 1e100  # standardized values beyond are as good as infinite; their squares do not overflow
 BLOCK_ROWS = 1 << 14
@@ -117,106 +114,13 @@ def standardize(X: Array, center: Array, scale: Array) -> Floats:
     return standardized
 
 
-@dataclass(frozen=True)
-class SoftClipping:
-    """Soft clipping of robustly scaled rows, per column and along the principal axes of the clipped columns.
-
-    Columns may be closely related, such as the length and the width of things. Then each value of a row can be usual
-    and the row still be far from all others. Such a row is outlying along a principal axis of small width.
-
-    Parameters
-    ----------
-    limit, joint_limit : float
-        Bounds of the values of columns, and of the root mean square of the coordinates of a row along the principal
-        axes, as multiples of their widths.
-    columns : ndarray of shape (n_joint,)
-        Indices of the columns that have principal axes; empty if rows are clipped per column only.
-    axes : ndarray of shape (n_joint, n_joint)
-        The principal axes, one per column of the array.
-    center, width : ndarray of shape (n_joint,)
-        Center and scale of the coordinates along the axes, as computed by `robust_moments`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner.scaling.robust_standardizer import SoftClipping
-    >>> x = np.random.default_rng(0).normal(size=1000)
-    >>> clipping = SoftClipping.fit(np.column_stack([x, x]), limit=3.0, joint_limit=5.0)
-    >>> rows = np.array([[1.0, 1.0], [1.0, -1.0]])  # the columns are equal in all other rows
-    >>> np.abs(clipping.apply(rows)).round(2)
-    array([[0.94, 0.94],
-           [0.07, 0.07]])
-    """
-
-    limit: float
-    joint_limit: float
-    columns: Array
-    axes: Array
-    center: Array
-    width: Array
-
-    @classmethod
-    @serial_blas
-    def fit(cls, Z: Floats, limit: float, joint_limit: float) -> "SoftClipping":
-        """Fit the principal axes to robustly scaled rows.
-
-        Columns with equal quartiles have no part in the axes, because the values of a rare category are not outliers.
-        There are no axes if there are too few rows per column.
-
-        Parameters
-        ----------
-        Z : ndarray of shape (n_samples, n_features)
-            Rows.
-        limit, joint_limit : float
-            The bounds.
-
-        Returns
-        -------
-        SoftClipping
-            The fitted clipping.
-        """
-        clipped = soft_clip(Z, limit)
-        low, high = np.quantile(clipped, [0.25, 0.75], axis=0)
-        columns = np.flatnonzero(high > low)
-        if not len(columns) or len(Z) < ROWS_PER_AXIS * len(columns) or np.isinf(joint_limit):
-            return cls(limit, joint_limit, np.empty(0, dtype=np.intp), np.empty((0, 0)), np.empty(0), np.empty(0))
-        clipped = clipped[:, columns]
-        axes = np.linalg.eigh(np.atleast_2d(np.cov(clipped, rowvar=False)))[1]
-        center, width = robust_moments(clipped @ axes)
-        return cls(limit, joint_limit, columns, axes, center, np.maximum(width, SMALLEST_WIDTH * width.max()))
-
-    def apply(self, Z: Floats) -> Floats:
-        """Clip robustly scaled rows.
-
-        Parameters
-        ----------
-        Z : ndarray of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            The clipped rows.
-        """
-        clipped: Floats = soft_clip(Z, self.limit)
-        if len(self.columns):
-            coordinates = (clipped[:, self.columns] @ self.axes - self.center) / self.width
-            # One factor per row: a row that is outlying along one axis tells little about the other axes too.
-            norm = np.sqrt(np.square(coordinates).mean(axis=1, keepdims=True))
-            coordinates /= np.sqrt(1.0 + np.square(norm / self.joint_limit))
-            clipped[:, self.columns] = (self.center + self.width * coordinates) @ self.axes.T
-        return clipped
-
-
 class RobustStandardizer(OneToOneFeatureMixin, TransformerMixin, Parametrized):
-    r"""Standardize columns by quartiles, and pull outlying rows towards the others.
+    r"""Standardize columns by quartiles, and pull outlying values towards the others.
 
     A value x of a column becomes :math:`z / \sqrt{1 + (z / c)^2}`, where z is x minus the median, divided by the
     interquartile range in units of the standard normal distribution, and c is `limit`. Values near the median are
-    standardized, and no value exceeds c. Then each row is clipped in the same way along the principal axes of the
-    clipped columns: its coordinates, in units of the widths of the axes, are divided by :math:`\sqrt{1 + (r / c)^2}`,
-    where r is their root mean square and c is `joint_limit`. A row whose values contradict each other moves to the
-    center.
+    standardized, and no value exceeds c. This is the formula of skrub's `SquashingScaler`; the scales differ where
+    quartiles are equal.
 
     Features of a kernel extrapolate badly to rows far from all others. With `StandardScaler`, a few such rows can
     dominate the error of a model and what is learned from the targets.
@@ -224,10 +128,7 @@ class RobustStandardizer(OneToOneFeatureMixin, TransformerMixin, Parametrized):
     Parameters
     ----------
     limit : float, default=3.0
-        Bound of the standardized values of a column. Infinity does not clip columns.
-    joint_limit : float, default=5.0
-        Bound of the root mean square of the coordinates of a row along the principal axes, in units of their widths.
-        Infinity clips columns only; so does a number of rows below ten times the number of columns.
+        Bound of the standardized values. Infinity does not clip them.
 
     Attributes
     ----------
@@ -236,8 +137,6 @@ class RobustStandardizer(OneToOneFeatureMixin, TransformerMixin, Parametrized):
     scale_ : ndarray of shape (n_features,)
         The scale of each column. If its quartiles are equal, it is the median distance from `center_` of the values
         that differ from it, so that indicators 0 and 1 keep their scale; 1 for a constant column.
-    clipping_ : SoftClipping
-        The limits and the principal axes. Columns with equal quartiles have no part in the axes.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -247,6 +146,11 @@ class RobustStandardizer(OneToOneFeatureMixin, TransformerMixin, Parametrized):
     --------
     sklearn.preprocessing.StandardScaler : Scale by mean and standard deviation; accepts sparse matrices.
     sklearn.preprocessing.RobustScaler : Scale by median and interquartile range, without clipping.
+
+    References
+    ----------
+    Holzmueller, Grinsztajn and Steinwart, "Better by default: strong pre-tuned MLPs and boosted trees on tabular data",
+    NeurIPS 2024: smooth clipping of robustly scaled columns.
 
     Examples
     --------
@@ -262,21 +166,18 @@ class RobustStandardizer(OneToOneFeatureMixin, TransformerMixin, Parametrized):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "limit": [Interval(Real, SMALLEST_LIMIT, None, closed="both")],
-        "joint_limit": [Interval(Real, SMALLEST_LIMIT, None, closed="both")],
+        "limit": [Interval(Real, SMALLEST_LIMIT, None, closed="both")]
     }
 
     center_: Floats
     scale_: Floats
-    clipping_: SoftClipping
 
-    def __init__(self, limit: float = 3.0, joint_limit: float = 5.0) -> None:
+    def __init__(self, limit: float = 3.0) -> None:
         self.limit = limit
-        self.joint_limit = joint_limit
 
     @fit_context
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Compute centers, scales and principal axes.
+        """Compute centers and scales.
 
         Parameters
         ----------
@@ -292,11 +193,10 @@ class RobustStandardizer(OneToOneFeatureMixin, TransformerMixin, Parametrized):
         """
         X = validate_numbers(self, X, dtype=[np.float64, np.float32])
         self.center_, self.scale_ = robust_moments(X)
-        self.clipping_ = SoftClipping.fit(standardize(X, self.center_, self.scale_), self.limit, self.joint_limit)
         return self
 
     def transform(self, X: Any) -> Any:
-        """Standardize and clip rows.
+        """Standardize and clip values.
 
         Parameters
         ----------
@@ -311,13 +211,8 @@ class RobustStandardizer(OneToOneFeatureMixin, TransformerMixin, Parametrized):
         check_is_fitted(self)
         X = validate_numbers(self, X, dtype=[np.float64, np.float32], reset=False)
         transformed = np.empty(X.shape, dtype=X.dtype)
-
-        def work(span: slice) -> None:
-            for rows in row_spans(span.stop - span.start, BLOCK_ROWS):
-                standardized = standardize(X[span][rows], self.center_, self.scale_)
-                transformed[span][rows] = self.clipping_.apply(standardized)
-
-        for_each_span(work, len(X), BLOCK_ROWS, SMALL_VECTOR // max(1, self.clipping_.axes.size))
+        for rows in row_spans(len(X), BLOCK_ROWS):
+            transformed[rows] = soft_clip(standardize(X[rows], self.center_, self.scale_), self.limit)
         return transformed
 
     def __sklearn_tags__(self) -> Any:

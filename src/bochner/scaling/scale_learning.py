@@ -177,7 +177,8 @@ def learn_scales(
         value, gradient = objective(point * units)
         if not np.isfinite(value) or not np.isfinite(gradient).all():
             return 1e3, np.zeros_like(point)  # the line search steps back
-        history.append(value) if not history else None
+        if not history:
+            history.append(value)
         return value, gradient * units
 
     def stop_when_slow(intermediate_result: Any) -> None:

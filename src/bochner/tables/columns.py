@@ -87,8 +87,8 @@ class Reading:
 
     Attributes
     ----------
-    decimal, thousands : str or None
-        Separators of numbers that are text; None means that they are recognized column by column.
+    decimal : str or None
+        Decimal separator of numbers that are text; None means that it is recognized column by column.
     missing : tuple of str
         Texts that mean that there is no value, in all columns.
     encoding : str
@@ -96,29 +96,16 @@ class Reading:
     """
 
     decimal: str | None = None
-    thousands: str | None = None
     missing: tuple[str, ...] = ()
     encoding: str = "utf-8"
 
     def __post_init__(self) -> None:
-        for name, value in (("decimal", self.decimal), ("thousands", self.thousands)):
-            if (
-                value is not None
-                and re.fullmatch(r"[^\w+\\^-]" if name == "decimal" else r"[^\w+\\^-]?", value) is None
-            ):
-                raise ValueError(f"`{name}` must be one character that separates digits, such as ','. Got {value!r}.")
-        if self.decimal is not None and self.decimal == self.thousands:
-            raise ValueError(f"`decimal` and `thousands` are both {self.decimal!r}; give two different characters.")
+        if self.decimal not in (None, ".", ","):
+            raise ValueError(f"`decimal` must be '.' or ','. Got {self.decimal!r}.")
 
     def styles(self, unit: str) -> list[NumberStyle]:
         """Return the styles that numbers may have."""
-        known = [
-            NumberStyle(decimal, thousands, unit)
-            for decimal, thousands in SEPARATORS
-            if self.decimal in (None, decimal) and self.thousands in (None, thousands)
-        ]
-        decimal = self.decimal or ("," if self.thousands == "." else ".")
-        return known or [NumberStyle(decimal, self.thousands or "", unit)]
+        return [NumberStyle(*style, unit) for style in SEPARATORS if self.decimal in (None, style[0])]
 
     def guess_style(self, texts: "pa.Array") -> NumberStyle:
         """Return the style that most of the cells of a column have as numbers; the first one if none has."""

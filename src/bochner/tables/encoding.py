@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bochner.rows import Array, Mask
-from bochner.scaling.robust_standardizer import SoftClipping, standardize
+from bochner.scaling.robust_standardizer import soft_clip, standardize
 from bochner.tables.columns import (
     CellError,
     Column,
@@ -81,8 +81,8 @@ class Encoding:
         The value that is subtracted from each number, and the value that it is then divided by.
     single : bool
         Whether the encoded rows are float32 instead of float64.
-    clipping : SoftClipping or None
-        How the standardized numbers are clipped; None leaves them as they are.
+    limit : float
+        Bound of the standardized numbers, which are clipped by `soft_clip`; infinity leaves them as they are.
     target : Column or None
         The column to predict.
     reading : Reading
@@ -106,7 +106,7 @@ class Encoding:
     mean: Array
     scale: Array
     single: bool
-    clipping: SoftClipping | None = None
+    limit: float = np.inf
     target: Column | None = None
     reading: Reading = field(default_factory=Reading)
 
@@ -127,13 +127,11 @@ class Encoding:
         """Type of the encoded rows."""
         return np.dtype(np.float32 if self.single else np.float64)
 
-    def open(
-        self, data: Any, *, with_target: bool = False, label: str | None = None, keep: Sequence[str] = ()
-    ) -> "EncodedTable":
+    def open(self, data: Any, *, with_target: bool = False, keep: Sequence[str] = ()) -> "EncodedTable":
         """Open another table that has the same columns, and others to read without encoding them."""
         target = self.target.name if with_target and self.target is not None else None
         columns = list(dict.fromkeys([*(column.name for column in self.columns), *keep]))
-        return EncodedTable(Table(data, target, columns=columns, reading=self.reading, label=label), self)
+        return EncodedTable(Table(data, target, columns=columns, reading=self.reading), self)
 
     def encode(self, cells: "pa.RecordBatch", unseen: UnseenCells | None = None) -> Array:
         """Return the cells as an array of shape (n_rows, len(names)); `unseen` counts new kinds of cells."""
@@ -163,7 +161,7 @@ class Encoding:
                 elif unseen is not None and not column.gaps:
                     unseen.missing[column.name] += int(is_missing.sum())
         standardized = standardize(numbers, np.asarray(self.mean), np.asarray(self.scale))
-        encoded[:, : len(numeric)] = standardized if self.clipping is None else self.clipping.apply(standardized)
+        encoded[:, : len(numeric)] = soft_clip(standardized, self.limit) if self.limit < np.inf else standardized
         return encoded
 
     def targets(self, cells: "pa.RecordBatch") -> Array:

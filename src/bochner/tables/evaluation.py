@@ -78,13 +78,10 @@ def error_measures(model: TableModel, observed: Array, predicted: Array, proba: 
     return measures
 
 
-def evaluate(
-    model: TableModel, data: Any, label: str | None = None, report: Callable[[str], None] = warnings.warn
-) -> Evaluation:
+def evaluate(model: TableModel, data: Any, report: Callable[[str], None] = warnings.warn) -> Evaluation:
     """Evaluate a model on a table, its predictions too if the table has the target; `report` gets messages."""
-    opened = model.encoder_.open(data, label=label).table
-    with_target = model.target_name_ in opened.names
-    source = model.encoder_.open(data, with_target=with_target, label=label)
+    with_target = model.target_name_ in model.encoder_.open(data).table.names
+    source = model.encoder_.open(data, with_target=with_target)
     sample, n_rows, parts = Sample.of(source.table, 0), 0, []
     for batch in track(source.batches(), "evaluating", source.table.n_chunks()):
         sample.add(batch.cells)
@@ -163,7 +160,6 @@ def write_predictions(
     keep: Sequence[str] = (),
     interval: float | None = None,
     proba: bool = False,
-    label: str | None = None,
     report: Callable[[str], None] = warnings.warn,
 ) -> int:
     """Predict every row of a table into a CSV or Parquet file, and return the number of rows.
@@ -182,8 +178,6 @@ def write_predictions(
         Share of the targets that the added prediction intervals of a regression contain.
     proba : bool, default=False
         Whether to add the probabilities of the classes.
-    label : str, default=None
-        What messages call the table; None means its path.
     report : callable, default=warnings.warn
         Called with messages about cells unlike those of the training rows.
     """
@@ -193,7 +187,7 @@ def write_predictions(
         raise ValueError(f"`interval` must be a share between 0 and 1, such as 0.9. Got {interval:g}.")
     if proba and not hasattr(model, "predict_proba"):
         raise ValueError("This model has no probabilities; omit `proba`.")
-    source = model.encoder_.open(data, keep=keep, label=label)
+    source = model.encoder_.open(data, keep=keep)
     n_rows, writer = 0, None
     with _opened(output) as open_writer:
         for batch in track(source.batches(), "predicting", source.table.n_chunks()):

@@ -213,6 +213,7 @@ def _dependence_pictures(model: Any, frame: "pd.DataFrame", columns: Sequence[Co
         elif column.kind in ("number", "boolean", "duration") and values.nunique() > 1:
             levels = np.unique(np.nanquantile(values, np.linspace(0.05, 0.95, GRID)))
             options = {"custom_values": {column.name: levels}}
+            frame = frame.fillna({column.name: values.median()})  # scikit-learn draws no deciles of missing cells
         if not options or len(next(iter(options.values()))) == 0:
             continue
         with _picture(pictures, column.name, (4.0, 3.0)) as ax, warnings.catch_warnings():

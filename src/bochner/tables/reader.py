@@ -52,8 +52,6 @@ class Table:
         types.
     reading : Reading, default=Reading()
         How cells are read.
-    label : str, default=None
-        What messages call the table; None means its path.
 
     Attributes
     ----------
@@ -80,9 +78,8 @@ class Table:
         *,
         columns: Sequence[str] | None = None,
         reading: Reading = PLAIN_READING,
-        label: str | None = None,
     ) -> None:
-        self.source = open_source(data, label, reading.encoding)
+        self.source = open_source(data, reading.encoding)
         self.path = self.source.label
         self.target = target
         self.drop, self.kinds, self.reading = list(drop), dict(kinds or {}), reading

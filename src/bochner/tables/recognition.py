@@ -1,25 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a column is taken for, given the counts of all its cells and a sample of them."""
 
-from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bochner.rows import Array
 from bochner.tables.columns import (
-    DATE_FORMATS,
     ISO,
     TIME_FORMATS,
     Column,
     NumberStyle,
     cell_numbers,
-    import_pyarrow,
     moments_in_time,
-    parse_booleans,
-    parse_dates,
     split_kind,
 )
 from bochner.tables.tallies import ColumnTally
@@ -33,16 +27,6 @@ FEWEST_CATEGORY_ROWS = 10  # of a column with more categories, those in fewer ro
 SMALLEST_CATEGORY_SHARE = 0.9  # of the rows have frequent categories; a column with fewer of them is text
 FEWEST_TEXT_ROWS = 20  # the categories of fewer rows may all be different by chance
 FEWEST_MISSING_ROWS, SMALLEST_MISSING_SHARE = 5, 0.01  # fewer missing cells get no indicator
-ANY_TEXT = ("number", "boolean", "category", "text", "duration", "date", "time", "id")
-# Kinds that cells of each storage can be given.
-POSSIBLE: dict[str, tuple[str, ...]] = {
-    "integer": ("number", "boolean", "category", "duration", "date", "time", "id"),
-    "float": ("number", "boolean", "category", "duration", "id"),
-    "boolean": ("number", "boolean", "category", "id"),
-    "date": ("date", "category", "id"),
-    "time": ("time", "category", "id"),
-    "duration": ("number", "duration", "category", "id"),
-}
 
 
 def recognize(name: str, tally: ColumnTally, sampled: "pa.Array") -> Column:
@@ -181,23 +165,13 @@ def recognize_target(name: str, tally: ColumnTally) -> Column:
 
 def cell_problem(name: str, tally: ColumnTally, *, is_target: bool = False) -> tuple[int | None, str] | None:
     """Return the row (None if unknown) and a description of the first cell that does not have its column's kind."""
-    kind, form = split_kind(tally.given)
-    if kind and tally.n_values and kind not in POSSIBLE.get(tally.storage, ANY_TEXT):
-        return None, f"{_contents(tally)} cannot be read as {kind}; give another kind"
+    kind, _ = split_kind(tally.given)
     if is_target and (kind in ("date", "time", "id") or (not kind and tally.storage in ("date", "time", "duration"))):
-        return None, f"{_contents(tally)} cannot be a target; convert it to numbers or text"
+        return None, f"a column of {kind or tally.storage}s cannot be a target; convert it to numbers or text"
     if tally.infinite is not None and kind not in ("category", "id"):
         return tally.infinite[0], f"the value is {tally.infinite[1]}; correct it, or drop the row or the column"
     if not tally.is_text or not tally.n_values:
         return None
-    if kind == "boolean" and not tally.is_boolean:
-        wrong = _first_wrong(tally, parse_booleans)
-        return None, f"{wrong} is neither true nor false; correct it, or give another kind"
-    if kind in ("date", "time") and not _possible_formats(tally, kind):
-        known = [form] if form else TIME_FORMATS if kind == "time" else DATE_FORMATS
-        wrong = _first_wrong(tally, partial(_parse_any, known))
-        expected = f"a date of the format {form}" if form else f"a {kind} of a known format"
-        return None, f"{wrong} is not {expected}; give the format, as in kinds={{{name!r}: '{kind}:%d/%m/%Y'}}"
     is_number = kind in ("number", "duration") or (not kind and _is_number_text(tally))
     is_number = is_number or (is_target and not kind and recognize_target(name, tally).kind == "number")
     if is_number and tally.first_text is not None:
@@ -217,26 +191,3 @@ def style_words(style: NumberStyle | None) -> str:
     words += [f"thousands separated by {style.thousands!r}"] if style.thousands else []
     words += [f"the unit {style.unit!r}"] if style.unit else []
     return f" with {' and '.join(words)}"
-
-
-def _possible_formats(tally: ColumnTally, kind: str) -> list[str]:
-    given = split_kind(tally.given)[1]
-    return [form for form in tally.formats or [] if given or (form in TIME_FORMATS) == (kind == "time")]
-
-
-def _first_wrong(tally: ColumnTally, parse: Any) -> str:
-    """Return a value that cannot be parsed."""
-    pa = import_pyarrow()
-    values = [str(value) for value in tally.counts or {}]
-    wrong = [value for value in values if parse(pa.array([value])) is None]
-    return repr(next(iter(wrong or values), ""))[:60]
-
-
-def _parse_any(forms: Iterable[str], values: "pa.Array") -> "pa.Array | None":
-    """Return text as timestamps of the first format that it has."""
-    return next((parsed for form in forms if (parsed := parse_dates(values, form)) is not None), None)
-
-
-def _contents(tally: ColumnTally) -> str:
-    words = {"integer": "integers", "float": "numbers", "boolean": "booleans", "date": "dates", "time": "times"}
-    return f"a column of {words.get(tally.storage, tally.storage + 's')}"

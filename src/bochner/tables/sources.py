@@ -65,14 +65,14 @@ class Source(ABC):
         return ValueError(f"{self.label} cannot be read: {_cause(error)}.")
 
 
-def open_source(data: Any, label: str | None = None, encoding: str = "utf-8") -> Source:
+def open_source(data: Any, encoding: str = "utf-8") -> Source:
     """Open a file, a folder of Parquet files, a pattern such as ``data/*.parquet``, or rows in memory."""
     if isinstance(data, Source):
         return data
     if not is_path(data):
-        return open_frame(data, label or "the table")
+        return open_frame(data)
     path = Path(data)
-    source = _open_files(path, label or str(path), encoding)
+    source = _open_files(path, str(path), encoding)
     source.path = path
     return source
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from bochner.progress import track
 from bochner.rows import Array, Floats, Mask
-from bochner.scaling.robust_standardizer import RobustStandardizer, SoftClipping, robust_moments, standardize
-from bochner.tables.columns import KINDS, Column, cell_numbers, import_pyarrow, missing_targets
+from bochner.scaling.robust_standardizer import RobustStandardizer, robust_moments
+from bochner.tables.columns import KINDS, CellError, Column, cell_numbers, import_pyarrow, missing_targets
 from bochner.tables.encoding import Encoding
 from bochner.tables.reader import Table, raise_problems
 from bochner.tables.recognition import cell_problem, recognize, recognize_target
@@ -192,7 +192,11 @@ class Survey:
             return [f"{table.path} has no rows; its columns are {join_names(table.names)}."]
         if table.target is not None and not self.n_rows:
             return [f"{table.path}: column {table.target!r} has no values, so there is nothing to predict."]
-        if not any(column.kind in KINDS for column in self.columns):
+        try:
+            is_empty = not any(column.kind in KINDS for column in self.columns)
+        except CellError as error:
+            return [f"{table.path}, column {error.name!r}: {error.problem}; correct it, or give another kind."]
+        if is_empty:
             return [
                 f"{table.path} has no columns to predict from; besides the target and the columns that are left out, "
                 f"at least one of {join_names(table.names)} is needed."
@@ -287,6 +291,4 @@ class Survey:
         # A column may have no values in the sampled rows, or none in the rows that have a target.
         complete = [x[~np.isnan(x)] if not np.isnan(x).all() else filled[:, j] for j, x in enumerate(numbers)]
         center, scale = np.transpose([np.ravel(robust_moments(x[:, None])) for x in complete])
-        limits = RobustStandardizer()
-        clipping = SoftClipping.fit(standardize(filled, center, scale), limits.limit, limits.joint_limit)
-        return replace(encoding, mean=center, scale=scale, clipping=clipping)
+        return replace(encoding, mean=center, scale=scale, limit=RobustStandardizer().limit)

@@ -46,8 +46,8 @@ class TableEncoder(TransformerMixin, Parametrized):
         leaves a column out.
     drop : sequence of str, default=()
         Columns to leave out.
-    decimal, thousands : str, default=None
-        Separators of numbers that are text; None recognizes those of each column.
+    decimal : {".", ","}, default=None
+        Decimal separator of numbers that are text; None recognizes that of each column, and reads 1.234 as 1234 / 1000.
     missing : sequence of str, default=()
         Texts that mean that there is no value, such as "k.A.", in all columns.
     file_encoding : str, default="utf-8"
@@ -89,8 +89,7 @@ class TableEncoder(TransformerMixin, Parametrized):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kinds": [dict, None],
         "drop": [list, tuple],
-        "decimal": [str, None],
-        "thousands": [str, None],
+        "decimal": [StrOptions([".", ","]), None],
         "missing": [list, tuple],
         "file_encoding": [str],
         "standardize": [StrOptions(["robust", "none"])],
@@ -107,7 +106,6 @@ class TableEncoder(TransformerMixin, Parametrized):
         kinds: Mapping[str, str] | None = None,
         drop: Sequence[str] = (),
         decimal: str | None = None,
-        thousands: str | None = None,
         missing: Sequence[str] = (),
         file_encoding: str = "utf-8",
         standardize: Standardization = "robust",
@@ -116,7 +114,6 @@ class TableEncoder(TransformerMixin, Parametrized):
         self.kinds = kinds
         self.drop = drop
         self.decimal = decimal
-        self.thousands = thousands
         self.missing = missing
         self.file_encoding = file_encoding
         self.standardize = standardize
@@ -141,11 +138,11 @@ class TableEncoder(TransformerMixin, Parametrized):
         self.fit_survey(self.survey(X))
         return self
 
-    def survey(self, X: Any, target: str | None = None, label: str | None = None) -> Survey:
+    def survey(self, X: Any, target: str | None = None) -> Survey:
         """Read all rows of a table once and count its cells; `target` is a column that is not encoded."""
-        reading = Reading(self.decimal, self.thousands, tuple(self.missing), self.file_encoding)
+        reading = Reading(self.decimal, tuple(self.missing), self.file_encoding)
         data = self._as_table(X, target, reset=True)
-        table = Table(data, target, self.drop, self.kinds, reading=reading, label=label)
+        table = Table(data, target, self.drop, self.kinds, reading=reading)
         if isinstance(X, Source) or is_path(X):
             self._names = [name for name in table.names if name != target]
             self.n_features_in_, self.feature_names_in_ = len(self._names), np.array(self._names, dtype=object)
@@ -159,14 +156,12 @@ class TableEncoder(TransformerMixin, Parametrized):
         survey.check()
         self.encoding_ = survey.encoding(self.standardize)
 
-    def open(
-        self, X: Any, *, with_target: bool = False, keep: Sequence[str] = (), label: str | None = None
-    ) -> EncodedTable:
+    def open(self, X: Any, *, with_target: bool = False, keep: Sequence[str] = ()) -> EncodedTable:
         """Open a table with the columns of the fit; `keep` are others to read as they are."""
         check_is_fitted(self)
         target = self.encoding_.target
         data = X if with_target or keep else self._as_table(X, None if target is None else target.name, reset=False)
-        return self.encoding_.open(data, with_target=with_target, keep=keep, label=label)
+        return self.encoding_.open(data, with_target=with_target, keep=keep)
 
     def transform(self, X: Any) -> Array:
         """Encode rows.

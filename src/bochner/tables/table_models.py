@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils import assert_all_finite, check_array, column_or_1d
+from sklearn.utils import assert_all_finite, check_array, column_or_1d, get_tags
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, has_fit_parameter
@@ -141,9 +141,16 @@ class TableModel:
         return self._fit_estimator(rows.X, self._check_targets(rows.y), weights)
 
     def _new_estimator(self, n_rows: int) -> Any:
-        if self.estimator is not None:
-            return clone(self.estimator)
-        return default_estimator(isinstance(self, ClassifierMixin), n_rows, self.effort, self.random_state)
+        """Return the unfitted estimator; one of the other task is refused."""
+        kind = "classifier" if isinstance(self, ClassifierMixin) else "regressor"
+        if self.estimator is None:
+            return default_estimator(kind == "classifier", n_rows, self.effort, self.random_state)
+        found = get_tags(self.estimator).estimator_type
+        if found not in (kind, None):
+            raise ValueError(
+                f"`estimator` of {type(self).__name__} must be a {kind}. Got the {found} {self.estimator!r}."
+            )
+        return clone(self.estimator)
 
     def _fit_estimator(self, X: Array, y: Array, sample_weight: Any) -> Self:
         """Fit the estimator on encoded rows in memory."""

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How many rows or bytes are read, held or computed at a time.
+
+A batch is what is read at a time, and a block is what a thread computes at a time. Tests replace these numbers in the
+modules that use them.
+"""
+
+MAX_BATCH_ROWS = 1 << 18  # of rows in memory
+MAX_FEATURE_ROWS = 1 << 15  # whose features are computed at a time, where those of all rows are not held
+MAX_SPAN_ROWS = 2048  # of a matrix product in a thread
+MAX_SMALL_ROWS = 256  # of blocks whose results are larger than their rows
+MIN_BLOCK_ROWS = 16  # with fewer, products are slow
+MAX_BLOCK_BYTES = 1 << 20  # a block and what is computed from it stay in the second-level cache
+MAX_FETCH_BYTES = 1 << 27  # of rows that are collected from partitions at a time
+
+MAX_SAMPLE_ROWS = 1 << 15  # of many rows, that features are fitted on
+MIN_SAMPLE_ROWS = 1024
+MAX_SAMPLE_BYTES = 1 << 28
+MAX_PATH_ROWS = 1 << 16  # of a sample that the penalty of a loss without a closed form is chosen on
+MAX_PATH_BYTES = 1 << 29  # of the features of that sample
+MAX_HELD_BYTES = 1 << 32  # of the features of all rows in memory, up to which no sample is needed
