@@ -40,7 +40,8 @@ POINTS_PER_LANDMARK = 16  # rows that the whitening is fitted on
 FEWEST_POINTS, MOST_POINTS = 1000, 2000
 # Smaller penalties fit directions that hardly any sampled row has, in which an outlier then gets a huge feature.
 ALPHAS = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 1e3)  # the last one almost keeps the plain whitening
-N_STEPS, MANY_LANDMARKS = 200, 256  # of refine="auto"; each step factorizes a matrix of this size
+# Of refine="auto": few landmarks are refined in as short a time as they are selected in.
+STEPS_PER_LANDMARK, MOST_STEPS, MANY_LANDMARKS = 2, 200, 256
 LARGEST_SIZE = 4096  # landmarks that `suggest` tries at most
 
 
@@ -69,8 +70,9 @@ class LandmarkFeatures(KernelFeatures):
         landmarks; "kmeans" then means "pivoted".
     refine : int or "auto", default="auto"
         Number of gradient steps that move the landmarks to lower the kernel error. They need a kernel with gradients.
-        Where they do not lower the error, the landmarks are kept. "auto" means 200 for up to 256 landmarks and a kernel
-        that is a function of the Euclidean distance, and 0 for others, for which the steps are slow.
+        Where they do not lower the error, the landmarks are kept. "auto" means two per landmark and at most 200 for
+        up to 256 landmarks and a kernel that is a function of the Euclidean distance, and 0 for others, for which the
+        steps are slow.
     tolerance : float, default=0.02
         Upper bound on the kernel error, for ``n_landmarks="auto"`` and `suggest`.
     random_state : int, RandomState instance or None, default=None
@@ -203,7 +205,8 @@ class LandmarkFeatures(KernelFeatures):
         selected = _select(self._make_selection(), function, n_landmarks, training, streams.drawing)
         if self._has_length_scale():  # functions have no gradients
             is_fast = isinstance(kernel, IsotropicKernel) and n_landmarks <= MANY_LANDMARKS
-            n_steps = (N_STEPS if is_fast else 0) if isinstance(self.refine, str) else self.refine
+            automatic = min(STEPS_PER_LANDMARK * n_landmarks, MOST_STEPS) if is_fast else 0
+            n_steps = automatic if isinstance(self.refine, str) else self.refine
             selected = refine_landmarks(selected, kernel, training, n_steps, streams.refining)
         self.landmarks_ = training.scaling.invert(selected, training.X.dtype)
         landmarks = training.scaling.apply(self.landmarks_)  # as they are stored

@@ -20,8 +20,9 @@ from bochner.rows import Floats, Indices, Rows, serial_blas, shuffled_sample, to
 
 __all__ = ["nystroem_error", "refine_landmarks"]
 
-N_POINTS = 10_000  # as many as k-means uses at most
-BATCH_ROWS, VALIDATION_ROWS = 128, 1000
+POINTS_PER_LANDMARK, FEWEST_POINTS, MOST_POINTS = 40, 2000, 10_000  # sampled rows, as for k-means
+CHECKS_PER_LANDMARK, FEWEST_CHECKS, MOST_CHECKS = 4, 500, 1000  # of these rows, on which the result is compared
+BATCH_ROWS = 128
 DIAGONAL_WEIGHT = 0.3  # of pairs of a row with itself; a batch has more of them than all pairs, but outliers need them
 FIRST_STEP = 0.1  # length of the first step of each landmark, in length scales; the steps become shorter linearly
 MOMENTUM, SQUARE_DECAY = 0.8, 0.95  # of the running means of gradients and of their squared norms, as in Adam
@@ -36,7 +37,7 @@ def refine_landmarks(landmarks: Floats, kernel: Kernel, X: Rows, n_steps: int, r
     """Move landmarks to lower the kernel error of plain Nystroem features.
 
     Each step follows the gradient on the next 128 sampled rows. If the steps together have not lowered the error on
-    1,000 of the sampled rows by 1 %, the landmarks are returned as they were. The same happens if the error is close to
+    500 to 1,000 of these rows by 1 %, the landmarks are returned as they were. The same happens if the error is almost
     zero, if the kernel has no gradients, or if it has kinks where two rows are equal in a column, as the Laplacian has.
 
     Parameters
@@ -69,10 +70,12 @@ def refine_landmarks(landmarks: Floats, kernel: Kernel, X: Rows, n_steps: int, r
     """
     if n_steps == 0 or (not isinstance(kernel, IsotropicKernel) and _has_kink(kernel, landmarks.shape[1])):
         return landmarks
-    points, counts = shuffled_sample(X, N_POINTS, rng)
+    n_points = int(np.clip(POINTS_PER_LANDMARK * len(landmarks), FEWEST_POINTS, MOST_POINTS))
+    n_checks = int(np.clip(CHECKS_PER_LANDMARK * len(landmarks), FEWEST_CHECKS, MOST_CHECKS))
+    points, counts = shuffled_sample(X, n_points, rng)
     roots = np.sqrt(counts / counts.mean())
     center = landmarks.mean(axis=0)  # squared distances lose no digits to a common offset
-    batch, validation = (np.arange(min(size, len(roots))) for size in (BATCH_ROWS, VALIDATION_ROWS))
+    batch, checks = (np.arange(min(size, len(roots))) for size in (BATCH_ROWS, n_checks))
 
     def evaluate(moved: Floats, chosen: Indices) -> tuple[float, Floats]:
         rows = to_dense(points[chosen]).astype(np.float64) - center
@@ -81,8 +84,8 @@ def refine_landmarks(landmarks: Floats, kernel: Kernel, X: Rows, n_steps: int, r
     start = landmarks.astype(np.float64) - center
     moved, mean, square = start, np.zeros(start.shape), np.zeros((len(start), 1))
     try:
-        error = evaluate(start, validation)[0]
-        if error < SMALLEST_ERROR**2 * len(validation) ** 2:
+        error = evaluate(start, checks)[0]
+        if error < SMALLEST_ERROR**2 * len(checks) ** 2:
             return landmarks
         for step in range(n_steps):
             gradient = evaluate(moved, (batch + step * len(batch)) % len(roots))[1]
@@ -93,7 +96,7 @@ def refine_landmarks(landmarks: Floats, kernel: Kernel, X: Rows, n_steps: int, r
             length = FIRST_STEP * (1.0 - step / n_steps)
             moved = moved - length * np.divide(mean, norm, out=np.zeros_like(mean), where=norm > 0.0)
         # The selection has seen these rows too, so that neither of the two has an advantage.
-        if evaluate(moved, validation)[0] < REQUIRED_RATIO**2 * error:
+        if evaluate(moved, checks)[0] < REQUIRED_RATIO**2 * error:
             return np.asarray(moved + center, dtype=landmarks.dtype)
     except (linalg.LinAlgError, NotImplementedError):  # rounding errors of rows far away; no gradients
         pass
@@ -132,7 +135,7 @@ def nystroem_error(
     >>> from bochner.kernels import Gaussian
     >>> value, gradient = nystroem_error(np.array([[0.0]]), np.array([[-1.0], [1.0]]), np.ones(2), Gaussian())
     >>> round(value, 3), gradient.round(6) + 0.0
-    (0.853, array([[0.]]))
+    (0.907, array([[0.]]))
     """
     columns, pull_back = _kernel_columns(kernel, rows, landmarks)
     inner, pull_back_inner = _kernel_columns(kernel, landmarks, landmarks)
