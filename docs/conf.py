@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Configuration of the documentation site: `make docs` builds it in docs/_build/html."""
 
+import re
 import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -44,7 +45,7 @@ toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 # Pages of other projects are not linked, to build without a network; nor are internal packages that docstrings name.
-nitpick_ignore_regex = [(r"py:.*", r"(?!bochner).*|bochner\.(rows|feature_maps)\..*")]
+nitpick_ignore_regex = [(r"py:.*", r"(?!bochner).*|bochner\.(rows|feature_maps|compression|pair_statistics)\..*")]
 
 # Members that estimators and their parts have for each other, for subclasses or from scikit-learn's machinery are not
 # for users; nor are fitted attributes repeated, which the docstring of the class lists.
@@ -64,9 +65,15 @@ def skip_member(app: Sphinx, what: str, name: str, member: object, *rest: object
     return True if is_absent or name in INTERNAL or name.endswith(("_", "_request")) else None
 
 
+def drop_labels(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Replace links to labels of scikit-learn's site, in docstrings that are inherited from it, by their text."""
+    lines[:] = [re.sub(r":ref:`([^`<]*?)\s*(?:<[^>]*>)?`", r"\1", line) for line in lines]
+
+
 def setup(app: Sphinx) -> None:
     """Connect the events of the build."""
     app.connect("autodoc-skip-member", skip_member)
+    app.connect("autodoc-process-docstring", drop_labels)
 
 
 # Gallery
