@@ -41,7 +41,7 @@ FEWEST_POINTS, MOST_POINTS = 1000, 2000
 # Smaller penalties fit directions that hardly any sampled row has, in which an outlier then gets a huge feature.
 ALPHAS = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 1e3)  # the last one almost keeps the plain whitening
 # Of refine="auto": few landmarks are refined in as short a time as they are selected in.
-STEPS_PER_LANDMARK, MOST_STEPS, MANY_LANDMARKS = 2, 200, 256
+STEPS_PER_LANDMARK, MOST_STEPS, MANY_LANDMARKS = 4, 200, 256
 LARGEST_SIZE = 4096  # landmarks that `suggest` tries at most
 
 
@@ -70,7 +70,7 @@ class LandmarkFeatures(KernelFeatures):
         landmarks; "kmeans" then means "pivoted".
     refine : int or "auto", default="auto"
         Number of gradient steps that move the landmarks to lower the kernel error. They need a kernel with gradients.
-        Where they do not lower the error, the landmarks are kept. "auto" means two per landmark and at most 200 for
+        Where they do not lower the error, the landmarks are kept. "auto" means four per landmark and at most 200 for
         up to 256 landmarks and a kernel that is a function of the Euclidean distance, and 0 for others, for which the
         steps are slow.
     tolerance : float, default=0.02
