@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
 
+from markupsafe import Markup
 from rich.console import Console
 
 from bochner.pages import Table, bullets, paragraph, picture_grid, quote, render, svg, write_atomically
@@ -129,7 +130,7 @@ class Report:
         parts += [table.html() for table in self.tables[study.name]]
         if claims := self.statements[study.name]:
             parts.append(bullets((f"{claim.dataset}, {claim.part}", claim.outcome, claim.sentence) for claim in claims))
-        return "\n".join([*parts, paragraph(_protocol(found, self.tuning), "lead")])
+        return Markup("\n").join([*parts, paragraph(_protocol(found, self.tuning), "lead")])
 
     def _methods(self) -> str:
         names = dict.fromkeys(method for found in self.findings for method in found.study.methods)

@@ -6,6 +6,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from markupsafe import Markup
 
 from bochner.pages import Table, bullets, paragraph, picture_grid, render, subplots, svg
 from tabular.data import TABLES, Kind
@@ -56,7 +57,7 @@ def page(summary: Summary) -> str:
             "The lowest error of a line is in bold; processor seconds of the fit are below each error. A method that "
             "cannot finish with many training rows is not run there."
         )
-        + "\n".join(_small_seconds(table.html()) for table in error_tables(summary)),
+        + Markup("\n").join(_small_seconds(table.html()) for table in error_tables(summary)),
         "Ratios of errors": paragraph("Below 1, the first method is more accurate. The mean is the geometric one.")
         + ratio_table(summary).html(),
         "Where boosting is ahead, and where it is not": _boosting(summary, ours),
@@ -172,7 +173,7 @@ def _boosting(summary: Summary, ours: str | None) -> str:
             errors = f"boosting {_error(kind, theirs)}, {ours} {_error(kind, own)}"
             items.append((name, "", f"{errors}, {100 * abs(own / theirs - 1):.0f} % {_direction(own, theirs)}."))
         parts.append(paragraph(f"{title}: {len(names)} of {len(summary.tables)} tables.") + bullets(items))
-    return "\n".join(parts)
+    return Markup("\n").join(parts)
 
 
 def _direction(own: float, theirs: float) -> str:
@@ -209,11 +210,11 @@ def _seconds(seconds: float) -> str:
     return f" ({seconds:.1f} s)" if seconds < 10 else f" ({seconds:.0f} s)"
 
 
-def _small_seconds(text: str) -> str:
+def _small_seconds(text: str) -> Markup:
     """Put the seconds in small print below the errors, which keeps the columns narrow, and all errors in one line."""
-    text = re.sub(r" \(([\d.]+ s)\)", r'<br><small style="font-weight: normal; color: #555">\1</small>', text)
+    text = re.sub(r" \(([\d.]+ s)\)", r'<br><small style="font-weight: normal; color: #555">\1</small>', str(text))
     text = text.replace("<td>not run", '<td style="vertical-align: top">not run')
-    return re.sub(r"<th>([^<]*</th><td)", r'<th style="vertical-align: top">\1', text)
+    return Markup(re.sub(r"<th>([^<]*</th><td)", r'<th style="vertical-align: top">\1', text))
 
 
 def _picture(summary: Summary) -> str:

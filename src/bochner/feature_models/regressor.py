@@ -111,8 +111,10 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
 
     Quantiles, one column per level, which never cross:
 
+    >>> from bochner import FourierFeatures
     >>> from bochner.losses import Quantile
-    >>> model = FeatureRegressor(loss=Quantile([0.1, 0.5, 0.9]), random_state=0).fit(X[:300], y[:300])
+    >>> features = FourierFeatures(n_frequencies=32)
+    >>> model = FeatureRegressor(features, loss=Quantile([0.1, 0.5, 0.9]), random_state=0).fit(X[:300], y[:300])
     >>> low, middle, high = model.predict(X[300:]).T
     >>> bool((low <= middle).all() and (middle <= high).all())
     True
