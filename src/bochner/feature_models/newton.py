@@ -249,7 +249,8 @@ class NewtonProblems:
         return gradients
 
     def _objective(self, C: float, weights: Floats, losses: Floats) -> Floats:
-        return np.asarray(0.5 * np.square(weights[self._penalized]).sum(axis=(0, 2)) + C * losses)
+        with np.errstate(over="ignore"):  # of a step that is too long
+            return np.asarray(0.5 * np.square(weights[self._penalized]).sum(axis=(0, 2)) + C * losses)
 
 
 def _waypoints(before: float, C: float) -> list[float]:

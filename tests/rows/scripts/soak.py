@@ -27,8 +27,8 @@ def main(least_calls):
     features = FourierFeatures(n_frequencies=64, weighting="uniform", random_state=0).fit(X)
     model = FeatureRegressor(features).fit(X, y)
     calls = [
-        lambda: hash(FeatureRegressor(features).fit(X, y).coef_.tobytes()),
-        *[lambda: hash(features.transform(X).tobytes()), lambda: hash(model.predict(X[:1]).tobytes())] * 25,
+        lambda: FeatureRegressor(features).fit(X, y).predict(X),
+        *[lambda: features.transform(X), lambda: model.predict(X[:1])] * 25,
     ]
     expected = [call() for call in calls]
 
@@ -37,7 +37,9 @@ def main(least_calls):
         with ThreadPoolExecutor(8) as pool:
             while n_calls < least_calls:
                 results = list(pool.map(lambda call: call(), 4 * calls))
-                n_calls, n_errors = n_calls + len(results), n_errors + (results != 4 * expected)
+                # Bits depend on the number of threads that a call finds free.
+                n_errors += not all(map(np.allclose, results, 4 * expected))
+                n_calls += len(results)
         return n_calls, n_errors
 
     run(least_calls / 10)  # so that threads and buffers exist
