@@ -33,13 +33,15 @@ from bochner.rows import (
 )
 from bochner.scaling.learned import LearnedLengthScales, LearnedMetric
 from bochner.validation import HasMethods, Interval, StrOptions, check_returned, make_part
+from bochner.weightings import MATRIX_GRID
 
 __all__ = ["LandmarkFeatures"]
 
 POINTS_PER_LANDMARK = 16  # rows that the whitening is fitted on
 FEWEST_POINTS, MOST_POINTS = 1000, 2000
-# Smaller penalties fit directions that hardly any sampled row has, in which an outlier then gets a huge feature.
-ALPHAS = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 1e3)  # the last one almost keeps the plain whitening
+# Of refined landmarks, smaller penalties fit directions that hardly any sampled row has, in which an outlier then gets
+# a huge feature.
+SMALLEST_REFINED_ALPHA = 1e-4
 # Of refine="auto": few landmarks are refined in as short a time as they are selected in.
 STEPS_PER_LANDMARK, MOST_STEPS, MANY_LANDMARKS = 4, 200, 256
 LARGEST_SIZE = 4096  # landmarks that `suggest` tries at most
@@ -203,6 +205,7 @@ class LandmarkFeatures(KernelFeatures):
         kernel = self._make_kernel(training.shape[1])
         function = kernel_function(kernel)
         selected = _select(self._make_selection(), function, n_landmarks, training, streams.drawing)
+        n_steps = 0
         if self._has_length_scale():  # functions have no gradients
             is_fast = isinstance(kernel, IsotropicKernel) and n_landmarks <= MANY_LANDMARKS
             automatic = min(STEPS_PER_LANDMARK * n_landmarks, MOST_STEPS) if is_fast else 0
@@ -213,7 +216,8 @@ class LandmarkFeatures(KernelFeatures):
         n_points = int(np.clip(POINTS_PER_LANDMARK * landmarks.shape[0], FEWEST_POINTS, MOST_POINTS))
         points, counts = shuffled_sample(training, n_points, streams.weighting)
         dtype = training.X.dtype if self._has_length_scale() else np.dtype(np.float64)
-        self.whitening_ = _fit_whitening(function, landmarks, points, counts, dtype)
+        alphas = [alpha for alpha in MATRIX_GRID if not n_steps or alpha >= SMALLEST_REFINED_ALPHA]
+        self.whitening_ = _fit_whitening(function, landmarks, points, counts, alphas, dtype)
         self.kernel_ = PrecomputedKernel() if isinstance(kernel, PrecomputedKernel) else kernel
 
     def _make_map(self, dtype: Any = None) -> FeatureMap:
@@ -342,7 +346,7 @@ def _select(
 
 
 def _fit_whitening(
-    kernel: Callable[[Any, Any], Floats], landmarks: Any, points: Any, counts: Floats, dtype: Any
+    kernel: Callable[[Any, Any], Floats], landmarks: Any, points: Any, counts: Floats, alphas: list[float], dtype: Any
 ) -> Array:
     """Return the matrix W (n_landmarks, n_landmarks) with the smallest kernel error on some rows.
 
@@ -356,5 +360,5 @@ def _fit_whitening(
             "The kernel is zero or negative for every landmark with itself; give rows and a kernel with positive "
             "values k(x, x)."
         )
-    fitted = plain @ best_matrix(columns @ plain, exact, counts, rank, np.array(ALPHAS))
+    fitted = plain @ best_matrix(columns @ plain, exact, counts, rank, np.array(alphas))
     return np.pad(fitted, ((0, 0), (0, len(fitted) - rank))).astype(dtype)
