@@ -174,7 +174,10 @@ def fitted_with(n_threads, line):
         return [np.ascontiguousarray(value) for value in FITS[line]()]
 
 
-@pytest.mark.parametrize("line", FITS)
+FAST = ("`FourierFeatures`: frequencies, weights, features", "`FeatureRegressor`: float64, float32, sparse")
+
+
+@pytest.mark.parametrize("line", [pytest.param(line, marks=[pytest.mark.slow] * (line not in FAST)) for line in FITS])
 def test_second_fit_has_the_same_bits(line):
     first, second, other = (fitted_with(n_threads, line) for n_threads in (2, 2, 1))
     assert [value.tobytes() for value in first] == [value.tobytes() for value in second]

@@ -107,7 +107,7 @@ def error(features):
 errors = {name: [[error(make(width, seed)) for seed in range(2)] for width in widths] for name, make in methods.items()}
 styles = {
     name: {"color": f"C{i}", "marker": marker, "linestyle": linestyle}
-    for i, (name, marker, linestyle) in enumerate(zip(methods, "osx^D", ("-.", "-", "--", "-", "-"), strict=True))
+    for i, (name, marker, linestyle) in enumerate(zip(methods, "osx^", ("-.", "-", "--", "-"), strict=True))
 }
 figure, ax = plt.subplots(figsize=(6.4, 5.0))
 KernelErrorDisplay(widths, errors).plot(ax=ax, styles=styles)

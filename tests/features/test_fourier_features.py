@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.metrics.pairwise import rbf_kernel
-from threadpoolctl import threadpool_limits
 
 from bochner import FourierFeatures
 from bochner.feature_maps import fourier_map
@@ -182,27 +181,6 @@ def test_sparse_equals_dense(rng):
         )
         np.testing.assert_allclose(from_csr.transform(X), dense.transform(X.toarray()), atol=1e-6)
         np.testing.assert_allclose(from_csr.exact_kernel(X), dense.exact_kernel(X.toarray()), atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("weighting", "refine"),
-    mostly_slow(
-        [("stein", 0), ("quadrature", 0), ("matrix", 5)],
-        ["uniform", "shrinkage", "quadrature", "stein", Stein(sketch="pairs"), "matrix"],
-        [0, 5],
-    ),
-    ids=str,
-)
-def test_fit_does_not_depend_on_the_number_of_threads(digits, weighting, refine):
-    def fit(n_threads):
-        with threadpool_limits(n_threads):
-            return FourierFeatures(n_frequencies=100, weighting=weighting, refine=refine, random_state=0).fit(digits)
-
-    one, several = fit(1), fit(3)
-    np.testing.assert_allclose(one.weights_, several.weights_, atol=1e-10)
-    np.testing.assert_allclose(one.frequencies_, several.frequencies_, rtol=1e-7, atol=1e-10)
-    kernels = [features.approximate_kernel(digits[:50]) for features in (one, several)]
-    np.testing.assert_allclose(*kernels, atol=1e-9)
 
 
 def test_transform_writes_into_out(digits):

@@ -19,7 +19,6 @@ from sklearn.metrics.pairwise import chi2_kernel, linear_kernel, rbf_kernel
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
-from threadpoolctl import threadpool_limits
 
 from bochner import FeatureRegressor, FourierFeatures, LandmarkFeatures
 from bochner.feature_maps.feature_map import FeatureMap
@@ -184,26 +183,6 @@ def test_transform_holds_kernel_values_of_blocks_only(rng):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < out.nbytes + 16 * 2**20
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        *({"landmarks": name} for name in LANDMARKS),
-        {"refine": 0},
-        pytest.param({"kernel": RBF()}, marks=pytest.mark.slow),
-        pytest.param({"kernel": "laplacian", "landmarks": "uniform"}, marks=pytest.mark.slow),
-    ],
-    ids=str,
-)
-def test_fit_does_not_depend_on_the_number_of_threads(digits, options):
-    def fit(n_threads):
-        with threadpool_limits(n_threads):
-            features = LandmarkFeatures(n_landmarks=100, random_state=0).set_params(**options).fit(digits)
-            return features.landmarks_, features.approximate_kernel(digits[:50])
-
-    for one, several in zip(fit(1), fit(3), strict=True):
-        np.testing.assert_allclose(one, several, rtol=1e-8, atol=1e-9)
 
 
 @pytest.mark.parametrize("landmarks", LANDMARKS)

@@ -65,10 +65,11 @@ def test_importance_is_the_mean_squared_gradient_times_the_variance(name, rng):
     np.testing.assert_allclose(found.effects, np.sqrt(expected), rtol=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_informative_columns_of_friedmans_function_come_first(seed):
     X, y = make_friedman1(1000, n_features=10, noise=1.0, random_state=seed)
-    model = make_pipeline(RobustStandardizer(), FeatureRegressor(random_state=seed)).fit(X, y)
+    features = LandmarkFeatures(n_landmarks=128, refine=0)
+    model = make_pipeline(RobustStandardizer(), FeatureRegressor(features, random_state=seed)).fit(X, y)
     found = column_importance(model, X)
     # The last two informative columns are linear: 10 x4 + 5 x5. The gradients of both are nearly constant.
     assert set(found.ranking[:5]) == {f"x{j}" for j in range(5)}
