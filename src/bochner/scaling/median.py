@@ -71,7 +71,10 @@ def median_distance(X: Any, rng: np.random.Generator, weights: Floats | None = N
         largest = np.maximum(differences.max(axis=1), np.finfo(np.float64).tiny)
         distances[near[pairs]] = largest * np.linalg.norm(differences / largest[:, None], axis=1) / magnitude
     distinct = distances > 0.0
-    return magnitude * _weighted_median(distances[distinct], pair_weights[distinct]) if distinct.any() else 1.0
+    if not distinct.any():
+        return 1.0
+    median = magnitude * _weighted_median(distances[distinct], pair_weights[distinct])
+    return min(median, float(np.finfo(np.float64).max))  # rows near the largest number
 
 
 def _weighted_median(values: Floats, weights: Floats) -> float:
