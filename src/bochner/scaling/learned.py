@@ -124,9 +124,12 @@ class LearnedLengthScales(Parametrized):
         Z = columns.standardize(X)
         with progress_bar("learning length scales"):
             division = _Division(_compiled(kernel), Z, Y, w, min(self.n_rows, int(0.7 * len(Z))))
-            start = division.start(columns.proportions(median))
-            found = division.learn(start, self.n_iterations)
-            found = self._refined(division, found, columns)
+            proportions = columns.proportions(median)
+            start = division.start(proportions)
+            found = self._refined(division, division.learn(start, self.n_iterations), columns)
+            # Short length scales fit the noise of few rows: they must be better than the median distance.
+            plain = LearnedScales(proportions[0], 1.0, np.inf)
+            found = division.better(plain if found.scales.ndim == 1 else _diagonal(plain), found)
         error = division.error(start)
         return LearningResult(columns.scaling(found.scales), max(0.0, 1.0 - division.error(found) / error))
 
@@ -171,7 +174,7 @@ class LearnedMetric(LearnedLengthScales):
                 stacklevel=2,
             )
             return learned
-        diagonal = replace(learned, scales=np.diag(learned.scales))
+        diagonal = _diagonal(learned)
         return division.better(diagonal, division.learn_metric(diagonal, self.n_iterations))
 
 
@@ -208,8 +211,9 @@ class _Columns:
 
     def proportions(self, median: float) -> list[Floats]:
         """Return scales of standardized columns to start from: equal length scales, or those of equal spreads."""
-        equal = self.deviations / median
-        return [proportions for proportions in (equal, self.deviations / self.spreads) if proportions.max() < 1e4]
+        equal, spread = self.deviations / median, self.deviations / self.spreads
+        spread /= np.sqrt(2.0 * np.square(spread).sum())  # the root mean squared distance is 1
+        return [equal, spread] if equal.max() < 1e4 else [spread]
 
     def scaling(self, scales: Floats) -> Scaling:
         """Return the map of all columns that scales of the standardized ones stand for."""
@@ -264,7 +268,8 @@ class _Division:
 
     def better(self, first: LearnedScales, second: LearnedScales) -> LearnedScales:
         """Return the second scales if they lower the error on the validation rows noticeably."""
-        return second if self.error(second) < (1.0 - LEAST_GAIN) * self.error(first) else first
+        least = max(LEAST_GAIN, 1.0 / (len(self.Z) - self.n_learn))
+        return second if self.error(second) < (1.0 - least) * self.error(first) else first
 
     def error(self, learned: LearnedScales) -> float:
         """Return the mean squared error on the validation rows, with the best of a few penalties."""
@@ -311,6 +316,11 @@ def _sample(rows: TrainingRows, size: int, rng: np.random.Generator) -> tuple[Fl
         directions = rng.normal(size=(Y.shape[1], MAX_TARGETS))
         Y = Y @ (directions / np.linalg.norm(directions, axis=0))
     return X, Y, w / w.mean()
+
+
+def _diagonal(learned: LearnedScales) -> LearnedScales:
+    """Return scales as a diagonal matrix."""
+    return replace(learned, scales=np.diag(learned.scales))
 
 
 def _compiled(kernel: Kernel) -> Kernel:
