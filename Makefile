@@ -12,7 +12,7 @@ SPHINX := $(BIN)/sphinx-build --quiet --nitpicky --fail-on-warning --keep-going 
 
 .PHONY: docs linkcheck figures
 .PHONY: demo reproduce test test-slow test-all coverage lint dist floor
-.PHONY: bench bench-coverage bench-dask bench-machine bench-mnist bench-tabular bench-tables
+.PHONY: bench bench-coverage bench-dask bench-mnist bench-tabular
 .PHONY: lock clean
 
 demo: .venv/.ready
@@ -91,18 +91,10 @@ bench-dask: .venv/.ready
 bench-mnist: .venv/.ready
 	$(BIN)/python benchmarks/bench_mnist.py
 
-# Hours in total, resumed by the same command; `make bench-tabular OPTIONS=--quick` takes a few minutes.
-bench-tabular: .venv/tables/.ready
-	PYTHONPATH=.venv/tables $(BIN)/python benchmarks/bench_tabular.py $(OPTIONS)
-
-# The kernel machine beside LightGBM, CatBoost and xRFM: hours in total, resumed by the same command.
-bench-machine: .venv/tables/.ready .venv/boosting/.ready
-	OMP_NUM_THREADS=1 PYTHONPATH=src:benchmarks:.venv/tables .venv/boosting/bin/python \
-	    benchmarks/bench_kernel_machine.py $(OPTIONS)
-
-# About half an hour, resumed by the same command.
-bench-tables: .venv/tables/.ready
-	PYTHONPATH=.venv/tables $(BIN)/python benchmarks/bench_tables.py $(OPTIONS)
+# Default settings of ours and other libraries on public tables: hours, resumed by the same command. For a quick look:
+# make bench-tabular OPTIONS="--methods hgb tables-fast --tables airfoil titanic penguins"
+bench-tabular: .venv/tables/.ready .venv/boosting/.ready
+	OMP_NUM_THREADS=1 PYTHONPATH=.venv/tables .venv/boosting/bin/python benchmarks/bench_tabular.py $(OPTIONS)
 
 # Maintainers only: installing needs pip and nothing else.
 lock: .venv/.ready
@@ -135,7 +127,8 @@ clean:
 .venv/boosting/.ready: .venv/.ready
 	$(PYTHON) -m venv .venv/boosting
 	.venv/boosting/bin/$(INSTALL) torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu
-	.venv/boosting/bin/$(INSTALL) catboost==1.2.10 lightgbm==4.7.0 xrfm==0.4.5 numba pandas openpyxl scikit-learn
+	.venv/boosting/bin/$(INSTALL) bencheval==0.1.0 catboost==1.2.10 interpret-core==0.7.8 lightgbm==4.7.0 xrfm==0.4.5
+	.venv/boosting/bin/$(INSTALL) --editable '.[cli,plot]'
 	touch $@
 
 .venv-release/.ready: release.lock

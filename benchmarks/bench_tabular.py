@@ -1,106 +1,131 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measure errors and seconds on public tables beside boosting, Nystroem and support vector machines.
+"""Compare methods with their default settings on public tables, in the protocol of TabArena.
 
-`make bench-tabular` installs the tables and runs this script. Seconds are those of one core (processor time with one
-thread), which another program on the same machine hardly changes. It writes one line per fit to `results.jsonl` and the
-page `index.html`. Run the same command again to resume an interrupted run; delete lines to repeat their fits.
+`make bench-tabular` installs the tables and the other libraries, in an environment of their own, and runs this script:
+repeated 3-fold cross-validation; root mean squared error for numbers, 1 - AUC for two classes, log loss for more. One
+line per fit is appended to `results.jsonl`; the same command resumes an interrupted run, and deleted lines are fitted
+again. Then `tabular.json` (a copy belongs into benchmarks/results) and the page `index.html` are written. Tables are reduced to 9,000 rows, 6,000 of them for training; `--rows 0` uses
+all. Seconds are processor seconds of one thread. Methods that take long come last.
 """
 
+import json
 import platform
-from collections.abc import Iterable
+import signal
+import warnings
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from time import process_time
-from typing import Annotated
+from typing import Any
 
-import typer
-from rich.console import Console
+import numpy as np
+from sklearn.metrics import log_loss, roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from bochner.pages import write_atomically
-from bochner.progress import progress_bar, show_progress
-from tabular.data import TABLES, Table, divide, load, missing_packages, n_train
+from tabular.data import N_FOLDS, TABLES, Fold, Kind, folds, load
 from tabular.methods import METHODS
-from tabular.page import markdown, page
-from tabular.results import Result, Store, Summary, measure_error
-
-QUICK_TABLES = ("concrete", "airfoil", "mortgage", "phoneme")
-QUICK_METHODS = ("boosting", "nystroem", "isotropic-256", "learn-256", "learn-matrix-256", "landmarks-learn")
-console = Console() if Console().is_terminal else Console(width=120)
+from tabular.page import write_page
+from tabular.results import summarize
 
 
-def chosen(option: str, text: str | None, default: Iterable[str], allowed: Iterable[str]) -> list[str]:
-    """Return the names in an option, separated by commas, in the order of all names."""
-    if text is None:
-        return list(default)
-    names = {name.strip() for name in text.split(",")}
-    for name in sorted(names - set(allowed)):
-        raise typer.BadParameter(f"{name!r} is unknown; use names from {', '.join(allowed)}.", param_hint=option)
-    return [name for name in allowed if name in names]
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError after so many processor seconds; compiled code ends first."""
+
+    def stop(*_: Any) -> None:
+        raise TimeoutError(f"over {seconds:g} processor seconds")
+
+    previous = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
 
 
-def measure(table: Table, method: str, division: int) -> Result:
-    """Fit a method to the training rows of a division and measure its error on the test rows."""
-    rows = divide(table, division)
-    model = METHODS[method].build(table.kind, table.X.shape[1], division)
-    with threadpool_limits(1):  # threads that wait for each other would count as time
-        begin = process_time()
-        model.fit(rows.X_train, rows.y_train)
-        seconds = process_time() - begin
-    error = measure_error(table.kind, rows, model)
-    sizes = len(rows.X_train), len(rows.X_test), table.X.shape[1]
-    return Result(table.name, method, division, table.kind, *sizes, error, seconds, versions())
+def measure(kind: Kind, rows: Fold, method: str, seed: int) -> dict[str, Any]:
+    """Fit a method to the training rows of a fold and measure it on the test rows."""
+    model = METHODS[method].build(kind == "regression", seed)
+    begin = process_time()
+    model.fit(rows.X_train, rows.y_train)
+    fitted = process_time()
+    answer = (model.predict if kind == "regression" else model.predict_proba)(rows.X_test)
+    seconds = {
+        "fit_seconds": fitted - begin,
+        "seconds_of_10000_predictions": (process_time() - fitted) / len(rows.X_test) * 10_000,
+    }
+    return seconds | errors(kind, np.asarray(answer), rows.y_test)
 
 
-def versions() -> str:
-    """Return the versions that a result depends on."""
-    packages = (f"{name} {version(name)}" for name in ("bochner", "numpy", "scipy", "scikit-learn"))
-    return f"Python {platform.python_version()}, " + ", ".join(packages)
+def errors(kind: Kind, predicted: Any, actual: Any) -> dict[str, float]:
+    """Return the error of TabArena's protocol, and for classes the error rate and the log loss."""
+    if kind == "regression":
+        return {"error": float(np.sqrt(np.mean(np.square(np.ravel(predicted) - actual))))}
+    labels = np.arange(predicted.shape[1])
+    probabilities = np.clip(predicted, 1e-15, 1.0)
+    loss = float(log_loss(actual, probabilities / probabilities.sum(axis=1, keepdims=True), labels=labels))
+    error = 1.0 - roc_auc_score(actual, predicted[:, 1]) if kind == "binary" else loss
+    rate = float(np.mean(predicted.argmax(axis=1) != actual))
+    return {"error": float(error), "log_loss": loss, "error_rate": rate}
 
 
-def run(store: Store, tables: list[Table], methods: list[str], n_divisions: int) -> None:
-    """Fit what has no result yet; the first division of all tables comes first."""
-    fits = [
-        (table, method, division)
-        for division in range(n_divisions)
-        for table in tables
-        for method in methods
-        if METHODS[method].accepts(n_train(table)) and (table.name, method, division) not in store.results
-    ]
-    refused: set[str] = set()
-    with progress_bar("fitting", len(fits)) as advance:
-        for table, method, division in fits:
-            if method not in refused:
-                try:
-                    store.append(measure(table, method, division))
-                except ValueError as error:
-                    console.print(f"Skipped {method}, which cannot be fitted to {table.name}: {error}", soft_wrap=True)
-                    refused.add(method)
-            advance(1)
+def run(options: Namespace, done: set[tuple[str, str, int]]) -> Iterator[dict[str, Any]]:
+    """Yield one result per fit that is not done: by method, then by fold, then by table."""
+    python = f"Python {platform.python_version()}"
+    for method, fold in product(options.methods, range(N_FOLDS * options.repeats)):
+        for name in options.tables:
+            if (name, method, fold) in done:
+                continue
+            table = load(name, options.rows or None)
+            rows = list(folds(table, options.repeats))[fold]
+            result = {"table": name, "method": method, "fold": fold, "kind": table.kind, "limit_of_rows": options.rows}
+            result |= {"n_train": len(rows.X_train), "n_test": len(rows.X_test), "n_columns": table.X.shape[1]}
+            package = METHODS[method].package
+            result["versions"] = f"{package} {version(package)}, {python}"
+            begin = process_time()
+            try:
+                with limited(options.seconds), threadpool_limits(1), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    result |= measure(table.kind, rows, method, fold)
+            except Exception as error:  # a failure is a result, which the page shows
+                result |= {"failure": f"{type(error).__name__}: {error}", "fit_seconds": process_time() - begin}
+            yield result
 
 
-def main(
-    tables: Annotated[str | None, typer.Option(help="Names of tables, separated by commas.")] = None,
-    methods: Annotated[str | None, typer.Option(help="Names of methods, separated by commas.")] = None,
-    divisions: Annotated[int, typer.Option(min=1, help="Number of divisions into training and test rows.")] = 3,
-    quick: Annotated[bool, typer.Option("--quick", help="Four small tables, six fast methods, one division.")] = False,
-    output: Annotated[Path, typer.Option(help="Folder for results.jsonl and index.html.")] = Path("tabular"),
-) -> None:
-    """Fit every method to every table and write the page."""
-    names = chosen("--tables", tables, QUICK_TABLES if quick else TABLES, TABLES)
-    selected = chosen("--methods", methods, QUICK_METHODS if quick else METHODS, METHODS)
-    if missing := missing_packages(names):
-        message = f"the tables need {', '.join(missing)}, which `make bench-tabular` installs."
-        raise typer.BadParameter(message, param_hint="--tables")
-    output.mkdir(parents=True, exist_ok=True)
-    store = Store(output / "results.jsonl")
-    with show_progress():
-        run(store, [load(name) for name in names], selected, 1 if quick else divisions)
-    summary = Summary(list(store.results.values()), list(METHODS))
-    write_atomically(output / "index.html", page(summary))
-    print(markdown(summary))
-    console.print(f"Wrote {output / 'results.jsonl'} and {output / 'index.html'}", soft_wrap=True)
+def arguments() -> Namespace:
+    """Return the options of the command line."""
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=TABLES, metavar="TABLE")
+    parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS, metavar="METHOD")
+    parser.add_argument("--repeats", type=int, default=1, help="of 3 folds")
+    parser.add_argument("--rows", type=int, default=9_000, help="of a table at most; 0 for all")
+    parser.add_argument("--seconds", type=float, default=300.0, help="processor seconds of one fit at most")
+    parser.add_argument("--output", type=Path, default=Path("tabular"), help="folder")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Fit what has no result yet and write the page."""
+    options = arguments()
+    options.output.mkdir(parents=True, exist_ok=True)
+    path = options.output / "results.jsonl"
+    results = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    done = {(result["table"], result["method"], result["fold"]) for result in results}
+    for result in run(options, done):
+        results.append(result)
+        with path.open("a") as file:
+            file.write(json.dumps(result) + "\n")
+        shown = ("method", "fold", "table", "error", "fit_seconds", "failure")
+        print(*(result.get(name, "") for name in shown), flush=True)
+    summary = summarize(results)
+    (options.output / "tabular.json").write_text(json.dumps(summary, indent=1) + "\n")
+    write_page(options.output / "index.html", summary)
+    print(f"Wrote {path}, tabular.json and index.html")
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

@@ -1,155 +1,212 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The methods that are compared: estimators that accept the raw columns of a table.
+"""The methods that are compared, all with their default settings and one thread.
 
-Boosting gets the columns as they are; all other methods standardize them on the training rows. Every method chooses
-its length scale and its penalty on the training rows; the seconds of a fit include that choice.
+The table models of this library get the data frame as it is. For the others, dates become day, month, weekday and hour,
+and text becomes categories, which each of them gets in the form that suits it best: as native categories where it has
+them, otherwise as integers (random forest) or as one column per category (ridge, xRFM). Other libraries are imported
+when they are measured.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.compose import TransformedTargetRegressor
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.kernel_approximation import Nystroem
-from sklearn.linear_model import RidgeClassifierCV, RidgeCV
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC, SVR
+import pandas as pd
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
-from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures
-from tabular.data import Kind
+__all__ = ["METHODS", "OURS", "Method", "TypedColumns"]
 
-__all__ = ["BOOSTING", "METHODS", "OURS", "Method"]
+MOST_CATEGORIES = 254  # of HistGradientBoosting
 
-LENGTH_SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)  # multiples of the median distance
-SVM_LENGTH_SCALES = (0.25, 0.5, 1.0)
-SVM_ROWS = 5_000
+
+class TypedColumns(TransformerMixin, BaseEstimator):
+    """Make every column of a data frame float64 or a category, known from the training rows; dates become four."""
+
+    def fit(self, X: pd.DataFrame, y: Any = None) -> Self:
+        """Find dates and categories."""
+        others = X.select_dtypes(exclude=["number", "bool"])
+        self.dates_ = [name for name in others if _is_date(others[name])]
+        self.categories_ = {
+            name: others[name].astype(str).where(others[name].notna()).value_counts().index[:MOST_CATEGORIES]
+            for name in others
+            if name not in self.dates_
+        }
+        return self
+
+    def transform(self, X: pd.DataFrame) -> pd.DataFrame:
+        """Return the typed columns; unknown categories are missing."""
+        columns = {}
+        for name in X:
+            if name in self.dates_:
+                dates = pd.to_datetime(X[name], format="ISO8601", utc=True)
+                columns[f"{name} day"] = (dates - pd.Timestamp(0, tz="utc")).dt.total_seconds() / 86_400
+                columns |= {f"{name} {part}": getattr(dates.dt, part) for part in ("month", "weekday", "hour")}
+            elif name in self.categories_:
+                columns[name] = pd.Categorical(X[name].astype(str), self.categories_[name])
+            else:
+                columns[name] = X[name].astype(float)
+        return pd.DataFrame(columns, index=X.index)
+
+
+def _is_date(column: "pd.Series[Any]") -> bool:
+    try:
+        pd.to_datetime(column, format="ISO8601", utc=True)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+class Xrfm(BaseEstimator):
+    """xRFM with its defaults; one fifth of the rows are its validation rows."""
+
+    def __init__(self, is_regression: bool, seed: int) -> None:
+        self.is_regression = is_regression
+        self.seed = seed
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model; targets are standardized."""
+        import torch
+        from xrfm import xRFM
+
+        torch.set_num_threads(1)
+        self.classes_, self.center_, self.scale_ = np.unique(y), y.mean(), y.std()
+        y = ((y - self.center_) / self.scale_).astype(np.float32)[:, None] if self.is_regression else y.astype(np.int64)
+        parts = train_test_split(X.astype(np.float32), y, test_size=0.2, random_state=self.seed)
+        X_train, X_val, y_train, y_val = (torch.as_tensor(part) for part in parts)
+        self.model_ = xRFM(random_state=self.seed, verbose=False, device=torch.device("cpu"))
+        self.model_.fit(X_train, y_train, X_val, y_val)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Predict targets or classes."""
+        if not self.is_regression:
+            return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return np.asarray(self.model_.predict(X.astype(np.float32)))[:, 0] * self.scale_ + self.center_
+
+    def predict_proba(self, X: Any) -> Any:
+        """Predict probabilities."""
+        return np.asarray(self.model_.predict_proba(X.astype(np.float32)))
+
+
+def _ours(effort: str) -> Callable[[bool, int], Any]:
+    def build(is_regression: bool, seed: int) -> Any:
+        from bochner import TableClassifier, TableRegressor
+
+        return (TableRegressor if is_regression else TableClassifier)(effort=effort, random_state=seed)
+
+    return build
+
+
+def _hist_gradient_boosting(is_regression: bool, seed: int) -> Any:
+    model = HistGradientBoostingRegressor if is_regression else HistGradientBoostingClassifier
+    return make_pipeline(TypedColumns(), model(random_state=seed))
+
+
+def _lightgbm(is_regression: bool, seed: int) -> Any:
+    import lightgbm
+
+    model = lightgbm.LGBMRegressor if is_regression else lightgbm.LGBMClassifier
+    return make_pipeline(TypedColumns(), model(random_state=seed, n_jobs=1, verbose=-1))
+
+
+class _CatBoost(BaseEstimator):
+    """CatBoost with text columns as its categories, which must not be missing."""
+
+    def __init__(self, is_regression: bool, seed: int) -> None:
+        self.is_regression = is_regression
+        self.seed = seed
+
+    def fit(self, X: pd.DataFrame, y: Any) -> Self:
+        """Fit the model."""
+        import catboost
+
+        model = catboost.CatBoostRegressor if self.is_regression else catboost.CatBoostClassifier
+        self.model_ = model(random_seed=self.seed, thread_count=1, verbose=0, allow_writing_files=False)
+        self.model_.fit(self._strings(X), y, cat_features=list(X.select_dtypes("category")))
+        return self
+
+    def predict(self, X: pd.DataFrame) -> Any:
+        """Predict; classes would otherwise be a column."""
+        return np.ravel(self.model_.predict(self._strings(X)))
+
+    def predict_proba(self, X: pd.DataFrame) -> Any:
+        """Predict probabilities."""
+        return self.model_.predict_proba(self._strings(X))
+
+    def _strings(self, X: pd.DataFrame) -> pd.DataFrame:
+        return X.assign(**{name: X[name].astype(object).fillna("missing") for name in X.select_dtypes("category")})
+
+
+def _catboost(is_regression: bool, seed: int) -> Any:
+    return make_pipeline(TypedColumns(), _CatBoost(is_regression, seed))
+
+
+def _ebm(is_regression: bool, seed: int) -> Any:
+    from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
+
+    model = ExplainableBoostingRegressor if is_regression else ExplainableBoostingClassifier
+    return make_pipeline(TypedColumns(), model(random_state=seed, n_jobs=1))
+
+
+def _random_forest(is_regression: bool, seed: int) -> Any:
+    model = RandomForestRegressor if is_regression else RandomForestClassifier
+    codes = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=-1)
+    selected = (codes, make_column_selector(dtype_include="category"))
+    columns = make_column_transformer(selected, remainder="passthrough")
+    return make_pipeline(TypedColumns(), columns, model(random_state=seed, n_jobs=1))
+
+
+def _standardized(model: Any) -> Pipeline:
+    """Return a pipeline with gaps imputed, one column per category, and all columns standardized."""
+    one_hot = OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=0.01, sparse_output=False)
+    columns = make_column_transformer(
+        (SimpleImputer(strategy="median", keep_empty_features=True), make_column_selector(dtype_include="number")),
+        (one_hot, make_column_selector(dtype_include="category")),
+    )
+    return make_pipeline(TypedColumns(), columns, StandardScaler(), model)
+
+
+def _ridge(is_regression: bool, seed: int) -> Any:
+    return _standardized(RidgeCV() if is_regression else LogisticRegression(max_iter=1000, random_state=seed))
+
+
+def _xrfm(is_regression: bool, seed: int) -> Any:
+    return _standardized(Xrfm(is_regression, seed))
 
 
 @dataclass(frozen=True)
 class Method:
-    """An estimator for each kind of target.
+    """An estimator of data frames for regression or classes, from a seed, and its name for readers."""
 
-    Attributes
-    ----------
-    build : callable
-        Returns an estimator for a kind of target, a number of columns and a seed.
-    description : str
-        What it is, for readers of the page.
-    max_rows : int, default=None
-        With more training rows, the method cannot finish in reasonable time and is not run.
-    """
-
-    build: Callable[[Kind, int, int], Any]
-    description: str
-    max_rows: int | None = None
-
-    def accepts(self, n_rows: int) -> bool:
-        """Return whether the method is run with so many training rows."""
-        return self.max_rows is None or n_rows <= self.max_rows
+    build: Callable[[bool, int], Any]
+    label: str
+    package: str = "scikit-learn"
 
 
-def gamma(multiple: float, n_columns: int) -> float:
-    """Return scikit-learn's gamma for a length scale of `multiple` times sqrt(2 n_columns).
-
-    That is the median distance of standardized columns, up to a few percent.
-    """
-    return 1.0 / (4.0 * n_columns * multiple**2)
-
-
-class NystroemRidge(BaseEstimator):
-    """Nystroem features and scikit-learn's ridge regression, with the best of several length scales.
-
-    Both the penalty and the length scale are those with the lowest leave-one-out error, so that one fit per length
-    scale is enough.
-    """
-
-    def __init__(self, kind: Kind = "regression", n_components: int = 512, random_state: int = 0) -> None:
-        self.kind = kind
-        self.n_components = n_components
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit one model per length scale and keep the best one."""
-        ridge = RidgeCV if self.kind == "regression" else RidgeClassifierCV
-        alphas = len(X) * np.logspace(-8, 0, 17)
-        models = []
-        for multiple in LENGTH_SCALES:
-            features = Nystroem(
-                gamma=gamma(multiple, X.shape[1]),
-                n_components=min(self.n_components, len(X)),
-                random_state=self.random_state,
-            )
-            models.append(make_pipeline(StandardScaler(), features, ridge(alphas)).fit(X, y))
-        self.model_ = max(models, key=lambda model: model[-1].best_score_)
-        return self
-
-    def predict(self, X: Any) -> Any:
-        """Predict with the best model."""
-        return self.model_.predict(X)
-
-
-def _boosting(kind: Kind, n_columns: int, seed: int) -> Any:
-    del n_columns
-    if kind == "regression":
-        return HistGradientBoostingRegressor(random_state=seed)
-    return HistGradientBoostingClassifier(random_state=seed)
-
-
-def _nystroem(kind: Kind, n_columns: int, seed: int) -> Any:
-    del n_columns
-    return NystroemRidge(kind, random_state=seed)
-
-
-def _svm(kind: Kind, n_columns: int, seed: int) -> Any:
-    """Return a grid search; targets are standardized, because the width of the tube of SVR is absolute."""
-    del seed
-    gammas = [gamma(multiple, n_columns) for multiple in SVM_LENGTH_SCALES]
-    # A narrower tube than the default of 0.1, which exceeds the noise of some tables.
-    machine, name = (SVR(epsilon=0.05), "svr") if kind == "regression" else (SVC(), "svc")
-    grid = {f"{name}__C": [1.0, 10.0, 100.0], f"{name}__gamma": gammas}
-    search = GridSearchCV(make_pipeline(StandardScaler(), machine), grid, cv=3)
-    return TransformedTargetRegressor(search, transformer=StandardScaler()) if kind == "regression" else search
-
-
-def _ours(features: Callable[[], Any], multiples: tuple[float, ...], kind: Kind, n_columns: int, seed: int) -> Any:
-    del n_columns
-    ridge = FeatureRegressor if kind == "regression" else partial(FeatureClassifier, loss="squared_error")
-    return make_pipeline(StandardScaler(), ridge(features(), length_scale_factors=multiples, random_state=seed))
-
-
-def _fourier(length_scale: str, n_frequencies: int) -> Callable[[Kind, int, int], Any]:
-    features = partial(FourierFeatures, length_scale=length_scale, n_frequencies=n_frequencies)
-    return partial(_ours, features, LENGTH_SCALES if length_scale == "median" else (1.0,))
-
-
-def _landmarks(length_scale: str) -> Callable[[Kind, int, int], Any]:
-    return partial(_ours, partial(LandmarkFeatures, length_scale=length_scale, n_landmarks=512), (1.0,))
-
-
-BOOSTING = "boosting"
 OURS = {
-    "isotropic-256": Method(_fourier("median", 256), "256 frequencies, the best of five length scales"),
-    "isotropic-1024": Method(_fourier("median", 1024), "1,024 frequencies, the best of five length scales"),
-    "learn-256": Method(_fourier("learn", 256), "256 frequencies, one learned length scale per column"),
-    "learn-1024": Method(_fourier("learn", 1024), "1,024 frequencies, one learned length scale per column"),
-    "learn-matrix-256": Method(_fourier("learn-matrix", 256), "256 frequencies, a learned matrix"),
-    "learn-matrix-1024": Method(_fourier("learn-matrix", 1024), "1,024 frequencies, a learned matrix"),
-    "landmarks-learn": Method(_landmarks("learn"), "512 landmarks, one learned length scale per column"),
-    "landmarks-learn-matrix": Method(_landmarks("learn-matrix"), "512 landmarks, a learned matrix"),
+    "tables": Method(_ours("default"), "bochner", "bochner"),
+    "tables-fast": Method(_ours("fast"), 'bochner, effort="fast"', "bochner"),
 }
-METHODS = {
-    BOOSTING: Method(_boosting, "scikit-learn's HistGradientBoosting with its defaults"),
-    "nystroem": Method(
-        _nystroem, "scikit-learn's Nystroem with 512 landmarks and RidgeCV, the best of five length scales"
-    ),
-    "svm": Method(
-        _svm, f"scikit-learn's SVR or SVC, the best of nine settings; up to {SVM_ROWS:,} training rows", SVM_ROWS
-    ),
+METHODS = {  # those that take long come last
+    "ridge": Method(_ridge, "ridge / logistic regression"),
+    "hgb": Method(_hist_gradient_boosting, "HistGradientBoosting"),
+    "lightgbm": Method(_lightgbm, "LightGBM", "lightgbm"),
+    "forest": Method(_random_forest, "random forest"),
+    "catboost": Method(_catboost, "CatBoost", "catboost"),
+    "xrfm": Method(_xrfm, "xRFM", "xrfm"),
+    "ebm": Method(_ebm, "EBM", "interpret-core"),
     **OURS,
 }

@@ -1,214 +1,122 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Results: one line of JSON per fit, appended as fits finish, and the statistics of complete runs."""
+"""Statistics of the results: Elo ratings and ranks with bootstrap intervals, ratios of errors, seconds.
 
-import json
-import os
-from dataclasses import asdict, dataclass
-from pathlib import Path
+A fit that failed or took too long counts as one of the random forest, as in TabArena.
+"""
+
+from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+import pandas as pd
 
-from tabular.data import Division, Kind
+from tabular.data import GROUPS, TABLES
+from tabular.methods import METHODS
 
-__all__ = ["Ratios", "Result", "Store", "Summary", "measure_error"]
+__all__ = ["summarize"]
 
+REFERENCE = "forest"  # its Elo rating is 1,000
+RIVALS = ("hgb", "catboost")
+ROUNDS = 200
 SMALLEST = 1e-6  # a table without a single error would otherwise have no ratio
 
-
-@dataclass(frozen=True)
-class Result:
-    """The outcome of one fit.
-
-    Attributes
-    ----------
-    table, method : str
-        Names of the table and of the method.
-    division : int
-        Seed of the division into training and test rows, and of the method.
-    kind : {"regression", "classes"}
-        The kind of target.
-    n_train, n_test, n_columns : int
-        Numbers of training rows, of test rows and of columns.
-    error : float
-        Root mean squared error on the test rows in standard deviations of their targets, or the share of test rows
-        that are misclassified.
-    seconds : float
-        Processor seconds of the fit.
-    versions : str
-        Versions of Python and of the packages.
-    """
-
-    table: str
-    method: str
-    division: int
-    kind: Kind
-    n_train: int
-    n_test: int
-    n_columns: int
-    error: float
-    seconds: float
-    versions: str
-
-    @property
-    def fit(self) -> tuple[str, str, int]:
-        """What was fitted: table, method and division."""
-        return self.table, self.method, self.division
+Row = dict[str, Any]
 
 
-class Store:
-    """Results by what was fitted, and the file that they are appended to.
-
-    Parameters
-    ----------
-    path : Path
-        A file with one line of JSON per result; it is created with the first one.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.results: dict[tuple[str, str, int], Result] = {}
-        if path.exists():
-            self._read()
-
-    def append(self, result: Result) -> None:
-        """Add a result; it is on the disk when this returns."""
-        self.results[result.fit] = result
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(result)) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-
-    def _read(self) -> None:
-        content = self.path.read_bytes()
-        complete = content[: content.rfind(b"\n") + 1]
-        if len(complete) < len(content):  # a killed process may leave part of a line
-            os.truncate(self.path, len(complete))
-        for number, line in enumerate(complete.decode("utf-8", errors="replace").splitlines(), 1):
-            try:
-                result = Result(**json.loads(line))
-            except (TypeError, ValueError):
-                raise ValueError(
-                    f"{self.path} is damaged in line {number}; delete that line to repeat its fit."
-                ) from None
-            self.results[result.fit] = result
+def summarize(results: list[Row]) -> dict[str, Any]:
+    """Return what the page and the documentation show, as JSON."""
+    frame = pd.DataFrame(results)
+    frame["failure"] = frame.get("failure", pd.Series(dtype=object))
+    frame["rate"] = frame["error_rate"].fillna(frame["error"]) if "error_rate" in frame else frame["error"]
+    failures = frame[frame["failure"].notna()]
+    methods = [method for method in METHODS if method in set(frame["method"])]
+    errors, rates = _filled(frame, "error", methods), _filled(frame, "rate", methods)
+    return {
+        "rows": _leaderboard(frame, errors, methods),
+        "ratios": [*_ratios(errors, "TabArena's measure"), *_ratios(rates, "RMSE or error rate")],
+        "tables": _tables(frame, errors),
+        "failures": failures[["method", "table", "fold", "failure"]].to_dict("records"),
+        "limit_of_rows": int(frame["limit_of_rows"].max()),
+        "versions": sorted(frame["versions"].unique()),
+    }
 
 
-def measure_error(kind: Kind, division: Division, model: BaseEstimator) -> float:
-    """Return the error of a fitted model on the test rows."""
-    predictions: NDArray[Any] = model.predict(division.X_test)
-    if kind == "classes":
-        return float(np.mean(predictions != division.y_test))
-    return float(np.sqrt(np.mean(np.square(predictions - division.y_test))) / np.std(division.y_test))
+def _filled(frame: pd.DataFrame, column: str, methods: list[str]) -> pd.DataFrame:
+    """Return errors by table and fold, and by method; those of the reference stand in for failed fits."""
+    errors = frame.pivot(index=["table", "fold"], columns="method", values=column)[methods]
+    failed = frame.assign(failed=frame["failure"].notna()).pivot(
+        index=["table", "fold"], columns="method", values="failed"
+    )[methods]
+    return errors.where(~failed.fillna(False).astype(bool), errors[REFERENCE], axis=0).clip(lower=SMALLEST)
 
 
-@dataclass(frozen=True)
-class Ratios:
-    """Errors of one method over those of another one, on the tables that both have results for."""
+def _leaderboard(frame: pd.DataFrame, errors: pd.DataFrame, methods: list[str]) -> list[Row]:
+    """Return one row per method, the best one first."""
+    elo, ranks = _elo(errors), _ranks(errors)
+    means = frame[frame["failure"].isna()].groupby(["method", "table"])[["fit_seconds", "seconds_of_10000_predictions"]]
+    seconds = means.mean().groupby("method").median()
+    n_tables = errors.groupby("table").mean().notna().sum()
+    rows = [
+        {
+            "method": method,
+            "label": METHODS[method].label,
+            **{name: float(elo.loc[method, name]) for name in ("elo", "elo+", "elo-")},
+            **ranks.loc[method].to_dict(),
+            **{name: float(seconds.loc[method, name]) for name in seconds},
+            "n_tables": int(n_tables[method]),
+            "n_fits": int(errors[method].notna().sum()),
+            "n_failures": int((frame["failure"].notna() & (frame["method"] == method)).sum()),
+        }
+        for method in methods
+    ]
+    return sorted(rows, key=lambda row: -row["elo"])
 
-    mean: float
-    median: float
-    best: float
-    best_table: str
-    worst: float
-    worst_table: str
-    n_tables: int
+
+def _elo(errors: pd.DataFrame) -> pd.DataFrame:
+    """Return Elo ratings of TabArena's package, from wins on single folds; the bootstrap resamples tables."""
+    from bencheval.evaluator import BenchmarkEvaluator
+
+    long = errors.stack().rename("metric_error").reset_index().rename(columns={"table": "task"})
+    evaluator = BenchmarkEvaluator(seed_column="fold", columns_to_agg_extra=[])
+    return evaluator.compute_elo(long, calibration_framework=REFERENCE, calibration_elo=1000, BOOTSTRAP_ROUNDS=ROUNDS)
 
 
-class Summary:
-    """Means over the divisions, and statistics over the tables.
+def _ranks(errors: pd.DataFrame) -> pd.DataFrame:
+    """Return mean ranks (1 is best) among the methods with all tables, and their 95 % intervals over tables."""
+    means = errors.groupby("table").mean()
+    ranks = means.loc[:, means.notna().all()].rank(axis=1).reindex(columns=errors.columns)
+    rng = np.random.default_rng(0)
+    draws = [ranks.iloc[rng.integers(len(ranks), size=len(ranks))].mean() for _ in range(ROUNDS)]
+    low, high = pd.DataFrame(draws).quantile(0.025), pd.DataFrame(draws).quantile(0.975)
+    table = pd.DataFrame({"rank": ranks.mean(), "rank_low": low, "rank_high": high})
+    return table.astype(object).where(table.notna(), None)
 
-    The methods of a table are compared on the divisions that all of them have; a table without such a division is left
-    out.
 
-    Parameters
-    ----------
-    results : list of Result
-        Results of any tables and methods.
-    order : list of str
-        Names of all methods, in the order to show them.
+def _ratios(errors: pd.DataFrame, measure: str) -> list[Row]:
+    """Return medians over tables of our errors over those of a rival, on the folds that both have."""
+    rows = []
+    groups = {"all": TABLES, **GROUPS}
+    for method, rival, group in product([m for m in METHODS if m in errors], RIVALS, groups):
+        if method == rival or rival not in errors:
+            continue
+        both = errors[[method, rival]].dropna().groupby("table").mean()
+        both = both[both.index.isin(groups[group])]
+        ratios = both[method] / both[rival]
+        if len(ratios):
+            row = {"method": method, "rival": rival, "tables": group, "measure": measure, "n_tables": len(ratios)}
+            row |= {"median": float(ratios.median()), "mean": float(np.exp(np.log(ratios).mean()))}
+            rows.append(row | {"above": int((ratios > 1.05).sum()), "lower": int((ratios < 1).sum())})
+    return rows
 
-    Attributes
-    ----------
-    tables, methods : list of str
-        Names with results.
-    n_divisions : dict from str to int
-        The number of divisions of each table.
-    errors, seconds : ndarray of shape (n_tables, n_methods)
-        Mean errors and mean seconds; NaN where a method was not run.
-    """
 
-    def __init__(self, results: list[Result], order: list[str]) -> None:
-        divisions: dict[str, dict[str, set[int]]] = {}
-        for result in results:
-            divisions.setdefault(result.table, {}).setdefault(result.method, set()).add(result.division)
-        common = {table: set.intersection(*methods.values()) for table, methods in divisions.items()}
-        self.results = [result for result in results if result.division in common[result.table]]
-        self.tables = [table for table in divisions if common[table]]
-        self.n_divisions = {table: len(common[table]) for table in self.tables}
-        self.methods = [method for method in order if method in {result.method for result in self.results}]
-        self.errors = self._means("error")
-        self.seconds = self._means("seconds")
-
-    def _means(self, name: str) -> NDArray[np.float64]:
-        """Return the means of an attribute over the divisions."""
-        sums = np.full((len(self.tables), len(self.methods)), np.nan)
-        for result in self.results:
-            cell = self.tables.index(result.table), self.methods.index(result.method)
-            sums[cell] = np.nansum([sums[cell], getattr(result, name) / self.n_divisions[result.table]])
-        return sums
-
-    def n_tables(self) -> list[int]:
-        """Return the number of tables that each method has results for."""
-        return [int(n) for n in (~np.isnan(self.errors)).sum(axis=0)]
-
-    def error(self, method: str) -> NDArray[np.float64]:
-        """Return the errors of a method by table."""
-        return self.errors[:, self.methods.index(method)]
-
-    def facts(self, table: str) -> Result:
-        """Return any result of a table, for the numbers of its rows and columns."""
-        return next(result for result in self.results if result.table == table)
-
-    def mean_ranks(self) -> NDArray[np.float64]:
-        """Return the mean rank of each method, 1 for the lowest error; equal errors share the mean of their ranks.
-
-        Ranks count the methods with results for all tables. A method that lacks some tables is ranked against those
-        on the tables that it has.
-        """
-        complete = ~np.isnan(self.errors).any(axis=0)
-        ranks = np.full(self.errors.shape, np.nan)
-        for column in range(len(self.methods)):
-            rivals = self.errors[:, complete & (np.arange(len(self.methods)) != column)]
-            own = self.errors[:, [column]]
-            ranks[:, column] = 1.0 + (rivals < own).sum(axis=1) + 0.5 * (rivals == own).sum(axis=1)
-        ranks[np.isnan(self.errors)] = np.nan
-        return np.nanmean(ranks, axis=0)
-
-    def typical_seconds(self) -> NDArray[np.float64]:
-        """Return the geometric mean of the seconds of each method over its tables."""
-        return np.exp(np.nanmean(np.log(self.seconds), axis=0))
-
-    def ratios(self, method: str, other: str) -> Ratios | None:
-        """Compare the errors of two methods; None if they have no table in common.
-
-        The mean is the geometric one: a ratio of 2 and a ratio of 1/2 cancel.
-        """
-        if not {method, other} <= set(self.methods):
-            return None
-        ratios = np.maximum(self.error(method), SMALLEST) / np.maximum(self.error(other), SMALLEST)
-        known = np.flatnonzero(~np.isnan(ratios))
-        if not len(known):
-            return None
-        best, worst = known[np.argmin(ratios[known])], known[np.argmax(ratios[known])]
-        return Ratios(
-            float(np.exp(np.mean(np.log(ratios[known])))),
-            float(np.median(ratios[known])),
-            float(ratios[best]),
-            self.tables[best],
-            float(ratios[worst]),
-            self.tables[worst],
-            len(known),
-        )
+def _tables(frame: pd.DataFrame, errors: pd.DataFrame) -> list[Row]:
+    """Return the sizes of the tables and the mean errors of all methods."""
+    means = errors.groupby("table").mean()
+    rows = []
+    for group, names in GROUPS.items():
+        for name in [name for name in names if name in means.index]:
+            first = frame[frame["table"] == name].iloc[0]
+            row = {"table": name, "group": group, "kind": first["kind"]}
+            row |= {"n_train": int(first["n_train"]), "n_columns": int(first["n_columns"])}
+            rows.append(row | {m: None if np.isnan(value) else float(value) for m, value in means.loc[name].items()})
+    return rows
