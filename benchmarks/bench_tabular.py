@@ -4,8 +4,8 @@
 `make bench-tabular` installs the tables and the other libraries, in an environment of their own, and runs this script:
 repeated 3-fold cross-validation; root mean squared error for numbers, 1 - AUC for two classes, log loss for more. One
 line per fit is appended to `results.jsonl`; the same command resumes an interrupted run, and deleted lines are fitted
-again. Then `tabular.json` (a copy belongs into benchmarks/results) and the page `index.html` are written. Tables are reduced to 9,000 rows, 6,000 of them for training; `--rows 0` uses
-all. Seconds are processor seconds of one thread. Methods that take long come last.
+again. Then `tabular.json` (a copy belongs into benchmarks/results) and the page `index.html` are written. Tables are
+reduced to 9,000 rows, 6,000 of them for training; `--rows 0` uses all. Seconds are processor seconds of one thread.
 """
 
 import json

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Write the measured figures of README.md and docs from the files in benchmarks/results: `make figures`.
 
-A page marks each figure by a comment in front of it that says where it comes from, and an empty comment behind it::
-
-    SVC has an error of <!--= value("mnist", "error", method="SVC") -->1.63<!----> %.
-
-The text between the two comments is replaced by the value of the expression, which can use the functions of
-`FUNCTIONS` below. Tables are written in the same way. `--check` writes nothing and fails if a page is out of date.
+`figures.toml` lists them: a sentence of a page with {} for each figure, and one expression per figure, which can use the
+functions of `FUNCTIONS` below. Tables are written in the same way. `--check` writes nothing and fails if a page is out
+of date.
 """
 
 import json
 import re
+import tomllib
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -25,11 +23,12 @@ from PIL import Image
 
 import bench
 import bench_mnist
+from tabular import page
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks/results"
 IMAGES = ROOT / "docs/images"
-FIGURE = re.compile(r"(?P<comment><!--=\s(?P<expression>.*?)-->)(?P<text>.*?)<!---->", re.DOTALL)
+SENTENCES = ROOT / "benchmarks/figures.toml"
 
 Row = dict[str, Any]
 
@@ -108,51 +107,52 @@ def table(
         cells = {name: cell(row, name, (formats or {}).get(name, "")) for name in columns}
         bold = {name for name in best if smallest is not None and row.get(name) == smallest}
         lines.append([f"**{cell}**" if name in bold else cell for name, cell in cells.items()])
-    return "\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def leaderboard() -> str:
+    """Return the Elo ratings, mean ranks and seconds of the methods on public tables."""
+    lines = [["method", "Elo (95 % interval)", "mean rank", "fit, s", "predict 10,000 rows, s"], ["---"] * 5]
+    for row in rows("tabular"):
+        elo = f"{row['elo']:.0f} ({row['elo'] - row['elo-']:.0f} to {row['elo'] + row['elo+']:.0f})"
+        rank = "" if row["rank"] is None else f"{row['rank']:.1f}"
+        seconds = [f"{row['fit_seconds']:.2g}", f"{row['seconds_of_10000_predictions']:.2g}"]
+        lines.append([row["label"], elo, rank, *seconds])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def n_behind(rival: str) -> str:
+    """Return the number of public tables on which another method has a lower error than ours."""
+    return str(sum(row[rival] < row["tables"] for row in rows("tabular/tables")))
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    function.__name__: function for function in (number, rows, value, summary, count, cell, table)
+    function.__name__: function for function in (number, rows, value, summary, count, cell, table, leaderboard, n_behind)
 }
 
 
-def rendered(page: str) -> str:
+def listed() -> dict[str, list[Row]]:
+    """Return the sentences with figures by page."""
+    by_page: dict[str, list[Row]] = {}
+    for figure in tomllib.loads(SENTENCES.read_text(encoding="utf-8"))["figure"]:
+        by_page.setdefault(figure["page"], []).append(figure)
+    return by_page
+
+
+def rendered(text: str, figures: list[Row]) -> str:
     """Return a page with the current figures."""
     environment = NativeEnvironment(undefined=StrictUndefined)
-
-    def render(match: re.Match[str]) -> str:
-        figure = environment.compile_expression(match["expression"], undefined_to_none=False)(**FUNCTIONS)
-        return f"{match['comment']}{figure}<!---->"
-
-    return FIGURE.sub(render, page)
-
-
-def front(figure: Figure) -> None:
-    """Draw the test error on mnist against seconds: the picture of the first page."""
-    axes = figure.subplots()
-    series = {
-        "exact kernel, SVC(C=10)": ('SVC(kernel="rbf")', {"color": "#1b1b1b", "marker": "*", "markersize": 14}),
-        "Nystroem, LinearSVC(C=10)": ("Nystroem, LinearSVC", {"color": "#8a8a8a", "marker": "s", "linestyle": "--"}),
-        "Fourier, SVC(C=10)": ("FourierFeatures, FeatureClassifier", {"color": "#3182bd", "marker": "D"}),
-        "landmarks, SVC(C=10)": ("LandmarkFeatures, FeatureClassifier", {"color": "#d9601a", "marker": "o"}),
-    }
-    for name, (label, style) in series.items():
-        found = sorted(rows("mnist", series=name), key=lambda row: int(row["width"]))
-        found = [row for row in found if row["error"] < 0.03]
-        n_columns = 2 if name.startswith("Fourier") else 1  # per frequency or landmark
-        seconds, errors = [row["fit"] + row["predict"] for row in found], [100 * row["error"] for row in found]
-        axes.plot(seconds, errors, label=label, **style)
-        for row, x, y in zip(found, seconds, errors, strict=True):
-            if row["width"]:
-                text = f"{n_columns * row['width']:,}"
-                shift = (6, 5) if row["width"] < 8192 else (-36, -10)  # beside the star
-                axes.annotate(text, (x, y), xytext=shift, textcoords="offset points", fontsize=8)
-    axes.set(xscale="log", xlabel="seconds of fit and prediction, two cores", ylabel="test error, %", ylim=(1.4, 2.9))
-    axes.set_xticks([10, 30, 100, 300], ["10", "30", "100", "300"])
-    axes.minorticks_off()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(color="#dddddd", linewidth=0.6)
-    axes.legend(frameon=False, title="mnist, 60,000 rows; numbers are columns", alignment="left")
+    for figure in figures:
+        parts = [r"\s+".join(map(re.escape, part.split(" "))) for part in figure["sentence"].split("{}")]
+        found = list(re.finditer("(.+?)".join(f"({part})" for part in parts), text, re.DOTALL))
+        if len(found) != 1:
+            raise ValueError(f"{figure['page']} has {len(found)} places with {figure['sentence']!r}; mend figures.toml.")
+        texts = list(found[0].groups())
+        for number, value_ in enumerate(figure["values"]):
+            expression = environment.compile_expression(value_, undefined_to_none=False)
+            texts[2 * number + 1] = str(expression(**FUNCTIONS))
+        text = text[: found[0].start()] + "".join(texts) + text[found[0].end() :]
+    return text
 
 
 class Picture(NamedTuple):
@@ -164,7 +164,7 @@ class Picture(NamedTuple):
 
 
 PICTURES = {
-    "front.png": Picture("mnist", (7.0, 3.8), front),
+    "tabular.png": Picture("tabular", page.FIGURE_SIZE, lambda figure: page.draw(figure, stored("tabular"))),
     "mnist.png": Picture("mnist", bench_mnist.FIGURE_SIZE, lambda figure: bench_mnist.draw(figure, rows("mnist"))),
     "bench.png": Picture("bench", bench.FIGURE_SIZE, lambda figure: bench.draw(figure, stored("bench"))),
 }
@@ -192,22 +192,18 @@ def is_current(name: str) -> bool:
         return image.info.get("Source") == digest(PICTURES[name].file)
 
 
-def pages() -> list[Path]:
-    """Return the pages that can have figures."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs").glob("*/*.md"))]
-
-
 def main(
     check: Annotated[bool, typer.Option("--check", help="Write nothing; fail if a figure is out of date.")] = False,
 ) -> None:
     """Write the figures of all pages, and draw the pictures."""
-    outdated = [path for path in pages() if rendered(text := path.read_text(encoding="utf-8")) != text]
+    written = {ROOT / name: rendered((ROOT / name).read_text(encoding="utf-8"), found) for name, found in listed().items()}
+    outdated = [path for path, text in written.items() if path.read_text(encoding="utf-8") != text]
     pictures = [name for name in PICTURES if not is_current(name)]
     if check and outdated + pictures:
         names = [*(str(path.relative_to(ROOT)) for path in outdated), *pictures]
         raise SystemExit(f"Out of date: {', '.join(names)}; run `make figures`.")
     for path in outdated:
-        path.write_text(rendered(path.read_text(encoding="utf-8")), encoding="utf-8")
+        path.write_text(written[path], encoding="utf-8")
     for name in pictures:
         draw(name)
 

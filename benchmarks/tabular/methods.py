@@ -55,7 +55,9 @@ class TypedColumns(TransformerMixin, BaseEstimator):
                 columns[f"{name} day"] = (dates - pd.Timestamp(0, tz="utc")).dt.total_seconds() / 86_400
                 columns |= {f"{name} {part}": getattr(dates.dt, part) for part in ("month", "weekday", "hour")}
             elif name in self.categories_:
-                columns[name] = pd.Categorical(X[name].astype(str), self.categories_[name])
+                known = self.categories_[name]
+                text = X[name].astype(str)
+                columns[name] = pd.Categorical(text.where(text.isin(known)), known)
             else:
                 columns[name] = X[name].astype(float)
         return pd.DataFrame(columns, index=X.index)
