@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Write the measured figures of README.md and docs from the files in benchmarks/results: `make figures`.
 
-`figures.toml` lists them: a sentence of a page with {} for each figure, and one expression per figure, which can use the
-functions of `FUNCTIONS` below. Tables are written in the same way. `--check` writes nothing and fails if a page is out
+`figures.toml` lists them: a sentence of a page with {} for each figure, and one expression per figure, which can use
+the functions of `FUNCTIONS` below. Tables are written in the same way. `--check` writes nothing and fails if a page is out
 of date.
 """
 
@@ -127,7 +127,8 @@ def n_behind(rival: str) -> str:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    function.__name__: function for function in (number, rows, value, summary, count, cell, table, leaderboard, n_behind)
+    function.__name__: function
+    for function in (number, rows, value, summary, count, cell, table, leaderboard, n_behind)
 }
 
 
@@ -146,7 +147,9 @@ def rendered(text: str, figures: list[Row]) -> str:
         parts = [r"\s+".join(map(re.escape, part.split(" "))) for part in figure["sentence"].split("{}")]
         found = list(re.finditer("(.+?)".join(f"({part})" for part in parts), text, re.DOTALL))
         if len(found) != 1:
-            raise ValueError(f"{figure['page']} has {len(found)} places with {figure['sentence']!r}; mend figures.toml.")
+            raise ValueError(
+                f"{figure['page']} has {len(found)} places with {figure['sentence']!r}; mend figures.toml."
+            )
         texts = list(found[0].groups())
         for number, value_ in enumerate(figure["values"]):
             expression = environment.compile_expression(value_, undefined_to_none=False)
@@ -196,7 +199,9 @@ def main(
     check: Annotated[bool, typer.Option("--check", help="Write nothing; fail if a figure is out of date.")] = False,
 ) -> None:
     """Write the figures of all pages, and draw the pictures."""
-    written = {ROOT / name: rendered((ROOT / name).read_text(encoding="utf-8"), found) for name, found in listed().items()}
+    written = {
+        ROOT / name: rendered((ROOT / name).read_text(encoding="utf-8"), found) for name, found in listed().items()
+    }
     outdated = [path for path, text in written.items() if path.read_text(encoding="utf-8") != text]
     pictures = [name for name in PICTURES if not is_current(name)]
     if check and outdated + pictures:
