@@ -2,8 +2,8 @@
 """Write the measured figures of README.md and docs from the files in benchmarks/results: `make figures`.
 
 `figures.toml` lists them: a sentence of a page with {} for each figure, and one expression per figure, which can use
-the functions of `FUNCTIONS` below. Tables are written in the same way. `--check` writes nothing and fails if a page is out
-of date.
+the functions of `FUNCTIONS` below. Tables are written in the same way. `--check` writes nothing and fails if a page is
+out of date.
 """
 
 import json
@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks/results"
 IMAGES = ROOT / "docs/images"
 SENTENCES = ROOT / "benchmarks/figures.toml"
+VALUE = r"(\|.+?\||[^\n]{1,40}?)"  # a table, or a short text
 
 Row = dict[str, Any]
 
@@ -113,11 +114,10 @@ def table(
 def leaderboard() -> str:
     """Return the Elo ratings, mean ranks and seconds of the methods on public tables."""
     lines = [["method", "Elo (95 % interval)", "mean rank", "fit, s", "predict 10,000 rows, s"], ["---"] * 5]
-    for row in rows("tabular"):
+    for row in [row for row in rows("tabular") if row["elo"] is not None]:
         elo = f"{row['elo']:.0f} ({row['elo'] - row['elo-']:.0f} to {row['elo'] + row['elo+']:.0f})"
-        rank = "" if row["rank"] is None else f"{row['rank']:.1f}"
         seconds = [f"{row['fit_seconds']:.2g}", f"{row['seconds_of_10000_predictions']:.2g}"]
-        lines.append([row["label"], elo, rank, *seconds])
+        lines.append([row["label"], elo, f"{row['rank']:.1f}", *seconds])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -145,7 +145,7 @@ def rendered(text: str, figures: list[Row]) -> str:
     environment = NativeEnvironment(undefined=StrictUndefined)
     for figure in figures:
         parts = [r"\s+".join(map(re.escape, part.split(" "))) for part in figure["sentence"].split("{}")]
-        found = list(re.finditer("(.+?)".join(f"({part})" for part in parts), text, re.DOTALL))
+        found = list(re.finditer(VALUE.join(f"({part})" for part in parts), text, re.DOTALL))
         if len(found) != 1:
             raise ValueError(
                 f"{figure['page']} has {len(found)} places with {figure['sentence']!r}; mend figures.toml."

@@ -53,7 +53,7 @@ class TypedColumns(TransformerMixin, BaseEstimator):
             if name in self.dates_:
                 dates = pd.to_datetime(X[name], format="ISO8601", utc=True)
                 columns[f"{name} day"] = (dates - pd.Timestamp(0, tz="utc")).dt.total_seconds() / 86_400
-                columns |= {f"{name} {part}": getattr(dates.dt, part) for part in ("month", "weekday", "hour")}
+                columns |= {f"{name} {part}": getattr(dates.dt, part) for part in ("month", "day_of_week", "hour")}
             elif name in self.categories_:
                 known = self.categories_[name]
                 text = X[name].astype(str)

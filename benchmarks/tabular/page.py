@@ -13,6 +13,7 @@ from tabular.methods import METHODS, OURS
 __all__ = ["FIGURE_SIZE", "draw", "write_page"]
 
 FIGURE_SIZE = (7.0, 3.9)
+LABELS = {"catboost": ((-9, -4), "right"), "hgb": ((9, -12), "left"), "xrfm": ((9, -12), "left")}  # beside others
 TITLE = "Elo rating against seconds of one fit"
 ENCODING = """All methods have their default settings and one thread. The models of bochner get the data frames as they
 are. For the others, dates become day, month, weekday and hour; text becomes native categories (HistGradientBoosting,
@@ -30,14 +31,18 @@ entry for TabArena's own runner."""
 def draw(figure: Figure, summary: dict[str, Any]) -> None:
     """Draw the Elo rating of each method, with its interval, against the median seconds of a fit."""
     axes = figure.subplots()
-    for row in summary["rows"]:
+    complete = [row for row in summary["rows"] if row["elo"] is not None]
+    for row in complete:
         is_ours = row["method"] in OURS
         color = "#d9601a" if is_ours else "#4a5a6a"
         x, y, interval = row["fit_seconds"], row["elo"], [[row["elo-"]], [row["elo+"]]]
         axes.errorbar(x, y, yerr=interval, fmt="o", color=color, markersize=8, elinewidth=1, ecolor="#bbbbbb")
         weight = "bold" if is_ours else "normal"
-        axes.annotate(row["label"], (x, y), (8, 4), textcoords="offset points", color=color, weight=weight, fontsize=9)
-    seconds = [row["fit_seconds"] for row in summary["rows"]]
+        shift, side = LABELS.get(row["method"], ((9, 3), "left"))
+        axes.annotate(
+            row["label"], (x, y), shift, textcoords="offset points", ha=side, color=color, weight=weight, fontsize=9
+        )
+    seconds = [row["fit_seconds"] for row in complete]
     axes.set(xscale="log", xlim=(min(seconds) / 1.6, max(seconds) * 4))
     axes.set_xlabel("processor seconds of one fit, median over tables")
     axes.set_ylabel("Elo rating, random forest = 1,000")
@@ -78,8 +83,10 @@ def _leaderboard(summary: dict[str, Any]) -> Table:
     head = ["method", "Elo (95 %)", "mean rank (95 %)", "fit, s", "predict 10,000 rows, s", "tables", "fits", "failed"]
     lines = []
     for row in summary["rows"]:
-        elo = f"{row['elo']:.0f} ({row['elo'] - row['elo-']:.0f} to {row['elo'] + row['elo+']:.0f})"
-        rank = "" if row["rank"] is None else f"{row['rank']:.1f} ({row['rank_low']:.1f} to {row['rank_high']:.1f})"
+        elo = rank = "not all fits"
+        if row["elo"] is not None:
+            elo = f"{row['elo']:.0f} ({row['elo'] - row['elo-']:.0f} to {row['elo'] + row['elo+']:.0f})"
+            rank = f"{row['rank']:.1f} ({row['rank_low']:.1f} to {row['rank_high']:.1f})"
         seconds = [f"{row['fit_seconds']:.2g}", f"{row['seconds_of_10000_predictions']:.2g}"]
         counts = [str(row[name]) for name in ("n_tables", "n_fits", "n_failures")]
         lines.append([row["label"], elo, rank, *seconds, *counts])

@@ -51,8 +51,10 @@ def _filled(frame: pd.DataFrame, column: str, methods: list[str]) -> pd.DataFram
 
 
 def _leaderboard(frame: pd.DataFrame, errors: pd.DataFrame, methods: list[str]) -> list[Row]:
-    """Return one row per method, the best one first."""
-    elo, ranks = _elo(errors), _ranks(errors)
+    """Return one row per method, the best one first; only methods with all fits have ratings and ranks."""
+    complete = errors.loc[:, errors.notna().all()]
+    ratings = _elo(complete).join(_ranks(complete)).reindex(methods).astype(object)
+    ratings = ratings.where(ratings.notna(), None)
     means = frame[frame["failure"].isna()].groupby(["method", "table"])[["fit_seconds", "seconds_of_10000_predictions"]]
     seconds = means.mean().groupby("method").median()
     n_tables = errors.groupby("table").mean().notna().sum()
@@ -60,8 +62,7 @@ def _leaderboard(frame: pd.DataFrame, errors: pd.DataFrame, methods: list[str]) 
         {
             "method": method,
             "label": METHODS[method].label,
-            **{name: float(elo.loc[method, name]) for name in ("elo", "elo+", "elo-")},
-            **ranks.loc[method].to_dict(),
+            **ratings.loc[method].to_dict(),
             **{name: float(seconds.loc[method, name]) for name in seconds},
             "n_tables": int(n_tables[method]),
             "n_fits": int(errors[method].notna().sum()),
@@ -69,7 +70,7 @@ def _leaderboard(frame: pd.DataFrame, errors: pd.DataFrame, methods: list[str]) 
         }
         for method in methods
     ]
-    return sorted(rows, key=lambda row: -row["elo"])
+    return sorted(rows, key=lambda row: -(row["elo"] or 0.0))
 
 
 def _elo(errors: pd.DataFrame) -> pd.DataFrame:
@@ -82,14 +83,11 @@ def _elo(errors: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ranks(errors: pd.DataFrame) -> pd.DataFrame:
-    """Return mean ranks (1 is best) among the methods with all tables, and their 95 % intervals over tables."""
-    means = errors.groupby("table").mean()
-    ranks = means.loc[:, means.notna().all()].rank(axis=1).reindex(columns=errors.columns)
+    """Return mean ranks (1 is best) over tables and their 95 % bootstrap intervals."""
+    ranks = errors.groupby("table").mean().rank(axis=1)
     rng = np.random.default_rng(0)
-    draws = [ranks.iloc[rng.integers(len(ranks), size=len(ranks))].mean() for _ in range(ROUNDS)]
-    low, high = pd.DataFrame(draws).quantile(0.025), pd.DataFrame(draws).quantile(0.975)
-    table = pd.DataFrame({"rank": ranks.mean(), "rank_low": low, "rank_high": high})
-    return table.astype(object).where(table.notna(), None)
+    draws = pd.DataFrame([ranks.iloc[rng.integers(len(ranks), size=len(ranks))].mean() for _ in range(ROUNDS)])
+    return pd.DataFrame({"rank": ranks.mean(), "rank_low": draws.quantile(0.025), "rank_high": draws.quantile(0.975)})
 
 
 def _ratios(errors: pd.DataFrame, measure: str) -> list[Row]:

@@ -300,7 +300,11 @@ def _checked_metric(metric: Metric, n_features: int) -> Metric:
             f"`length_scale` is a metric of {np.shape(directions)[1]} columns and X has {n_features} columns; give a "
             f"metric of X."
         )
-    is_valid = isinstance(directions, np.ndarray) and directions.ndim == 2 and bool(np.isfinite(directions).all())
+    is_valid = (
+        isinstance(directions, np.ndarray)  # type: ignore[redundant-expr]  # users write components without types
+        and directions.ndim == 2
+        and bool(np.isfinite(directions).all())
+    )
     if diagonal is None:
         is_valid = is_valid and bool(directions.any())
     else:
