@@ -6,7 +6,7 @@ After `register`, ``skl2onnx.to_onnx`` converts scikit-learn pipelines with esti
 add nodes through `graph`. The packages of the extra `onnx` are imported when one of these functions is called.
 """
 
+from bochner.export.conversion import register as register
 from bochner.export.conversion import to_onnx as to_onnx
-from bochner.export.registration import register as register
 
 __all__ = ["register", "to_onnx"]
