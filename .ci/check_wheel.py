@@ -35,10 +35,6 @@ ONNX = (
     "import numpy as np; from bochner import FourierFeatures; from bochner.export import to_onnx; X = np.eye(9); "
     "to_onnx(FourierFeatures(random_state=0).fit(X), X[:1])"
 )
-TORCH = (
-    "import numpy as np; from bochner import FourierFeatures; from bochner.export import to_torch; "
-    "to_torch(FourierFeatures(random_state=0).fit(np.eye(9)))"
-)
 COMMANDS = ["describe", "t.csv"], ["fit", "t.csv", "--target", "y"], ["predict", "model.skops", "t.csv"]
 
 
@@ -46,7 +42,7 @@ def main() -> None:
     """Check every extra; a failure ends the run with the output of the command."""
     (wheel,) = (ROOT / "dist").glob("*.whl")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    for extra in ("", *(extra for extra in extras if extra != "torch")):  # which takes gigabytes
+    for extra in ("", *extras):
         with tempfile.TemporaryDirectory() as folder:
             check_extra(wheel, extra, Path(folder))
 
@@ -64,7 +60,6 @@ def check_extra(wheel: Path, extra: str, folder: Path) -> None:
         works(python, folder, "tables", {"cli", "table", "all"}, extra, "-c", TABLE),
         works(python, folder, "Dask", {"dask", "all"}, extra, "-c", DASK),
         works(python, folder, "exports", {"onnx", "all"}, extra, "-c", ONNX),
-        works(python, folder, "torch modules", {"torch"}, extra, "-c", TORCH),
         *(works(python, folder, c[0], {"cli", "all"}, extra, "-m", "bochner", *c) for c in COMMANDS),
     ]
     title = f"bochner[{extra}]" if extra else "bochner"

@@ -7,7 +7,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import bochner
@@ -54,14 +53,6 @@ def test_display_reports_that_matplotlib_is_missing(monkeypatch):
     display = bochner.KernelErrorDisplay([16], {"a": [[0.1]]})
     with pytest.raises(ImportError, match=r"Displays need matplotlib: pip install 'bochner\[plot\]'"):
         display.plot()
-
-
-def test_to_torch_reports_that_torch_is_missing(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "bochner.export.torch_modules", raising=False)
-    features = bochner.FourierFeatures(n_frequencies=4, random_state=0).fit(np.eye(3))
-    with pytest.raises(ImportError, match=r"`to_torch` needs torch: pip install 'bochner\[torch\]'"):
-        bochner.export.to_torch(features)
 
 
 class TestRelease:

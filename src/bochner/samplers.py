@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 
 from bochner.kernels import KERNELS, IsotropicKernel, Kernel
 from bochner.rows import Floats, Indices, Rows
-from bochner.validation import check_returned, make_part
+from bochner.validation import make_part
 
 if TYPE_CHECKING:
     from bochner.feature_maps.hadamard import HadamardFrequencies
@@ -31,7 +31,6 @@ __all__ = [
     "Sampler",
     "Sobol",
     "Sorf",
-    "draw_frequencies",
     "make_sampler",
 ]
 
@@ -248,11 +247,26 @@ class Orthogonal(Sampler):
     """
 
     def check_kernel(self, kernel: Kernel) -> None:
-        _as_isotropic(self, kernel)
+        if kernel.as_isotropic() is None:
+            names = (repr(name) for name, kind in KERNELS.items() if issubclass(kind, IsotropicKernel))
+            raise ValueError(
+                f"{type(kernel).__name__} is not compatible with sampler {type(self).__name__}, because it is not "
+                f"isotropic; use sampler='mc', 'halton', 'sobol' or 'lattice', or an isotropic kernel "
+                f"({', '.join(names)})."
+            )
 
-    def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> Floats:
+    def _stratified_radii(self, kernel: Kernel, n_frequencies: int, n_features: int, rng: Any) -> Floats:
+        """Return lengths of frequencies in `n_features` dimensions, one in each stratum of equal probability."""
+        self.check_kernel(kernel)
+        isotropic: Any = kernel.as_isotropic()
+        uniforms = qmc.LatinHypercube(isotropic.radial_dim, rng=rng).random(n_frequencies)
+        return np.asarray(isotropic.radii(np.clip(uniforms, EDGE, 1.0 - EDGE), n_features))
+
+    def sample(
+        self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator
+    ) -> "Floats | HadamardFrequencies":
         n_features = X.shape[1]
-        radii = _stratified_radii(self, kernel, n_frequencies, n_features, rng)
+        radii = self._stratified_radii(kernel, n_frequencies, n_features, rng)
         directions = [
             np.linalg.qr(rng.standard_normal((n_features, min(n_features, n_frequencies - start))))[0].T
             for start in range(0, n_frequencies, n_features)
@@ -262,7 +276,7 @@ class Orthogonal(Sampler):
         return np.asarray(np.concatenate(directions) * radii[:, None])
 
 
-class Sorf(Sampler):
+class Sorf(Orthogonal):
     """Structured orthogonal frequencies for wide data and isotropic kernels (Yu et al., 2016).
 
     With d columns, `transform` costs O(log d) per frequency instead of O(d). Blocks of directions are products of three
@@ -280,45 +294,18 @@ class Sorf(Sampler):
     True
     """
 
-    def check_kernel(self, kernel: Kernel) -> None:
-        _as_isotropic(self, kernel)
-
     def sample(
         self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator
     ) -> "Floats | HadamardFrequencies":
         n_features = X.shape[1]
         if n_features < FEWEST_COLUMNS:
-            return Orthogonal().sample(kernel, n_frequencies, X, rng)
+            return super().sample(kernel, n_frequencies, X, rng)
         from bochner.feature_maps.hadamard import HadamardFrequencies  # deferred, because it imports numba
 
         padded = 1 << (n_features - 1).bit_length()
-        radii = _stratified_radii(self, kernel, n_frequencies, padded, rng)
+        radii = self._stratified_radii(kernel, n_frequencies, padded, rng)
         signs = rng.choice([-1.0, 1.0], size=(-(-n_frequencies // padded), 3, padded))
         return HadamardFrequencies(signs, radii, np.ones(n_features))
-
-
-def _stratified_radii(
-    sampler: Sampler, kernel: Kernel, n_frequencies: int, n_features: int, rng: np.random.Generator
-) -> Floats:
-    """Return lengths of frequencies in `n_features` dimensions, one in each stratum of equal probability."""
-    isotropic = _as_isotropic(sampler, kernel)
-    uniforms = qmc.LatinHypercube(isotropic.radial_dim, rng=rng).random(n_frequencies)
-    return isotropic.radii(np.clip(uniforms, EDGE, 1.0 - EDGE), n_features)
-
-
-def _as_isotropic(sampler: Sampler, kernel: Kernel) -> IsotropicKernel:
-    isotropic = kernel.as_isotropic()
-    if isotropic is not None:
-        return isotropic
-    raise ValueError(
-        f"{type(kernel).__name__} is not compatible with sampler {type(sampler).__name__}, because it is not "
-        f"isotropic; use sampler='mc', 'halton', 'sobol' or 'lattice', or an isotropic kernel "
-        f"({_isotropic_names()})."
-    )
-
-
-def _isotropic_names() -> str:
-    return ", ".join(repr(name) for name, kernel in KERNELS.items() if issubclass(kernel, IsotropicKernel))
 
 
 def _korobov_vector(n_points: int, dim: int) -> Indices:
@@ -377,40 +364,3 @@ def make_sampler(name_or_sampler: Any, kernel: Kernel) -> Sampler:
         name_or_sampler = "halton" if kernel.as_isotropic() is None else "orthogonal"
     sampler: Sampler = make_part(name_or_sampler, SAMPLERS)
     return sampler
-
-
-def draw_frequencies(
-    sampler: Sampler, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator
-) -> "Floats | HadamardFrequencies":
-    """Draw frequencies, and refuse what is not one finite frequency per row.
-
-    Parameters
-    ----------
-    sampler : Sampler
-        The sampler.
-    kernel : Kernel
-        A kernel at unit length scale.
-    n_frequencies : int
-        Number of frequencies.
-    X : Rows of shape (n_samples, n_features)
-        The data divided by the length scale.
-    rng : numpy.random.Generator
-        Random numbers.
-
-    Returns
-    -------
-    ndarray of shape (n_frequencies, n_features) or HadamardFrequencies
-        One frequency per row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner.kernels import Gaussian
-    >>> from bochner.samplers import MonteCarlo, draw_frequencies
-    >>> draw_frequencies(MonteCarlo(), Gaussian(), 4, np.zeros((1, 2)), np.random.default_rng(0)).shape
-    (4, 2)
-    """
-    drawn = sampler.sample(kernel, n_frequencies, X, rng)
-    name = f"`sampler` {type(sampler).__name__}.sample with `kernel` {type(kernel).__name__}"
-    checked = check_returned(name, drawn, (n_frequencies, X.shape[1]), "one frequency of finite numbers per row")
-    return drawn if hasattr(drawn, "is_fast") else checked  # structured frequencies keep their structure

@@ -32,7 +32,8 @@ from bochner.cli.console import (
     report_console,
     table_path,
 )
-from bochner.export.table_models import describe_inputs, save_onnx, table_model_to_onnx
+from bochner.export import to_onnx
+from bochner.export.table_models import describe_inputs, save_onnx
 from bochner.tables.description import ColumnDescription, column_messages, describe, treatment_words
 from bochner.tables.evaluation import evaluate, held_out, possible_leaks, write_predictions
 from bochner.tables.model_files import load, save
@@ -318,7 +319,7 @@ def export(
         if output.suffix != ".onnx":
             raise ValueError(f"OUTPUT {output} must end in .onnx.")
         loaded = load(model)
-        exported = table_model_to_onnx(loaded)
+        exported = to_onnx(loaded)
         n_bytes = save_onnx(exported, output)
     inputs, outputs = describe_inputs(loaded), [value.name for value in exported.graph.output]
     result = {"target": loaded.target_name_, "bytes": n_bytes, "output": str(output)}

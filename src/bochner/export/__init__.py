@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Export of fitted estimators to ONNX and to torch.
+"""Export of fitted estimators to ONNX.
 
 After `register`, ``skl2onnx.to_onnx`` converts scikit-learn pipelines with estimators of bochner; `to_onnx` does both.
 `features`, `standardization`, `tables` and `linear_models` are the converters, one module per kind of estimator, which
-add nodes through `graph`; `torch_modules` are the modules of `to_torch`. The packages of the extras `onnx` and `torch`
-are imported when one of these functions is called.
+add nodes through `graph`. The packages of the extra `onnx` are imported when one of these functions is called.
 """
 
+from bochner.export.conversion import register as register
 from bochner.export.conversion import to_onnx as to_onnx
-from bochner.export.conversion import to_torch as to_torch
-from bochner.export.registration import register as register
 
-__all__ = ["register", "to_onnx", "to_torch"]
+__all__ = ["register", "to_onnx"]

@@ -1,18 +1,65 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The export of an estimator or a pipeline to ONNX and to torch."""
+"""The export of an estimator or a pipeline to ONNX, and the registration of the converters with skl2onnx."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from bochner.export import linear_models
+from bochner.export.features import convert_features, set_feature_types
 from bochner.export.graph import import_skl2onnx
-from bochner.export.registration import register
+from bochner.export.standardization import convert_standardizer, set_standardizer_types
 from bochner.export.table_models import table_model_to_onnx
+from bochner.export.tables import convert_encoder, set_encoder_types
+from bochner.feature_models.classifier import FeatureClassifier
+from bochner.feature_models.regressor import FeatureRegressor
+from bochner.features.fourier_features import FourierFeatures
+from bochner.features.landmark_features import LandmarkFeatures
+from bochner.scaling.robust_standardizer import RobustStandardizer
+from bochner.tables.table_encoder import TableEncoder
 from bochner.tables.table_models import TableModel
 
-__all__ = ["to_onnx", "to_torch"]
+__all__ = ["register", "to_onnx"]
+
+CONVERTERS: dict[type, tuple[Any, Any]] = {
+    FourierFeatures: (set_feature_types, convert_features),
+    LandmarkFeatures: (set_feature_types, convert_features),
+    RobustStandardizer: (set_standardizer_types, convert_standardizer),
+    TableEncoder: (set_encoder_types, convert_encoder),
+    FeatureRegressor: (linear_models.set_regressor_types, linear_models.convert_regressor),
+    FeatureClassifier: (linear_models.set_classifier_types, linear_models.convert_classifier),
+}
+
+
+def register() -> None:
+    """Register the converters of all estimators with skl2onnx.
+
+    Afterwards, ``skl2onnx.to_onnx`` and ``skl2onnx.convert_sklearn`` convert scikit-learn pipelines that contain
+    estimators of bochner. A second call changes nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import skl2onnx
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> import bochner.export
+    >>> from bochner import FourierFeatures
+    >>> bochner.export.register()
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
+    >>> pipeline = make_pipeline(StandardScaler(), FourierFeatures(n_frequencies=8, random_state=0)).fit(X)
+    >>> exported = skl2onnx.to_onnx(pipeline, X[:1])
+    >>> [value.name for value in exported.graph.input]
+    ['X']
+    """
+    skl2onnx = import_skl2onnx()
+    for kind, (shapes, convert) in CONVERTERS.items():
+        extra: Any = {}
+        if kind is FeatureClassifier:
+            extra = {"options": linear_models.CLASSIFIER_OPTIONS, "parser": linear_models.parse_classifier}
+        alias = f"Bochner{kind.__name__}"
+        skl2onnx.update_registered_converter(kind, alias, shapes, convert, overwrite=True, **extra)
 
 
 def to_onnx(model: Any, X: Any = None, **options: Any) -> Any:
@@ -47,55 +94,10 @@ def to_onnx(model: Any, X: Any = None, **options: Any) -> Any:
     ['variable']
     """
     check_is_fitted(model)
+    register()
     if isinstance(model, TableModel):
         return table_model_to_onnx(model)
-    register()
     if is_classifier(model):
         given = options.get("options") or {}
         options["options"] = given | {id(model): {"zipmap": False} | given.get(id(model), {})}
     return import_skl2onnx().to_onnx(model, X, **options)
-
-
-def to_torch(estimator: Any, trainable: Sequence[str] = ()) -> Any:
-    """Return a fitted estimator as a torch module that computes the same features or predictions.
-
-    Parameters
-    ----------
-    estimator : estimator or Pipeline
-        Fitted `FourierFeatures` or `LandmarkFeatures`, a `FeatureRegressor` or `FeatureClassifier` on such features, or
-        a pipeline of `StandardScaler` and these.
-    trainable : sequence of str, default=()
-        Names of the arrays that become parameters; all others are buffers. `FourierFeatures` have "frequencies",
-        "weights", "length_scales" and, if compressed, "matrix"; `LandmarkFeatures` have "landmarks", "whitening" and
-        "length_scales", or "metric" if it was learned; models have "coef" and "intercept"; scalers "mean" and "scale".
-
-    Returns
-    -------
-    torch.nn.Module
-        `forward` is `transform` of features, `predict` of a regression and `decision_function` of a classifier. That of
-        a `FeatureClassifier` with the log loss has `predict_proba` and `predict_log_proba` too. The module is on the
-        CPU and has the dtype that the estimator was fitted with.
-
-    Notes
-    -----
-    "weights" are stored as their square roots, in the array `amplitudes`, so that training keeps them non-negative.
-    `frequencies` are those at unit length scale: they are divided by `length_scales`, unless a learned metric has been
-    absorbed by them. Rows are not checked for NaN, infinity and values that are too large for the length scale.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner import FeatureRegressor
-    >>> from bochner.export import to_torch
-    >>> X = np.random.default_rng(0).normal(size=(200, 3))
-    >>> model = FeatureRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
-    >>> import torch  # doctest: +SKIP
-    >>> module = to_torch(model, trainable=("frequencies", "coef"))  # doctest: +SKIP
-    >>> bool(np.allclose(module(torch.tensor(X)).detach().numpy(), model.predict(X)))  # doctest: +SKIP
-    True
-    """
-    try:
-        from bochner.export.torch_modules import make_module
-    except ModuleNotFoundError as error:
-        raise ImportError("`to_torch` needs torch: pip install 'bochner[torch]'.") from error
-    return make_module(estimator, trainable)

@@ -163,12 +163,10 @@ def _matern(graph: Graph, kernel: Any, squares: str) -> str:
         factorial(p) * factorial(p + i) / (factorial(2 * p) * factorial(i) * factorial(p - i)) * 2.0 ** (p - i)
         for i in range(p + 1)
     ]
-    if p == 0:
-        return decay
-    polynomial = graph.node("Mul", distances, np.float64(terms[0]))
-    for term in terms[1:-1]:
-        polynomial = graph.node("Mul", graph.node("Add", polynomial, np.float64(term)), distances)
-    return graph.node("Mul", graph.node("Add", polynomial, np.float64(terms[-1])), decay)
+    polynomial: Any = np.float64(terms[0])
+    for term in terms[1:]:
+        polynomial = graph.node("Add", graph.node("Mul", distances, polynomial), np.float64(term))
+    return graph.node("Mul", decay, polynomial)
 
 
 def _rational_quadratic(graph: Graph, kernel: Any, squares: str) -> str:

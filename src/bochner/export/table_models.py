@@ -13,7 +13,6 @@ from sklearn.pipeline import Pipeline
 
 from bochner.atomic_files import replaced_file
 from bochner.export.graph import import_skl2onnx
-from bochner.export.registration import register
 from bochner.feature_models.feature_model import FeatureModel
 from bochner.tables.columns import Column
 from bochner.tables.table_encoder import TableEncoder
@@ -32,7 +31,7 @@ INPUTS = {
 
 
 def table_model_to_onnx(model: Any) -> Any:
-    """Export a model of a table.
+    """Export a model of a table, once the converters are registered.
 
     Inputs have the names of the columns and shape (n_rows, 1); `describe_inputs` says what they contain. The first
     output has the name of the target: predictions of shape (n_rows, 1), or classes of shape (n_rows,). A classification
@@ -52,7 +51,6 @@ def table_model_to_onnx(model: Any) -> Any:
 
     _check(model)
     skl2onnx, encoding = import_skl2onnx(), model.encoder_.encoding_
-    register()
     safe = {f"column_{i}": column for i, column in enumerate(encoding.columns)}
     encoder = TableEncoder()
     encoder.encoding_, encoder.n_features_in_ = encoding, len(encoding.columns)

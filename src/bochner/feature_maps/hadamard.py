@@ -90,14 +90,10 @@ class HadamardFrequencies:
         ndarray of shape (n_frequencies, n_features)
             One frequency per row.
         """
-        p = self.signs.shape[2]
-        blocks = []
-        for start, (first, second, third) in zip(range(0, len(self), p), self.signs, strict=True):
-            rows = np.eye(min(p, len(self) - start), p)
-            for signs in (first, second, third):
-                rows = _walsh_hadamard(rows) * signs
-            blocks.append(rows[:, : len(self.units)])
-        return np.asarray(np.concatenate(blocks) * (self.radii / p**1.5)[:, None] / self.units, dtype=self.dtype)
+        columns = np.empty((len(self.units), len(self)))
+        plain = type(self)(self.signs, self.radii, np.ones(len(self.units))).astype(np.float64)
+        plain.multiply(np.eye(len(self.units)), 1.0, columns)
+        return np.ascontiguousarray(columns.T / self.units, dtype=self.dtype)
 
     @property
     def is_fast(self) -> bool:
@@ -124,17 +120,6 @@ class HadamardFrequencies:
         p = self.signs.shape[2]
         buffers = np.empty((2, p * BATCH), dtype=out.dtype)
         _project(X, 1 / self.units, self.signs, (self.radii * (factor / p**1.5)).astype(out.dtype), buffers, out)
-
-
-def _walsh_hadamard(rows: Array) -> Array:
-    """Return the Walsh-Hadamard transform of each row."""
-    n, p = rows.shape
-    step = 1
-    while step < p:
-        pairs = rows.reshape(n, -1, 2, step)
-        rows = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], axis=2).reshape(n, p)
-        step *= 2
-    return rows
 
 
 @numba.njit(nogil=True, cache=True)

@@ -17,7 +17,7 @@ from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel, make
 from bochner.memory import check_memory
 from bochner.parameters import FEATURE_EXPLANATIONS
 from bochner.rows import Metric, TrainingRows
-from bochner.samplers import SAMPLERS, Sampler, draw_frequencies, make_sampler
+from bochner.samplers import SAMPLERS, Sampler, make_sampler
 from bochner.scaling.learned import LearnedLengthScales, LearnedMetric
 from bochner.validation import HasMethods, Interval, StrOptions, check_returned, make_part
 from bochner.weightings import COMPRESSION_ROWS, WEIGHTINGS, Weighting
@@ -182,8 +182,11 @@ class FourierFeatures(KernelFeatures):
             )
         self._check_memory(n_frequencies, n_components, training.X.shape)
 
-        drawn = draw_frequencies(sampler, kernel, n_frequencies, training, streams.drawing)
-        frequencies = np.asarray(drawn)
+        drawn = sampler.sample(kernel, n_frequencies, training, streams.drawing)
+        name = f"`sampler` {type(sampler).__name__}.sample with `kernel` {type(kernel).__name__}"
+        remedy = "one frequency of finite numbers per row"
+        frequencies = check_returned(name, drawn, (n_frequencies, training.shape[1]), remedy)
+        drawn = drawn if hasattr(drawn, "is_fast") else frequencies  # structured frequencies keep their structure
         rows = labeled if self._weighting_trait("needs_targets") else training
         weights = weighting.weigh(frequencies, kernel, rows, streams.weighting)
         name, remedy = f"`weighting` {type(weighting).__name__}", "one non-negative, finite number per frequency"

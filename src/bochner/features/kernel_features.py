@@ -250,19 +250,6 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         inverse = 1.0 / np.broadcast_to(self.length_scale_, self.n_features_in_)
         return np.asarray(inverse / inverse.sum())
 
-    def with_fitted_length_scale(self) -> Self:
-        """Return unfitted features whose length scale, or metric, is the one that this transformer has found.
-
-        Returns
-        -------
-        transformer
-            Features that measure and learn nothing before their arrays are fitted.
-        """
-        check_is_fitted(self)
-        unfitted: Self = clone(self)
-        value = self._scaling.value
-        return unfitted if value is None else unfitted.set_params(length_scale=value)
-
     def check_parts(self) -> None:
         """Check the parameters, and that the components can be combined, as `fit` does later; no rows are needed."""
         self._validate_params()
