@@ -105,7 +105,10 @@ WITH_TEXT = {
         *("nycflights13", "flights", "arr_delay"),
         *("dep_time", "dep_delay", "arr_time", "air_time", "tailnum", "year"),
     ),
-    "loans": _r("openintro", "loans_full_schema", "interest_rate", "grade", "sub_grade"),
+    "loans": _r(
+        *("openintro", "loans_full_schema", "interest_rate", "grade", "sub_grade", "installment", "balance"),
+        *("paid_total", "paid_principal", "paid_interest", "paid_late_fees"),
+    ),
     "hitters": _r("ISLR", "Hitters", "Salary"),
     "penguins": _r("palmerpenguins", "penguins", "sex", has_classes=True),
     "economics": _r("ggplot2", "economics", "unemploy"),

@@ -33,7 +33,8 @@ class Commands(Directive):
         for option, text in rows:
             term = nodes.term("", "", nodes.literal("", option))
             items += nodes.definition_list_item("", term, nodes.definition("", nodes.paragraph("", text)))
-        return section + items
+        section += items
+        return section
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
