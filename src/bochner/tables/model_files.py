@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from zipfile import BadZipFile, ZipFile
 
+import numpy as np
+import pyarrow as pa
+
 from bochner.atomic_files import replaced_file
-from bochner.tables.table_models import TableModel
+from bochner.tables.table_encoder import TableEncoder
+from bochner.tables.table_models import TableModel, TableRegressor
 
 __all__ = ["load", "save"]
 
@@ -76,12 +80,24 @@ def _is_own_class(name: str) -> bool:
 
 
 def _check_model(model: Any) -> None:
-    """Check that a file has a fitted model of a table."""
+    """Check that a model predicts finite numbers or classes for a row without values and for a row of ones."""
     if not isinstance(model, TableModel):
         raise TypeError(f"it contains a {type(model).__name__} and no model of a table")
-    for name in ("encoder_", "estimator_"):
-        if not hasattr(model, name):
-            raise TypeError(f"it has no {name}")
+    if not isinstance(model.encoder_, TableEncoder):
+        if not hasattr(model.encoder_, "transform"):
+            raise TypeError("it has no encoder")
+        return  # what a foreign encoder accepts is not known
+    encoding = model.encoder_.encoding_
+    missing = encoding.encode(pa.RecordBatch.from_pydict({column.name: pa.nulls(1) for column in encoding.columns}))
+    rows = np.concatenate([missing, np.ones_like(missing)])
+    found = [model.predict_rows(rows)]
+    if isinstance(model, TableRegressor) and hasattr(model, "predict_interval"):
+        found.extend(model.interval_rows(rows, 0.5).T)
+    elif hasattr(model, "predict_proba"):
+        found.extend(model.estimator_.predict_proba(rows).T)
+    for values in found:
+        if np.shape(values) != (2,) or (values.dtype.kind == "f" and not np.isfinite(values).all()):
+            raise ValueError("its predictions are not finite numbers")
 
 
 def _check_sizes(path: Path) -> None:
