@@ -53,9 +53,6 @@ def test_table_recommendation_and_page(table):
     lines = result.stderr.splitlines()
     assert lines[0].startswith("1 of 18: plain Fourier, 4 columns, seed 0: kernel error ")
     assert lines[-1].startswith("18 of 18: SVD limit, 8 columns, seed 0: kernel error ")
-    again = run("compare", table, "--n-components", "8,4", "--seeds", 1)
-    assert again.stderr == ""  # all fits are stored
-    assert again.stdout == result.stdout
 
 
 def test_json_with_a_target(table):
@@ -65,7 +62,6 @@ def test_json_with_a_target(table):
     assert found["page"] == "page.html"
     assert [line["method"] for line in found["results"]] == [*METHODS, "SVD limit"]
     assert found["results"][-1]["test_error"] is None
-    assert len(pd.read_csv("page.csv")) == len(found["results"])
 
 
 def test_quick(table):
@@ -74,8 +70,7 @@ def test_quick(table):
     assert found["results"][0]["kernel_error_se"] == 0.0
 
 
-def test_stopped_run_prints_what_it_has_and_continues(table, monkeypatch):
-    options = ("compare", table, "--n-components", 8, "--seeds", 1)
+def test_stopped_run_leaves_no_page(table, monkeypatch):
     make = METHODS["matrix"]
 
     def stop(n_columns, *arguments):
@@ -83,17 +78,11 @@ def test_stopped_run_prints_what_it_has_and_continues(table, monkeypatch):
             raise KeyboardInterrupt
         return make(n_columns, *arguments)
 
-    with monkeypatch.context() as patch:
-        patch.setitem(METHODS, "matrix", stop)
-        stopped = run(*options)
+    monkeypatch.setitem(METHODS, "matrix", stop)
+    stopped = run("compare", table, "--n-components", 8, "--seeds", 1)
     assert stopped.exit_code == 130
-    assert "│ refined stein" in stopped.stdout
-    note = "Stopped. 3 of 9 fits are in bochner-comparison.csv; run the same command to continue."
-    assert stopped.stderr.splitlines()[-1] == note
+    assert stopped.stderr.splitlines()[-1] == "Stopped."
     assert not (table.parent / "bochner-comparison.html").exists()
-    result = run(*options)
-    assert result.exit_code == 0, result.output
-    assert result.stderr.startswith("4 of 9: matrix, 8 columns")
 
 
 @pytest.mark.usefixtures("no_work")
@@ -109,7 +98,6 @@ def test_stopped_run_prints_what_it_has_and_continues(table, monkeypatch):
         (["{table}", "--n-components", "1000"], "n_components is [1000]; give even numbers from 2 to 100"),
         (["none.csv"], "none.csv does not exist"),
         (["{table}", "--output", "{table}"], "would overwrite an input file"),
-        (["{table}", "--output", "mine.html"], "would overwrite an input file"),
         (["{table}", "--output", "."], "is a folder"),
     ],
 )

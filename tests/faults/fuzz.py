@@ -22,7 +22,6 @@ from pathlib import Path
 import numpy as np
 
 from bochner import TableRegressor
-from bochner.compare import Comparison
 from bochner.tables.encoding import EncodedTable, load_rows
 from bochner.tables.evaluation import evaluate, write_predictions
 from bochner.tables.model_files import load, save
@@ -107,11 +106,6 @@ def use_store(path: Path) -> None:
         pass
 
 
-def use_fits(path: Path) -> None:
-    """Read the fits of a comparison."""
-    Comparison(FIT_ROWS, rows_file=path)
-
-
 Case = tuple[str, bytes, Callable[[Path], object], Callable[[bytes, int], Iterator[bytes]], int]
 
 
@@ -141,8 +135,6 @@ def stored_rows(folder: Path) -> Iterator[Case]:
     """Yield the files of a reproduction and of a comparison."""
     row = "figure1,digits,mc,16,0,median,1.5,0,p,0.1,0.2,0.3,1.0,0.1,0.1,0.5 0.5,numpy"
     yield "rows.csv", ("\n".join([",".join(NAMES), row, row]) + "\n").encode(), use_store, damaged, 1
-    next(Comparison(FIT_ROWS, rows_file=folder / "fits").run())
-    yield "fits.csv", (folder / "fits").read_bytes(), use_fits, damaged, 1
 
 
 def outcome(use: Callable[[Path], object], path: Path) -> str:

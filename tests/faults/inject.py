@@ -2,7 +2,7 @@
 """Commands that are killed, interrupted, or run out of disk or memory at random moments.
 
 After each fault the files are checked: the output is the old one or the new one, each complete, and nothing is left
-besides stored fits and the temporary file of a killed process. Then the command runs again and has to give the result
+besides the temporary file of a killed process. Then the command runs again and has to give the result
 of a run without faults.
 
 ``python -m tests.faults.inject`` prints a table of commands and faults; ``--output benchmarks/results/faults.json``
@@ -297,7 +297,7 @@ def _check_message(ending: Ending, fault: str) -> None:
 
 
 def _check_files(command: Command, ending: Ending, expected: object, folder: Path, fault: str) -> None:
-    """Check that the output is the old or the new one, and that nothing else is left but stored fits."""
+    """Check that the output is the old or the new one, and that nothing else is left ."""
     output = folder / command.output
     if ending.code == 0:
         assert command.result(folder) == expected, "finished with another result"

@@ -52,19 +52,16 @@ def compare(
     decimal: Decimal = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions; 2 by default, 1 with --quick.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="At most 1,000 training rows and 64 columns.")] = False,
-    output: Annotated[Path, typer.Option(help="The page to write; the fits are beside it as .csv.")] = PAGE,
+    output: Annotated[Path, typer.Option(help="The page to write.")] = PAGE,
     as_json: Json = False,
 ) -> None:
     """Recommend features for your data: Fourier features, landmark features and Nystroem, their errors and times.
 
-    Fits run one at a time because their times are reported; by default, this takes about a minute. Each finished fit is
-    stored, and the same command continues a stopped run.
+    Fits run one at a time because their times are reported; by default, this takes about a minute.
     """
     with console.error_messages():
         console.check_plots()
         check_output(output, data)
-        rows_file = output.with_suffix(".csv")
-        check_output(rows_file, data)
         given, left_out = console.column_kinds(kinds), console.comma_separated(drop)
         encoder = TableEncoder(kinds=given, drop=left_out, decimal=decimal)
         X, y, messages = _read(encoder, data, target)
@@ -77,7 +74,6 @@ def compare(
             length_scale=length_scale,
             n_seeds=seeds or (1 if quick else 2),
             n_train=1_000 if quick else 2_000,
-            rows_file=rows_file,
         )
         _run(comparison, data.name, output, as_json)
 
@@ -102,21 +98,13 @@ def _sizes(values: list[str] | None) -> list[int] | None:
 
 
 def _run(comparison: Comparison, name: str, output: Path, as_json: bool = False) -> None:
-    """Measure what is missing, write the page and print the result; a stopped run prints what it has."""
+    """Measure all fits, write the page and print the result."""
     n_all, terminal = len(comparison.trials), console.report_console(width=120)
-    try:
-        for fit in comparison.run():
-            seconds = f", fit in {fit.fit_seconds:.2g} s" if isfinite(fit.fit_seconds) else ""
-            trial = f"{fit.method}, {fit.n_components} columns, seed {fit.seed}"
-            place = f"{n_all - len(comparison.missing)} of {n_all}"
-            echo(f"{place}: {trial}: kernel error {100.0 * fit.kernel_error:.3g} %{seconds}", err=True)
-    except KeyboardInterrupt as error:
-        if comparison.fits and not as_json:
-            terminal.print(comparison_table(comparison, name).rich())
-        if comparison.path is not None:
-            stored = f"{n_all - len(comparison.missing)} of {n_all} fits are in {comparison.path}"
-            error.add_note(f"{stored}; run the same command to continue.")
-        raise
+    for fit in comparison.run():
+        seconds = f", fit in {fit.fit_seconds:.2g} s" if isfinite(fit.fit_seconds) else ""
+        trial = f"{fit.method}, {fit.n_components} columns, seed {fit.seed}"
+        place = f"{len(comparison.fits)} of {n_all}"
+        echo(f"{place}: {trial}: kernel error {100.0 * fit.kernel_error:.3g} %{seconds}", err=True)
     write_atomically(output, comparison_page(comparison, name, shlex.join(["bochner", *sys.argv[1:]])))
     if as_json:
         chosen, results = recommend(comparison), comparison.results()

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The comparison: one fit per method, number of columns and seed, measured one at a time and stored as it is done."""
+"""The comparison: one fit per method, number of columns and seed, measured one at a time."""
 
-import csv
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
 from itertools import product
 from math import nan
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,10 +15,8 @@ from sklearn.linear_model import RidgeClassifierCV, RidgeCV
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
-from bochner.atomic_files import replaced_file
 from bochner.compare.methods import METHODS
 from bochner.features.fourier_features import FourierFeatures
-from bochner.pages import versions
 from bochner.progress import show_progress, track
 from bochner.rows import Array, Floats
 
@@ -59,15 +54,12 @@ class Fit:
         return self.seed, self.n_components, self.method
 
 
-NAMES = ["key", *(field.name for field in fields(Fit))]
-
-
 class Comparison:
     """All methods on the same rows, at the same numbers of columns.
 
     Parameters
     ----------
-    X, y, n_components, length_scale, n_seeds, rows_file
+    X, y, n_components, length_scale, n_seeds
         As in `compare`.
     n_train : int, default=2000
         Largest number of training rows per fit.
@@ -83,7 +75,7 @@ class Comparison:
     trials : list of (int, int, str)
         Seed, number of columns and method of each fit, in the order of the work.
     fits : dict from trial to Fit
-        What is measured so far; at first, the fits that the file has.
+        What is measured so far.
     """
 
     def __init__(
@@ -95,7 +87,6 @@ class Comparison:
         length_scale: float | None = None,
         n_seeds: int = 2,
         n_train: int = 2_000,
-        rows_file: str | Path | None = None,
     ) -> None:
         self.X: Floats = check_array(X, dtype=np.float64, ensure_min_samples=FEWEST_ROWS)
         self.task, self.y = _recognized(y)
@@ -114,27 +105,18 @@ class Comparison:
         methods = (*METHODS, LIMIT)
         # All methods with one seed before the next seed, so that a stopped run has compared all of them.
         self.trials = [(seed, size, method) for seed in range(n_seeds) for size in self.sizes for method in methods]
-        self.path = None if rows_file is None else Path(rows_file)
-        self.fits = _read(self.path, self._key) if self.path is not None and self.path.exists() else {}
-
-    @property
-    def missing(self) -> list[tuple[int, int, str]]:
-        """The trials that are not measured yet."""
-        return [trial for trial in self.trials if trial not in self.fits]
+        self.fits: dict[tuple[int, int, str], Fit] = {}
 
     def run(self) -> Iterator[Fit]:
-        """Measure the fits that are missing; each is yielded when it is stored."""
+        """Measure all fits, one at a time."""
+        for make in METHODS.values():  # compile all loops, so that no measured time includes it
+            make(4, self.length_scale, 0).fit(self.X[:200]).transform(self.X[:200])
         split: _Split | None = None
-        for seed, size, method in self.missing:
-            if split is None:
-                for make in METHODS.values():  # compile all loops, so that no measured time includes it
-                    make(4, self.length_scale, 0).fit(self.X[:200]).transform(self.X[:200])
+        for seed, size, method in self.trials:
             if split is None or split.seed != seed:
                 split = _Split(self, seed)
             fit = split.measure(method, size)
             self.fits[fit.trial] = fit
-            if self.path is not None:
-                _write(self.path, self._key, self.fits.values())
             yield fit
 
     def results(self) -> dict[tuple[int, str], dict[str, Any]]:
@@ -154,34 +136,6 @@ class Comparison:
                 line[name] = float(np.median([getattr(fit, name) for fit in fits]))
             lines[size, method] = line | {"call": fits[0].call}
         return lines
-
-    @cached_property
-    def _key(self) -> str:
-        """A few characters that change with the data and with what a fit depends on."""
-        settings = repr((self.length_scale, self.n_train, self.n_test, self.X.shape, versions())).encode()
-        targets = b"" if self.y is None else self.y.tobytes()
-        return sha256(settings + self.X.tobytes() + targets).hexdigest()[:16]
-
-
-def _read(path: Path, key: str) -> dict[tuple[int, int, str], Fit]:
-    """Return the fits of the same data in a file; those of other data are replaced by the first new fit."""
-    header, *lines = path.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
-    if header != ",".join(NAMES):
-        raise ValueError(f"{path} does not have the fits of a comparison; give another name.")
-    kinds: list[Any] = [field.type for field in fields(Fit)]
-    try:
-        cells = [line[1:] for line in csv.reader(lines) if line[:1] == [key]]
-        fits = [Fit(*(kind(cell) for kind, cell in zip(kinds, line, strict=True))) for line in cells]
-    except (ValueError, csv.Error):
-        raise ValueError(f"{path} is damaged; delete it to measure all fits again.") from None
-    return {fit.trial: fit for fit in fits}
-
-
-def _write(path: Path, key: str, fits: Iterable[Fit]) -> None:
-    """Write all fits; a stopped process leaves the file before or after the last one."""
-    with replaced_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerows([NAMES, *([key, *astuple(fit)] for fit in fits)])
 
 
 class _Split:
@@ -235,7 +189,6 @@ def compare(
     n_components: Sequence[int] | None = None,
     length_scale: float | None = None,
     n_seeds: int = 2,
-    rows_file: str | Path | None = None,
     verbose: int = 0,
 ) -> "pandas.DataFrame":
     """Measure the errors and times of Fourier features, landmark features and Nystroem on your rows.
@@ -255,8 +208,6 @@ def compare(
         Length scale of the kernel; None means the median distance between rows.
     n_seeds : int, default=2
         Repetitions with other rows and other random numbers.
-    rows_file : path, default=None
-        A CSV file that each fit is stored in when it is measured. A second call on the same rows continues with it.
     verbose : int, default=0
         Show a progress bar when `verbose` > 0 and the output is a terminal.
 
@@ -281,11 +232,9 @@ def compare(
         import pandas
     except ImportError:
         raise ImportError("`compare` returns a data frame, which needs pandas: pip install pandas.") from None
-    comparison = Comparison(
-        X, y, n_components=n_components, length_scale=length_scale, n_seeds=n_seeds, rows_file=rows_file
-    )
+    comparison = Comparison(X, y, n_components=n_components, length_scale=length_scale, n_seeds=n_seeds)
     with show_progress(verbose):
-        for _ in track(comparison.run(), "fitting", len(comparison.missing)):
+        for _ in track(comparison.run(), "fitting", len(comparison.trials)):
             pass
     return pandas.DataFrame(comparison.results().values())
 

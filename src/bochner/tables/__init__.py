@@ -10,3 +10,8 @@ A fit is one straight line: read, survey, encode, fit (`table_models`).
   `row_source` gives the encoded rows to feature models batch by batch.
 - Afterwards: `intervals` of predictions, `evaluation` on other rows, `model_files`, `model_page`.
 """
+
+try:
+    import pyarrow as pyarrow
+except ImportError as error:
+    raise ImportError("Tables need pyarrow: pip install 'bochner[table]'.") from error

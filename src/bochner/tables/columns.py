@@ -9,14 +9,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from bochner.rows import Array, Floats, Mask
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 UsedKind = Literal["number", "boolean", "category", "text", "date", "time", "duration"]
 Kind = UsedKind | Literal["constant", "empty", "id"]
@@ -107,7 +106,7 @@ class Reading:
         """Return the styles that numbers may have."""
         return [NumberStyle(*style, unit) for style in SEPARATORS if self.decimal in (None, style[0])]
 
-    def guess_style(self, texts: "pa.Array") -> NumberStyle:
+    def guess_style(self, texts: pa.Array) -> NumberStyle:
         """Return the style that most of the cells of a column have as numbers; the first one if none has."""
         found = [cell for cell in texts[:STYLE_CELLS].to_pylist() if cell is not None]
         cells = [re.sub(SPACES, " ", cell) for cell in found if cell.strip().lower() not in MISSING_MARKS]
@@ -182,16 +181,6 @@ class Column:
         return names + [f"{self.name}: other"] * self.other + [f"{self.name}: missing"] * self.missing
 
 
-def import_pyarrow() -> Any:
-    """Return the module pyarrow, which is an optional dependency."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-    except ImportError as error:
-        raise ValueError("Reading tables needs pyarrow: pip install 'bochner[table]'.") from error
-    return pyarrow
-
-
 def split_kind(text: str) -> tuple[str, str]:
     """Return the kind and the format of "date:%d/%m/%Y".
 
@@ -205,9 +194,9 @@ def split_kind(text: str) -> tuple[str, str]:
     return kind, form
 
 
-def storage_of(column_type: "pa.DataType") -> Storage | None:
+def storage_of(column_type: pa.DataType) -> Storage | None:
     """Return how the cells of a type are stored; None for a type that is not supported."""
-    types = import_pyarrow().types
+    types = pa.types
     tests: dict[Storage, Iterable[Any]] = {
         "integer": (types.is_integer,),
         "float": (types.is_floating, types.is_decimal),
@@ -223,9 +212,8 @@ def storage_of(column_type: "pa.DataType") -> Storage | None:
     return next((storage for storage, matches in tests.items() if any(test(column_type) for test in matches)), None)
 
 
-def plain_type(column_type: "pa.DataType") -> "pa.DataType":
+def plain_type(column_type: pa.DataType) -> pa.DataType:
     """Replace decimals by float64, float16 by float32, and dictionary, large and view types of text by string."""
-    pa = import_pyarrow()
     if pa.types.is_dictionary(column_type) or storage_of(column_type) == "text":
         return pa.string()
     if pa.types.is_float16(column_type):
@@ -233,96 +221,89 @@ def plain_type(column_type: "pa.DataType") -> "pa.DataType":
     return pa.float64() if pa.types.is_decimal(column_type) else column_type
 
 
-def parse_numbers(values: "pa.Array", style: NumberStyle) -> "pa.Array | None":
+def parse_numbers(values: pa.Array, style: NumberStyle) -> pa.Array | None:
     """Return text as integers or floats; None if a cell is neither a number nor a mark of a missing value."""
-    pa = import_pyarrow()
     if style.is_plain:
         found = _first_cast(values, (pa.int64(), pa.uint64(), pa.float64()))
         if found is not None:
             return found
-    values = pa.compute.utf8_trim_whitespace(pa.compute.replace_substring_regex(values, SPACES, " "))
+    values = pc.utf8_trim_whitespace(pc.replace_substring_regex(values, SPACES, " "))
     values = _without_marks(values)
     for part in (values[:FIRST_LOOK], values):
-        if pa.compute.all(pa.compute.match_substring_regex(part, style.pattern)).as_py() is False:
+        if pc.all(pc.match_substring_regex(part, style.pattern)).as_py() is False:
             return None
     for separator, replacement in ((style.unit, ""), (style.thousands, ""), (style.decimal, ".")):
-        values = pa.compute.replace_substring(values, separator, replacement) if separator else values
-    values = pa.compute.replace_substring_regex(pa.compute.utf8_trim_whitespace(values), r"^\+", "")
+        values = pc.replace_substring(values, separator, replacement) if separator else values
+    values = pc.replace_substring_regex(pc.utf8_trim_whitespace(values), r"^\+", "")
     return _first_cast(values, (pa.int64(), pa.uint64(), pa.float64()))
 
 
-def _first_cast(values: "pa.Array", column_types: Iterable["pa.DataType"]) -> "pa.Array | None":
+def _first_cast(values: pa.Array, column_types: Iterable[pa.DataType]) -> pa.Array | None:
     """Return values as the first of several types that they can be converted to."""
     for column_type in column_types:
         try:
             values[:FIRST_LOOK].cast(column_type)  # a failure takes long, and most columns fail at once
             return values.cast(column_type)
-        except import_pyarrow().ArrowInvalid:
+        except pa.ArrowInvalid:
             continue
     return None
 
 
-def are_marks(values: "pa.Array") -> "pa.Array":
+def are_marks(values: pa.Array) -> pa.Array:
     """Return which texts mean that there is no value."""
-    pa = import_pyarrow()
-    lower = pa.compute.utf8_lower(pa.compute.utf8_trim_whitespace(values))
-    return pa.compute.is_in(lower, pa.array(MISSING_MARKS))
+    lower = pc.utf8_lower(pc.utf8_trim_whitespace(values))
+    return pc.is_in(lower, pa.array(MISSING_MARKS))
 
 
-def _without_marks(values: "pa.Array") -> "pa.Array":
+def _without_marks(values: pa.Array) -> pa.Array:
     """Return text whose marks of missing values are null."""
-    pa = import_pyarrow()
-    return pa.compute.if_else(are_marks(values), pa.scalar(None, values.type), values)
+    return pc.if_else(are_marks(values), pa.scalar(None, values.type), values)
 
 
-def parse_booleans(values: "pa.Array") -> "pa.Array | None":
+def parse_booleans(values: pa.Array) -> pa.Array | None:
     """Return text such as "yes" or "F" as booleans; None if a cell is neither that nor a mark of a missing value."""
-    pa = import_pyarrow()
-    lower = _without_marks(pa.compute.utf8_lower(pa.compute.utf8_trim_whitespace(values)))
-    codes = pa.compute.index_in(lower, pa.array([*TRUE, *FALSE]))
-    return pa.compute.less(codes, len(TRUE)) if codes.null_count == lower.null_count else None
+    lower = _without_marks(pc.utf8_lower(pc.utf8_trim_whitespace(values)))
+    codes = pc.index_in(lower, pa.array([*TRUE, *FALSE]))
+    return pc.less(codes, len(TRUE)) if codes.null_count == lower.null_count else None
 
 
-def parse_dates(values: "pa.Array", form: str) -> "pa.Array | None":
+def parse_dates(values: pa.Array, form: str) -> pa.Array | None:
     """Return text as timestamps in microseconds (UTC for "iso-zone"); None if a cell does not have the format."""
-    pa = import_pyarrow()
-    values = _without_marks(pa.compute.utf8_trim_whitespace(values))
+    values = _without_marks(pc.utf8_trim_whitespace(values))
     if form in (ISO, ISO_ZONE):
         parsed = _first_cast(values, [pa.timestamp("us", "UTC" if form == ISO_ZONE else None)])
         parsed = parsed if parsed is None else parsed.cast(pa.timestamp("us"))
     else:
         try:
-            parsed = pa.compute.strptime(values, format=form, unit="us", error_is_null=True)
+            parsed = pc.strptime(values, format=form, unit="us", error_is_null=True)
         except pa.ArrowInvalid:  # a format that is not one
             return None
     if parsed is None or parsed.null_count > values.null_count or _has_impossible_days(values, parsed, form):
         return None
     is_time = "%Y" not in form and "%y" not in form and form not in (ISO, ISO_ZONE)
-    earliest = None if is_time else pa.compute.min(parsed).as_py()
+    earliest = None if is_time else pc.min(parsed).as_py()
     return None if earliest is not None and np.datetime64(earliest) < FIRST_YEAR else parsed
 
 
-def _has_impossible_days(values: "pa.Array", parsed: "pa.Array", form: str) -> bool:
+def _has_impossible_days(values: pa.Array, parsed: pa.Array, form: str) -> bool:
     """Return whether text has days such as 31 February, which `strptime` takes for one of the next three days."""
     if "%d" not in form:
         return False
-    pa = import_pyarrow()
-    is_early = pa.compute.less_equal(pa.compute.day(parsed), 3)
+    is_early = pc.less_equal(pc.day(parsed), 3)
     found = parsed.filter(is_early).cast(pa.timestamp("s"))  # without the decimals of seconds
     written, expected = (
-        pa.compute.replace_substring_regex(pa.compute.utf8_lower(text), r"\b0+(\d)", r"\1")
-        for text in (values.filter(is_early), pa.compute.strftime(found, format=form))
+        pc.replace_substring_regex(pc.utf8_lower(text), r"\b0+(\d)", r"\1")
+        for text in (values.filter(is_early), pc.strftime(found, format=form))
     )
-    return not pa.compute.all(pa.compute.equal(written, expected)).as_py() if len(found) else False
+    return not pc.all(pc.equal(written, expected)).as_py() if len(found) else False
 
 
-def cell_text(values: "pa.Array") -> "pa.Array":
+def cell_text(values: pa.Array) -> pa.Array:
     """Return cells as text, as categories are compared."""
-    pa = import_pyarrow()
     return values if pa.types.is_string(values.type) else values.cast(pa.string())
 
 
-def cell_numbers(values: "pa.Array", column: Column) -> Floats:
+def cell_numbers(values: pa.Array, column: Column) -> Floats:
     """Return the cells of a column as float64 numbers, NaN where they are missing; a date is a number of days."""
     if column.kind == "date":
         return _days(moments_in_time(values, column))
@@ -344,7 +325,7 @@ def cell_numbers(values: "pa.Array", column: Column) -> Floats:
     return numbers
 
 
-def cell_targets(values: "pa.Array", column: Column) -> Array:
+def cell_targets(values: pa.Array, column: Column) -> Array:
     """Return the cells of a target, none of them missing: text, booleans, or numbers of the type of the table."""
     if column.kind == "category":
         return np.asarray(cell_text(values).to_pylist(), dtype=np.str_)
@@ -355,16 +336,15 @@ def cell_targets(values: "pa.Array", column: Column) -> Array:
     return np.asarray(values.to_numpy(False))
 
 
-def missing_targets(values: "pa.Array", column: Column) -> Mask:
+def missing_targets(values: pa.Array, column: Column) -> Mask:
     """Return which cells of a target are missing; marks such as "?" only where the target is no category."""
     if storage_of(values.type) == "text" and column.kind != "category":
         values = _without_marks(values)
     return np.asarray(values.is_null(nan_is_null=True).to_numpy(False))
 
 
-def _floats(values: "pa.Array") -> Floats:
+def _floats(values: pa.Array) -> Floats:
     """Return typed cells as float64 numbers; durations in seconds."""
-    pa = import_pyarrow()
     if pa.types.is_duration(values.type):
         units = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
         return _floats(values.cast(pa.int64())) * units[values.type.unit]
@@ -373,7 +353,7 @@ def _floats(values: "pa.Array") -> Floats:
     return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(False), dtype=np.float64)
 
 
-def _parsed(values: "pa.Array", column: Column, parse: Any, expected: str) -> "pa.Array":
+def _parsed(values: pa.Array, column: Column, parse: Any, expected: str) -> pa.Array:
     """Return parsed text; the first cell that cannot be parsed raises an error."""
     parsed = parse(values)
     if parsed is not None:
@@ -382,7 +362,7 @@ def _parsed(values: "pa.Array", column: Column, parse: Any, expected: str) -> "p
     raise CellError(row, column.name, f"invalid value {values[row].as_py()!r:.60}, expected {expected}")
 
 
-def first_failure(values: "pa.Array", parse: Any) -> int:
+def first_failure(values: pa.Array, parse: Any) -> int:
     """Return the index of the first cell that cannot be parsed, by bisection; there is one."""
     start, stop = 0, len(values)
     while stop - start > 1:
@@ -391,9 +371,8 @@ def first_failure(values: "pa.Array", parse: Any) -> int:
     return start
 
 
-def moments_in_time(values: "pa.Array", column: Column) -> Array:
+def moments_in_time(values: pa.Array, column: Column) -> Array:
     """Return dates, or times of the day in 1970, as local time in microseconds, NaT where they are missing."""
-    pa = import_pyarrow()
     storage = storage_of(values.type)
     if storage not in ("text", "date", "time", "null"):
         values, storage = cell_text(values), "text"
@@ -402,13 +381,13 @@ def moments_in_time(values: "pa.Array", column: Column) -> Array:
     elif storage == "time":
         values = values.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.timestamp("us"))
     elif pa.types.is_timestamp(values.type) and values.type.tz is not None:
-        values = pa.compute.local_timestamp(values)
+        values = pc.local_timestamp(values)
     if not pa.types.is_null(values.type) and not pa.types.is_timestamp(values.type):
         values = values.cast(pa.timestamp("s"))
     return np.asarray(values.cast(pa.timestamp("us"), safe=False).to_numpy(False), dtype="M8[us]")
 
 
-def _parsed_dates(values: "pa.Array", column: Column) -> "pa.Array":
+def _parsed_dates(values: pa.Array, column: Column) -> pa.Array:
     """Return text as timestamps, in the format of the column or in one without ambiguity."""
     known = TIME_FORMATS if column.kind == "time" else (ISO, ISO_ZONE)
     for form in dict.fromkeys([column.format or known[0], *known]):

@@ -5,9 +5,11 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from bochner.rows import Array, Mask
 from bochner.scaling.robust_standardizer import soft_clip, standardize
@@ -19,15 +21,11 @@ from bochner.tables.columns import (
     cell_targets,
     cell_text,
     date_cycles,
-    import_pyarrow,
     missing_targets,
     moments_in_time,
 )
 from bochner.tables.reader import Table
 from bochner.tables.text import encode_text
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass
@@ -133,7 +131,7 @@ class Encoding:
         columns = list(dict.fromkeys([*(column.name for column in self.columns), *keep]))
         return EncodedTable(Table(data, target, columns=columns, reading=self.reading), self)
 
-    def encode(self, cells: "pa.RecordBatch", unseen: UnseenCells | None = None) -> Array:
+    def encode(self, cells: pa.RecordBatch, unseen: UnseenCells | None = None) -> Array:
         """Return the cells as an array of shape (n_rows, len(names)); `unseen` counts new kinds of cells."""
         numeric = [column for column in self.columns if column.has_number]
         encoded = np.zeros((cells.num_rows, len(self.names)), dtype=self.dtype)
@@ -164,17 +162,16 @@ class Encoding:
         encoded[:, : len(numeric)] = soft_clip(standardized, self.limit) if self.limit < np.inf else standardized
         return encoded
 
-    def targets(self, cells: "pa.RecordBatch") -> Array:
+    def targets(self, cells: pa.RecordBatch) -> Array:
         """Return the targets of cells without missing ones: text, booleans, or numbers of the type of the table."""
         assert self.target is not None
         return cell_targets(cells.column(self.target.name), self.target)
 
 
-def _write_categories(values: "pa.Array", column: Column, indicators: Array, unseen: UnseenCells | None) -> None:
+def _write_categories(values: pa.Array, column: Column, indicators: Array, unseen: UnseenCells | None) -> None:
     """Write the one-hot encoding of a column into zeros."""
-    pa = import_pyarrow()
     texts = _with_known_gaps(cell_text(values), column)
-    found = pa.compute.index_in(texts, pa.array(list(column.categories), pa.string())).fill_null(-1)
+    found = pc.index_in(texts, pa.array(list(column.categories), pa.string())).fill_null(-1)
     codes = found.to_numpy(False).astype(np.intp)
     is_missing = np.asarray(texts.is_null())
     is_other = (codes < 0) & ~is_missing
@@ -192,15 +189,14 @@ def _write_categories(values: "pa.Array", column: Column, indicators: Array, uns
     indicators[rows, codes[rows]] = 1.0
 
 
-def _with_known_gaps(texts: "pa.Array", column: Column) -> "pa.Array":
+def _with_known_gaps(texts: pa.Array, column: Column) -> pa.Array:
     """Take empty text for missing cells, or these for empty text, unless the training rows had both."""
-    pa = import_pyarrow()
     if "" not in column.categories:
-        return pa.compute.if_else(pa.compute.equal(texts, ""), pa.scalar(None, texts.type), texts)
+        return pc.if_else(pc.equal(texts, ""), pa.scalar(None, texts.type), texts)
     return texts if column.missing else texts.fill_null("")
 
 
-def _write_cycles(values: "pa.Array", column: Column, others: Array) -> Array:
+def _write_cycles(values: pa.Array, column: Column, others: Array) -> Array:
     """Write the cycles of dates, and return which of them are missing."""
     moments = moments_in_time(values, column)
     for number, cycle in enumerate(column.cycles):
@@ -211,7 +207,7 @@ def _write_cycles(values: "pa.Array", column: Column, others: Array) -> Array:
 class EncodedBatch(NamedTuple):
     """Encoded rows: the cells, the numbers, the targets and which rows of the chunk have one."""
 
-    cells: "pa.RecordBatch"
+    cells: pa.RecordBatch
     X: Array
     y: Array | None
     is_used: Mask | None
@@ -233,7 +229,7 @@ class EncodedTable:
             if target is not None:
                 is_used = ~missing_targets(cells.column(target.name), target)
                 kept = np.flatnonzero(is_used)
-                cells = cells if is_used.all() else cells.filter(import_pyarrow().array(is_used))
+                cells = cells if is_used.all() else cells.filter(pa.array(is_used))
             try:
                 X = self.encoding.encode(cells, self.unseen)
                 yield EncodedBatch(cells, X, None if target is None else self.encoding.targets(cells), is_used)

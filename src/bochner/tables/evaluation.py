@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import accuracy_score, log_loss, mean_absolute_error, r2_score, roc_auc_score
 from sklearn.model_selection import cross_val_score, train_test_split
@@ -19,14 +20,10 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from bochner.atomic_files import replaced_file
 from bochner.progress import track
 from bochner.rows import Array, Floats
-from bochner.tables.columns import import_pyarrow
 from bochner.tables.encoding import Encoding
 from bochner.tables.sources import Frame
 from bochner.tables.survey import Sample, Survey
 from bochner.tables.table_models import TableModel
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 HELD_OUT_ROWS, LEAST_ROWS, HELD_OUT_SHARE = 10_000, 50, 0.2
 LEAK_ROWS, LEAK_R2, LEAK_ACCURACY = 2_000, 0.99, 0.999
@@ -50,7 +47,7 @@ class Evaluation:
         Probabilities of the classes of the sampled rows.
     """
 
-    cells: "pa.RecordBatch"
+    cells: pa.RecordBatch
     n_rows: int
     measures: dict[str, float]
     observed: Array | None = None
@@ -120,7 +117,6 @@ def held_out(model: TableModel, survey: Survey, seed: int = 0) -> tuple[TableMod
     if labels is not None and np.unique(labels, return_counts=True)[1].min() < 2:
         return None
     train, test = train_test_split(order, test_size=HELD_OUT_SHARE, stratify=labels, random_state=seed)
-    pa = import_pyarrow()
     parts = [pa.Table.from_batches([cells.take(pa.array(part))]) for part in (train, test)]
     frames = [Frame(part, table.path, table.source.untyped) for part in parts]
     other = clone(model)
@@ -197,7 +193,7 @@ def write_predictions(
                 if name in columns:
                     raise ValueError(f"`keep` has the column {name!r}, which is also one of the predictions; omit it.")
             copied = {name: batch.cells.column(column) for name, column in kept.items()}
-            cells = import_pyarrow().RecordBatch.from_pydict(copied | columns)
+            cells = pa.RecordBatch.from_pydict(copied | columns)
             writer = open_writer(cells.schema) if writer is None else writer
             writer.write_batch(cells)
             n_rows += len(batch.X)
@@ -221,7 +217,7 @@ def _prediction_columns(model: Any, rows: Array, interval: float | None, proba: 
 
 
 @contextmanager
-def _opened(output: Path | None) -> Iterator[Callable[["pa.Schema"], Any]]:
+def _opened(output: Path | None) -> Iterator[Callable[[pa.Schema], Any]]:
     """Return a function that opens a writer of a file, which is renamed when it is complete, or of standard output."""
     from pyarrow import csv, parquet
 

@@ -10,9 +10,9 @@ from typing import Any, BinaryIO
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
+import pyarrow as pa
 
 from bochner.atomic_files import replaced_file
-from bochner.tables.columns import import_pyarrow
 from bochner.tables.table_encoder import TableEncoder
 from bochner.tables.table_models import TableModel, TableRegressor
 
@@ -87,7 +87,7 @@ def _check_model(model: Any) -> None:
         if not hasattr(model.encoder_, "transform"):
             raise TypeError("it has no encoder")
         return  # what a foreign encoder accepts is not known
-    pa, encoding = import_pyarrow(), model.encoder_.encoding_
+    encoding = model.encoder_.encoding_
     missing = encoding.encode(pa.RecordBatch.from_pydict({column.name: pa.nulls(1) for column in encoding.columns}))
     rows = np.concatenate([missing, np.ones_like(missing)])
     found = [model.predict_rows(rows)]

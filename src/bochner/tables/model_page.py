@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from sklearn.base import is_classifier
 from sklearn.calibration import CalibrationDisplay
 from sklearn.inspection import PartialDependenceDisplay, permutation_importance
@@ -21,7 +22,6 @@ from bochner.tables.table_models import TableModel
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 __all__ = ["write_model_page"]
 
@@ -120,7 +120,7 @@ def _sections(model: Any, evaluation: Evaluation, origin: str) -> Iterator[tuple
         yield "What the columns do", paragraph(DEPENDENCE) + picture_grid(pictures)
 
 
-def inspection_frame(model: TableModel, cells: "pa.RecordBatch") -> "pd.DataFrame":
+def inspection_frame(model: TableModel, cells: pa.RecordBatch) -> "pd.DataFrame":
     """Return cells as a data frame for scikit-learn's inspection: numbers, text and dates; others are empty."""
     import pandas as pd
 

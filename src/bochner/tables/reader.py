@@ -4,22 +4,21 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from bochner.tables.columns import (
     KINDS,
     CellError,
     Reading,
     Storage,
-    import_pyarrow,
     plain_type,
     split_kind,
     storage_of,
 )
 from bochner.tables.sources import ENCODING_REMEDY, NOT_UTF8, join_names, open_source
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 PLAIN_READING = Reading()
 BATCH_BYTES = 1 << 25  # of encoded rows per batch
@@ -32,7 +31,7 @@ class Chunk:
     """Consecutive rows of a table: the index of the first row, and the cells."""
 
     first_row: int
-    cells: "pa.RecordBatch"
+    cells: pa.RecordBatch
 
 
 class Table:
@@ -106,7 +105,7 @@ class Table:
             for cells in self.source.batches(self.columns, self.batch_rows):
                 yield Chunk(first_row, self.plain(cells))
                 first_row += cells.num_rows
-        except (import_pyarrow().ArrowException, OSError, MemoryError, UnicodeError, EOFError) as error:
+        except (pa.ArrowException, OSError, MemoryError, UnicodeError, EOFError) as error:
             raise self.source.read_error(error) from None
         if self._n_read not in (None, first_row):
             raise ValueError(
@@ -115,9 +114,8 @@ class Table:
             )
         self._n_read = first_row
 
-    def plain(self, cells: "pa.RecordBatch") -> "pa.RecordBatch":
+    def plain(self, cells: pa.RecordBatch) -> pa.RecordBatch:
         """Return cells with the types of `plain_type`, text where the columns are untyped."""
-        pa = import_pyarrow()
         cells.validate(full=True)  # text that is not UTF-8, and lengths that a damaged file gives
         types = {name: plain_type(self.schema.field(name).type) for name in cells.schema.names}
         types |= {name: pa.string() for name in cells.schema.names if name in self.source.untyped}
@@ -128,13 +126,12 @@ class Table:
             [self._without_marks(column) for column in plain.columns], schema=plain.schema
         )
 
-    def _without_marks(self, values: "pa.Array") -> "pa.Array":
+    def _without_marks(self, values: pa.Array) -> pa.Array:
         """Return cells whose texts that mean "no value" are null."""
-        pa = import_pyarrow()
         if not pa.types.is_string(values.type):
             return values
-        is_mark = pa.compute.is_in(pa.compute.utf8_trim_whitespace(values), pa.array(self.reading.missing))
-        return pa.compute.if_else(is_mark, pa.scalar(None, values.type), values)
+        is_mark = pc.is_in(pc.utf8_trim_whitespace(values), pa.array(self.reading.missing))
+        return pc.if_else(is_mark, pa.scalar(None, values.type), values)
 
     @property
     def n_rows(self) -> int | None:
@@ -175,7 +172,7 @@ class Table:
     def _unsupported(self, name: str) -> str:
         """Return what a column of an unsupported type contains; empty for a supported one."""
         column_type = self.schema.field(name).type
-        if import_pyarrow().types.is_binary(column_type) and name in self.source.untyped:
+        if pa.types.is_binary(column_type) and name in self.source.untyped:
             return NOT_UTF8
         return "" if storage_of(column_type) is not None else f"cells of type {column_type}"
 

@@ -2,9 +2,10 @@
 """What a column is taken for, given the counts of all its cells and a sample of them."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from bochner.rows import Array
 from bochner.tables.columns import (
@@ -19,9 +20,6 @@ from bochner.tables.columns import (
 from bochner.tables.tallies import ColumnTally
 from bochner.tables.text import fit_text
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 MAX_CATEGORIES = 100
 FEWEST_CATEGORY_ROWS = 10  # of a column with more categories, those in fewer rows are merged into "other"
 SMALLEST_CATEGORY_SHARE = 0.9  # of the rows have frequent categories; a column with fewer of them is text
@@ -29,7 +27,7 @@ FEWEST_TEXT_ROWS = 20  # the categories of fewer rows may all be different by ch
 FEWEST_MISSING_ROWS, SMALLEST_MISSING_SHARE = 5, 0.01  # fewer missing cells get no indicator
 
 
-def recognize(name: str, tally: ColumnTally, sampled: "pa.Array") -> Column:
+def recognize(name: str, tally: ColumnTally, sampled: pa.Array) -> Column:
     """Return what a column to predict from is taken for, complete with what its encoding needs."""
     column = _recognized(name, tally, sampled)
     if column.kind == "category":
@@ -50,7 +48,7 @@ def recognize(name: str, tally: ColumnTally, sampled: "pa.Array") -> Column:
     return replace(column, fill=float(np.median(valid)) if len(valid) else 0.0)
 
 
-def _recognized(name: str, tally: ColumnTally, sampled: "pa.Array") -> Column:
+def _recognized(name: str, tally: ColumnTally, sampled: pa.Array) -> Column:
     """Return the name, the kind, the format and the style of a column, or why it is left out."""
     given, _ = split_kind(tally.given)
     style = tally.style or NumberStyle()

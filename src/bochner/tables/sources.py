@@ -13,13 +13,12 @@ from contextlib import contextmanager
 from fnmatch import fnmatch
 from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from bochner.rows import row_spans
-from bochner.tables.columns import import_pyarrow, plain_type
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from bochner.tables.columns import plain_type
 
 CSV_BLOCK_BYTES = 1 << 22
 MAX_JOINED_NAMES = 20
@@ -45,13 +44,13 @@ class Source(ABC):
     """
 
     label: str
-    schema: "pa.Schema"
+    schema: pa.Schema
     row_counts: list[int] | None
     untyped: Collection[str] = ()
     path: Path | None = None
 
     @abstractmethod
-    def batches(self, columns: list[str], batch_rows: int) -> Iterator["pa.RecordBatch"]:
+    def batches(self, columns: list[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Yield batches of the given columns."""
 
     def place(self, row: int) -> str:
@@ -60,7 +59,7 @@ class Source(ABC):
 
     def read_error(self, error: Exception) -> ValueError:
         """Return pyarrow's error as one message, with the row and the column where they are known."""
-        if isinstance(error, ValueError) and not isinstance(error, import_pyarrow().ArrowException):
+        if isinstance(error, ValueError) and not isinstance(error, pa.ArrowException):
             return error
         return ValueError(f"{self.label} cannot be read: {_cause(error)}.")
 
@@ -100,7 +99,6 @@ def _open_files(path: Path, label: str, encoding: str) -> Source:
 
 def _opened(opener: Callable[[], Source], label: str, kind: str) -> Source:
     """Open a source; the errors of a damaged file are reported as one message."""
-    pa = import_pyarrow()
     try:
         source = opener()
         list(source.schema.names)  # decodes the names
@@ -151,7 +149,7 @@ class ParquetFiles(Source):
         self.row_counts: list[int] = [n_rows for count in self._counts for n_rows in count]
         self.schema = self._common_schema([schemas[i] for i in kept])
 
-    def batches(self, columns: list[str], batch_rows: int) -> Iterator["pa.RecordBatch"]:
+    def batches(self, columns: list[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         from pyarrow.parquet import ParquetFile
 
         for path, counts in zip(self.files, self._counts, strict=True):
@@ -166,9 +164,8 @@ class ParquetFiles(Source):
             row -= sum(counts)
         return self.label
 
-    def _common_schema(self, schemas: list["pa.Schema"]) -> "pa.Schema":
+    def _common_schema(self, schemas: list[pa.Schema]) -> pa.Schema:
         """Return a schema that all files can be converted to."""
-        pa = import_pyarrow()
         common = schemas[0]
         for file, schema in zip(self.files[1:], schemas[1:], strict=True):
             for name in sorted({*common.names} ^ {*schema.names}):
@@ -190,7 +187,6 @@ class ParquetFiles(Source):
 @contextmanager
 def _named_errors(file: Path, is_one_of_several: bool) -> Iterator[None]:
     """Name the damaged file of several."""
-    pa = import_pyarrow()
     try:
         yield
     except (pa.ArrowException, OSError) as error:
@@ -272,7 +268,7 @@ class CsvFile(Source):
         with opener(self._file, "rt", encoding=self._encoding) as file:
             return file.readline(CSV_BLOCK_BYTES)
 
-    def batches(self, columns: list[str], batch_rows: int) -> Iterator["pa.RecordBatch"]:
+    def batches(self, columns: list[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         del batch_rows
         yield from self._open(columns)
 
@@ -306,12 +302,12 @@ class CsvFile(Source):
 class Frame(Source):
     """Rows in memory; `untyped` are the columns of mixed objects, which have become text."""
 
-    def __init__(self, table: "pa.Table", label: str, untyped: Collection[str] = ()) -> None:
+    def __init__(self, table: pa.Table, label: str, untyped: Collection[str] = ()) -> None:
         self.table, self.label, self.untyped = table, label, untyped
         self.schema = table.schema
         self.row_counts: list[int] = [table.num_rows] if table.num_rows else []
 
-    def batches(self, columns: list[str], batch_rows: int) -> Iterator["pa.RecordBatch"]:
+    def batches(self, columns: list[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         selected = self.table.select(columns)
         for rows in row_spans(self.table.num_rows, batch_rows):
             yield selected.slice(rows.start, rows.stop - rows.start).combine_chunks().to_batches()[0]
@@ -328,7 +324,6 @@ def is_frame(data: Any) -> bool:
 
 def open_frame(data: Any, label: str = "the table") -> Frame:
     """Open rows in memory; `label` is what messages call them."""
-    pa = import_pyarrow()
     if not is_frame(data):
         raise ValueError(
             f"Expected a path, a pandas or polars data frame or an Arrow table. Got {type(data).__name__} instead."
@@ -346,7 +341,6 @@ def open_frame(data: Any, label: str = "the table") -> Frame:
 def frame_of_columns(names: Sequence[str], columns: Iterable[Any], label: str) -> Frame:
     """Return pandas series or numpy arrays as a table; those of mixed objects become text."""
     arrays, mixed = [], set()
-    pa = import_pyarrow()
     for name, values in zip(names, columns, strict=True):
         try:
             arrays.append(pa.array(values, from_pandas=True))

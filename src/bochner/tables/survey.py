@@ -3,22 +3,20 @@
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from bochner.progress import track
 from bochner.rows import Array, Floats, Mask
 from bochner.scaling.robust_standardizer import RobustStandardizer, robust_moments
-from bochner.tables.columns import KINDS, CellError, Column, cell_numbers, cell_targets, import_pyarrow, missing_targets
+from bochner.tables.columns import KINDS, CellError, Column, cell_numbers, cell_targets, missing_targets
 from bochner.tables.encoding import Encoding
 from bochner.tables.reader import Table, raise_problems
 from bochner.tables.recognition import cell_problem, recognize, recognize_target
 from bochner.tables.sources import join_names
 from bochner.tables.tallies import ColumnTally
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Standardization = Literal["robust", "none"]
 
@@ -55,7 +53,7 @@ class Sample:
     keys: Array = field(default_factory=lambda: np.empty(0))
     positions: Array = field(default_factory=lambda: np.empty(0, np.intp))
     n_kept: int = 0
-    cells: "pa.RecordBatch | None" = None
+    cells: pa.RecordBatch | None = None
 
     @classmethod
     def of(cls, table: Table, seed: int) -> "Sample":
@@ -65,9 +63,8 @@ class Sample:
         size = max(1000, min(SAMPLE_ROWS, SAMPLE_BYTES // (8 * max(1, width))))
         return cls(seed, size)
 
-    def add(self, cells: "pa.RecordBatch", excluded: Mask | None = None) -> None:
+    def add(self, cells: pa.RecordBatch, excluded: Mask | None = None) -> None:
         """Add the rows that follow, without the excluded ones; keep those with the smallest keys."""
-        pa = import_pyarrow()
         keys = self._next_keys(cells.num_rows)
         self.n_rows += cells.num_rows
         if excluded is not None and excluded.any():
@@ -137,9 +134,9 @@ class Survey:
         self.lengths = [n_values if target is None or target.kind == "category" else n for n_values, n in lengths]
         if target is not None and self.sample.cells is not None:
             is_used = ~missing_targets(self.sample.cells.column(target.name), target)
-            self.sample.cells = self.sample.cells.filter(import_pyarrow().array(is_used))
+            self.sample.cells = self.sample.cells.filter(pa.array(is_used))
 
-    def _add_rows(self, cells: "pa.RecordBatch") -> tuple[int, int]:
+    def _add_rows(self, cells: pa.RecordBatch) -> tuple[int, int]:
         """Sample rows with a target; return how many targets are not missing, as categories and as numbers."""
         if self.table.target is None:
             self.sample.add(cells)
@@ -166,7 +163,7 @@ class Survey:
         if cells is None or not cells.num_columns:
             return 0
         names = cells.schema.names
-        distinct = import_pyarrow().Table.from_batches([cells]).group_by(names).aggregate([])
+        distinct = pa.Table.from_batches([cells]).group_by(names).aggregate([])
         return int(cells.num_rows - distinct.num_rows)
 
     def check(self) -> None:
@@ -215,9 +212,8 @@ class Survey:
                 seen.add(mask)
         return columns
 
-    def sampled(self, name: str) -> "pa.Array":
+    def sampled(self, name: str) -> pa.Array:
         """Return the sampled cells of a column."""
-        pa = import_pyarrow()
         return pa.array([], pa.string()) if self.sample.cells is None else self.sample.cells.column(name)
 
     @property

@@ -3,9 +3,11 @@
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from bochner.rows import Array
 from bochner.tables.columns import (
@@ -18,15 +20,11 @@ from bochner.tables.columns import (
     are_marks,
     cell_text,
     first_failure,
-    import_pyarrow,
     parse_booleans,
     parse_dates,
     parse_numbers,
     split_kind,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MAX_COUNTED = 10_000  # distinct values that are counted exactly; of more, the most frequent half is kept
 MAX_SPELLINGS = 50  # of true and false
@@ -99,7 +97,7 @@ class ColumnTally:
         is_date = split_kind(self.given)[0] in ("date", "time")
         return self.storage in ("text", "untyped", "dictionary") or (self.storage == "integer" and is_date)
 
-    def add(self, values: "pa.Array", first_row: int, reading: Reading) -> None:
+    def add(self, values: pa.Array, first_row: int, reading: Reading) -> None:
         """Add the cells of a batch, whose first row has an index in the table."""
         self.n_cells += len(values)
         self.n_missing += values.null_count
@@ -117,9 +115,8 @@ class ColumnTally:
             self.low = low if self.low is None else min(self.low, low)
             self.high = high if self.high is None else max(self.high, high)
 
-    def _add_range(self, values: "pa.Array", first_row: int) -> None:
+    def _add_range(self, values: pa.Array, first_row: int) -> None:
         """Add typed cells or parsed numbers to the range."""
-        pa = import_pyarrow()
         types = pa.types
         if types.is_floating(values.type):
             numbers = np.asarray(values.to_numpy(False))
@@ -138,10 +135,10 @@ class ColumnTally:
         if types.is_temporal(values.type):
             narrow = types.is_date32(values.type) or types.is_time32(values.type)
             values = values.cast(pa.int32() if narrow else pa.int64())
-        limits = pa.compute.min_max(values)
+        limits = pc.min_max(values)
         self._widen(limits["min"].as_py(), limits["max"].as_py())
 
-    def _add_text(self, texts: "pa.Array", first_row: int, reading: Reading) -> None:
+    def _add_text(self, texts: pa.Array, first_row: int, reading: Reading) -> None:
         """Add cells of text, which may be numbers, dates or booleans."""
         kind, form = split_kind(self.given)
         style = self.style = self.style or reading.guess_style(texts)
@@ -150,8 +147,8 @@ class ColumnTally:
             row = first_failure(texts, partial(parse_numbers, style=style))
             self.first_text = first_row + row, str(texts[row].as_py())
         if numbers is not None and not self.is_code:
-            is_code = import_pyarrow().compute.match_substring_regex(texts, r"^\s*0\d+\s*$")
-            self.is_code = bool(import_pyarrow().compute.any(is_code).as_py())
+            is_code = pc.match_substring_regex(texts, r"^\s*0\d+\s*$")
+            self.is_code = bool(pc.any(is_code).as_py())
         distinct = self._count_text(texts, numbers, style)
         if numbers is not None and numbers.null_count == len(numbers):
             return  # nothing but marks of missing values
@@ -164,7 +161,7 @@ class ColumnTally:
             self.formats = _matching(self.formats, distinct[:FIRST_LOOK])
         self.formats = _matching(self.formats, distinct)
 
-    def _count_text(self, texts: "pa.Array", numbers: "pa.Array | None", style: NumberStyle) -> "pa.Array":
+    def _count_text(self, texts: pa.Array, numbers: pa.Array | None, style: NumberStyle) -> pa.Array:
         """Count distinct texts and the numbers among them; return the distinct ones, or all if they are not counted."""
         if numbers is not None:
             self.n_marks += numbers.null_count - texts.null_count
@@ -173,12 +170,12 @@ class ColumnTally:
         if self.counts is None:  # numbers that were not counted are followed by text
             self.counts, self.is_complete = {}, False
         distinct, counts = self._count(texts)
-        is_number = import_pyarrow().compute.match_substring_regex(distinct, style.pattern)
+        is_number = pc.match_substring_regex(distinct, style.pattern)
         self.n_numbers += int(counts[np.asarray(is_number)].sum())
         self.n_marks += int(counts[np.asarray(are_marks(distinct))].sum())
         return distinct
 
-    def _count(self, values: "pa.Array") -> tuple["pa.Array", Array]:
+    def _count(self, values: pa.Array) -> tuple[pa.Array, Array]:
         """Count the distinct values of a batch; return them and their counts."""
         found = values.drop_null().value_counts()
         distinct, counts = found.field("values"), found.field("counts").to_numpy()
@@ -198,5 +195,5 @@ class ColumnTally:
             self.counts = dict(ranked[: MAX_COUNTED // 2]) if is_counted else None
 
 
-def _matching(formats: list[str], texts: "pa.Array") -> list[str]:
+def _matching(formats: list[str], texts: pa.Array) -> list[str]:
     return [form for form in formats if parse_dates(texts, form) is not None]

@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Text with many different values as a few dozen numbers: hashed character n-grams, projected on singular vectors."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pyarrow as pa
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from bochner.rows import Floats
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 N_HASHED, MAX_COMPONENTS = 2**12, 30
 N_GRAMS = HashingVectorizer(
@@ -18,7 +14,7 @@ N_GRAMS = HashingVectorizer(
 )
 
 
-def fit_text(texts: "pa.Array") -> Floats:
+def fit_text(texts: pa.Array) -> Floats:
     """Return the singular vectors of the hashed n-grams of sampled texts, scaled so that rows have length 1 on average.
 
     N-grams are weighted by the logarithm of their inverse document frequency. Text encoded in this way is close where
@@ -38,7 +34,7 @@ def fit_text(texts: "pa.Array") -> Floats:
     return np.asarray(projected / (np.sqrt(np.square(lengths).mean()) or 1.0))
 
 
-def encode_text(texts: "pa.Array", components: Floats) -> Floats:
+def encode_text(texts: pa.Array, components: Floats) -> Floats:
     """Return the projections of texts on singular vectors, zeros where they are missing."""
     encoded = texts.fill_null("").dictionary_encode()  # each distinct text is hashed once
     rows = N_GRAMS.transform(encoded.dictionary.to_pylist()) @ components
