@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 from tabular.data import N_FOLDS, TABLES, Fold, Kind, folds, load
 from tabular.methods import METHODS
 from tabular.page import write_page
-from tabular.results import summarize
+from tabular.results import REFERENCE, summarize
 
 
 @contextmanager
@@ -121,6 +121,9 @@ def main() -> None:
             file.write(json.dumps(result) + "\n")
         shown = ("method", "fold", "table", "error", "fit_seconds", "failure")
         print(*(result.get(name, "") for name in shown), flush=True)
+    if all(result["method"] != REFERENCE for result in results):
+        print(f"Wrote {path}; ratings are relative to the random forest: add `--methods {REFERENCE}` for the page.")
+        return
     summary = summarize(results)
     (options.output / "tabular.json").write_text(json.dumps(summary, indent=1) + "\n")
     write_page(options.output / "index.html", summary)

@@ -13,7 +13,7 @@ import pandas as pd
 from tabular.data import GROUPS, TABLES
 from tabular.methods import METHODS
 
-__all__ = ["summarize"]
+__all__ = ["REFERENCE", "summarize"]
 
 REFERENCE = "forest"  # its Elo rating is 1,000
 RIVALS = ("hgb", "catboost")

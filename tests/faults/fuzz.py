@@ -32,7 +32,6 @@ from tests.tables.models import quick_classifier, quick_regressor
 from tests.tables.tables import make_table, write_table
 
 SECONDS_PER_FILE = 60
-FIT_ROWS = np.arange(60.0).reshape(20, 3) % 7
 
 
 def damaged(content: bytes, step: int) -> Iterator[bytes]:

@@ -5,8 +5,8 @@ After each fault the files are checked: the output is the old one or the new one
 besides the temporary file of a killed process. Then the command runs again and has to give the result
 of a run without faults.
 
-``python -m tests.faults.inject`` prints a table of commands and faults; ``--output benchmarks/results/faults.json``
-stores it for the page about stopped commands. A child is forked for each command, so that an injection takes about as
+``python -m tests.faults.inject`` prints a table of commands and faults; ``--output faults.json``
+stores it. A child is forked for each command, so that an injection takes about as
 long as the command itself.
 """
 
