@@ -26,6 +26,7 @@ BATCH_ROWS = 128
 DIAGONAL_WEIGHT = 0.3  # of pairs of a row with itself; a batch has more of them than all pairs, but outliers need them
 FIRST_STEP = 0.1  # length of the first step of each landmark, in length scales; the steps become shorter linearly
 MOMENTUM, SQUARE_DECAY = 0.8, 0.95  # of the running means of gradients and of their squared norms, as in Adam
+SMALLEST_NORM = 0.1  # of gradients, relative to all landmarks: noise would lead those of rare rows away from them
 ROUNDING = 1e-14  # of squared distances, relative to the squared norms that they are differences of
 JITTER = 1e-6  # added to the diagonal of W, so that landmarks may come close to each other
 
@@ -82,6 +83,7 @@ def refine_landmarks(landmarks: Floats, kernel: Kernel, points: Any, counts: Flo
         square = SQUARE_DECAY * square + (1.0 - SQUARE_DECAY) * np.square(gradient).sum(axis=1, keepdims=True)
         # Running means are divided by the sum of their weights, as in Adam.
         norm = np.sqrt(square / (1.0 - SQUARE_DECAY ** (step + 1))) * (1.0 - MOMENTUM ** (step + 1))
+        norm = np.maximum(norm, SMALLEST_NORM * np.sqrt(np.mean(np.square(norm))))
         length = FIRST_STEP * (1.0 - step / n_steps)
         moved = moved - length * np.divide(mean, norm, out=np.zeros_like(mean), where=norm > 0.0)
     return np.asarray(moved + center, dtype=landmarks.dtype) if np.isfinite(moved).all() else landmarks
