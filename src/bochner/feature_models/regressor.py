@@ -51,9 +51,9 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
         gamma losses have a log link.
     alphas : sequence of float, default=None
         Candidate penalties, relative to the number of rows; None means ``numpy.logspace(-8, 4, 25)`` for squared errors
-        and every second of these for other losses. With other losses, they are tried in decreasing order until the mean
-        error over the folds is above its minimum by more than two standard errors. A warning says if the best one is at
-        an edge of three or more given ones, and the error still falls there.
+        and every second of these for other losses. Other losses try them from the middle downwards, and then upwards,
+        until the mean error over the folds is above its minimum by more than two standard errors. A warning says if the
+        best one is at an edge of three or more given ones, and the error still falls there.
     cv : int, splitter, iterable or None, default=5
         Cross-validation folds, as in scikit-learn. Each row must be in at most one test set, and in the training set of
         every other fold. None means generalized cross-validation for squared errors; other losses need a single
