@@ -285,7 +285,8 @@ class FeatureClassifier(ClassifierMixin, FeatureModel):
             The share of rows whose class is predicted.
         """
         check_is_fitted(self)
-        right, total = self._accumulate_scores(X, y, sample_weight, partial(_count_right, self.classes_))
+        rows = self._rows_to_score(X, y, sample_weight)
+        right, total = self._accumulate_scores(rows, partial(_count_right, self.classes_))
         return float(right / total)
 
     @property
