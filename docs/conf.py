@@ -17,6 +17,7 @@ version = release = installed_version("bochner")
 
 extensions = [
     "commands",
+    "gallery_style",
     "mathml",
     "myst_parser",
     "numpydoc",
@@ -96,6 +97,7 @@ sphinx_gallery_conf = {
     "subsection_order": [f"../examples/{name}" for name in ("approximation", "learning", "models", "scale", "beyond")],
     "within_subsection_order": "FileNameSortKey",
     "reset_modules": ("gallery_style.apply",),
+    "image_scrapers": ("gallery_style.scrape",),
     "backreferences_dir": "api/generated/backreferences",
     "doc_module": ("bochner",),
     "remove_config_comments": True,
