@@ -129,7 +129,7 @@ def n_behind(rival: str) -> str:
 def by_kind() -> str:
     """Return our errors on public tables relative to those of boosting, by the kind of the target."""
     rivals = {"hgb": "HistGradientBoosting", "catboost": "CatBoost"}
-    heads = [head for label in rivals.values() for head in (f"error / {label}'s", f"{label} is better on")]
+    heads = [head for label in rivals.values() for head in (f"ratio to {label}", "it wins on")]
     lines = [["target", "tables", *heads], ["---"] * 6]
     for kind, label in {"regression": "a number", "binary": "two classes", "multiclass": "more classes"}.items():
         found = rows("tabular/tables", kind=kind)

@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 from cycler import cycler
+from matplotlib.figure import Figure
 from sphinx.application import Sphinx
 from sphinx_gallery.scrapers import matplotlib_scraper
 
@@ -54,13 +55,23 @@ def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any])
     chosen, panel = PANELS.get(name, (0, 0))
     for place, number in enumerate(plt.get_fignums(), start=len(images)):
         if place == chosen:
-            figure = plt.figure(number)
-            figure.canvas.draw()  # which moves the axes to their places
-            extent = figure.axes[panel].get_window_extent().padded(6)
-            extent = extent.transformed(figure.dpi_scale_trans.inverted())
             path = Path(images.image_path).parent / f"{name}_main.png"
-            figure.savefig(path, bbox_inches=extent, dpi=480 / extent.width)
+            _save_panel(plt.figure(number), panel, path)
     return matplotlib_scraper(block, block_vars, gallery_conf)
+
+
+def _save_panel(figure: Figure, panel: int, path: Path) -> None:
+    """Save one of the axes of a figure without its labels and legends, which a thumbnail is too small for."""
+    axes = figure.axes[panel]
+    figure.canvas.draw()  # which moves the axes to their places
+    figure.set_layout_engine("none")
+    extent = axes.get_window_extent().padded(6).transformed(figure.dpi_scale_trans.inverted())
+    legends = [*figure.legends, *filter(None, [axes.get_legend()])]
+    for legend in legends:
+        legend.set_visible(False)
+    figure.savefig(path, bbox_inches=extent, dpi=480 / extent.width)
+    for legend in legends:
+        legend.set_visible(True)
 
 
 def replace_thumbnails(app: Sphinx) -> None:
