@@ -70,7 +70,7 @@ class TestCompare:
 def test_limit_of_few_distinct_rows_is_zero():
     X = np.repeat(np.random.default_rng(0).normal(size=(4, 2)), 20, axis=0)
     comparison = Comparison(X, n_components=[8], n_seeds=1)
-    errors = {fit.method: fit.kernel_error for fit in comparison.run()}
+    errors = {fit["method"]: fit["kernel_error"] for fit in comparison.run()}
     assert errors["SVD limit"] < 1e-7
     assert errors["landmarks"] < 1e-5
     assert errors["plain Fourier"] > 1e-3
@@ -95,7 +95,7 @@ def test_task_is_recognized_by_the_target(y, task):
 
 def test_errors_of_a_regression_do_not_depend_on_the_origin(X):
     y = np.sin(X[:, 0])
-    first, moved = (next(Comparison(X, target, n_components=[32]).run()).test_error for target in (y, y - 100.0))
+    first, moved = (next(Comparison(X, target, n_components=[32]).run())["test_error"] for target in (y, y - 100.0))
     assert first == pytest.approx(moved, rel=1e-6)
     assert first < 0.5
 

@@ -4,7 +4,6 @@
 import json
 import shlex
 import sys
-from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -99,20 +98,20 @@ def _sizes(values: list[str] | None) -> list[int] | None:
 
 def _run(comparison: Comparison, name: str, output: Path, as_json: bool = False) -> None:
     """Measure all fits, write the page and print the result."""
-    n_all, terminal = len(comparison.trials), console.report_console(width=120)
-    for fit in comparison.run():
-        seconds = f", fit in {fit.fit_seconds:.2g} s" if isfinite(fit.fit_seconds) else ""
-        trial = f"{fit.method}, {fit.n_components} columns, seed {fit.seed}"
-        place = f"{len(comparison.fits)} of {n_all}"
-        echo(f"{place}: {trial}: kernel error {100.0 * fit.kernel_error:.3g} %{seconds}", err=True)
+    for number, fit in enumerate(comparison.run(), 1):
+        trial = f"{fit['method']}, {fit['n_components']} columns, seed {fit['seed']}"
+        echo(
+            f"{number} of {len(comparison.trials)}: {trial}: kernel error {100.0 * fit['kernel_error']:.3g} %", err=True
+        )
     write_atomically(output, comparison_page(comparison, name, shlex.join(["bochner", *sys.argv[1:]])))
     if as_json:
-        chosen, results = recommend(comparison), comparison.results()
-        lines = [{key: None if value != value else value for key, value in line.items()} for line in results.values()]
-        call = results[comparison.sizes[-1], chosen]["call"]
+        results, chosen = comparison.results(), recommend(comparison)
+        lines = json.loads(results.to_json(orient="records", double_precision=15))
+        call = results.loc[results["method"] == chosen, "call"].iloc[-1]
         found = {"recommended": chosen, "call": call, "length_scale": comparison.length_scale, "results": lines}
         typer.echo(json.dumps(found | {"page": str(output)}))
         return
+    terminal = console.report_console(width=120)
     terminal.print(comparison_table(comparison, name).rich())
     terminal.print(f"\n{' '.join(recommendation(comparison))}", markup=False, highlight=False)
     terminal.print(f"The page: {output}", soft_wrap=True, highlight=False)

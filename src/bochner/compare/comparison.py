@@ -2,8 +2,7 @@
 """The comparison: one fit per method, number of columns and seed, measured one at a time."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from importlib.util import find_spec
 from itertools import product
 from math import nan
 from time import perf_counter
@@ -23,7 +22,7 @@ from bochner.rows import Array, Floats
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["LIMIT", "MANY_ROWS", "Comparison", "Fit", "compare"]
+__all__ = ["LIMIT", "MANY_ROWS", "Comparison", "compare"]
 
 LIMIT = "SVD limit"  # not a method: the lowest error of any matrix of that rank
 MANY_ROWS = 100_000  # transformed rows in the reported times
@@ -33,25 +32,6 @@ FEWEST_ROWS = 20
 TIMED_ROWS = 10_000  # rows in one timed call of `transform`
 MOST_WHOLE_NUMBERS = 20  # a target with more distinct whole numbers is a quantity and not a class
 ALPHAS = np.logspace(-9.0, 2.0, 23)
-
-
-@dataclass(frozen=True)
-class Fit:
-    """One fit of a method and what was measured: errors as fractions, seconds of fit and of many rows' transform."""
-
-    method: str
-    n_components: int
-    seed: int
-    kernel_error: float
-    test_error: float = nan
-    fit_seconds: float = nan
-    transform_seconds: float = nan
-    call: str = ""
-
-    @property
-    def trial(self) -> tuple[int, int, str]:
-        """The seed, the number of columns and the method."""
-        return self.seed, self.n_components, self.method
 
 
 class Comparison:
@@ -74,7 +54,7 @@ class Comparison:
         The length scale of the Gaussian kernel.
     trials : list of (int, int, str)
         Seed, number of columns and method of each fit, in the order of the work.
-    fits : dict from trial to Fit
+    fits : list of dict
         What is measured so far.
     """
 
@@ -102,12 +82,11 @@ class Comparison:
         elif not 0.0 < length_scale < np.inf:
             raise ValueError(f"length_scale is {length_scale}; give a positive number, or None for the median.")
         self.length_scale, self.n_seeds = length_scale, n_seeds
-        methods = (*METHODS, LIMIT)
         # All methods with one seed before the next seed, so that a stopped run has compared all of them.
-        self.trials = [(seed, size, method) for seed in range(n_seeds) for size in self.sizes for method in methods]
-        self.fits: dict[tuple[int, int, str], Fit] = {}
+        self.trials = list(product(range(n_seeds), self.sizes, (*METHODS, LIMIT)))
+        self.fits: list[dict[str, Any]] = []
 
-    def run(self) -> Iterator[Fit]:
+    def run(self) -> Iterator[dict[str, Any]]:
         """Measure all fits, one at a time."""
         for make in METHODS.values():  # compile all loops, so that no measured time includes it
             make(4, self.length_scale, 0).fit(self.X[:200]).transform(self.X[:200])
@@ -115,27 +94,21 @@ class Comparison:
         for seed, size, method in self.trials:
             if split is None or split.seed != seed:
                 split = _Split(self, seed)
-            fit = split.measure(method, size)
-            self.fits[fit.trial] = fit
-            yield fit
+            self.fits.append({"n_components": size, "method": method, "seed": seed} | split.measure(method, size))
+            yield self.fits[-1]
 
-    def results(self) -> dict[tuple[int, str], dict[str, Any]]:
+    def results(self) -> "pandas.DataFrame":
         """Return means over the seeds so far with standard errors (`_se`), by number of columns and method."""
-        lines = {}
-        for size, method in product(self.sizes, (*METHODS, LIMIT)):
-            trials = [(seed, size, method) for seed in range(self.n_seeds)]
-            fits = [self.fits[trial] for trial in trials if trial in self.fits]
-            if not fits:
-                continue
-            line: dict[str, Any] = {"n_components": size, "method": method}
-            for name in ("kernel_error", "test_error") if self.task else ("kernel_error",):
-                values = np.array([getattr(fit, name) for fit in fits])
-                noise = values.std(ddof=1) / np.sqrt(len(fits)) if len(fits) > 1 else 0.0
-                line |= {name: float(values.mean()), f"{name}_se": float(noise)}
-            for name in ("fit_seconds", "transform_seconds"):
-                line[name] = float(np.median([getattr(fit, name) for fit in fits]))
-            lines[size, method] = line | {"call": fits[0].call}
-        return lines
+        import pandas
+
+        columns: dict[str, tuple[str, str]] = {}
+        errors = ["kernel_error", "test_error"] if self.task else ["kernel_error"]
+        for name in errors:
+            columns |= {name: (name, "mean"), f"{name}_se": (name, "sem")}
+        columns |= {name: (name, "median") for name in ("fit_seconds", "transform_seconds")}
+        groups = pandas.DataFrame(self.fits).groupby(["n_components", "method"], sort=False)
+        found = groups.agg(**columns, call=("call", "first")).reset_index()
+        return found.fillna({f"{name}_se": 0.0 for name in errors})  # of one seed
 
 
 class _Split:
@@ -148,28 +121,25 @@ class _Split:
         self.X_train, self.X_test = comparison.X[train], comparison.X[test]
         self.y = None if comparison.y is None else (comparison.y[train], comparison.y[test])
         self.exact = np.asarray(rbf_kernel(self.X_test, gamma=0.5 / self.scale**2))
+        self.eigenvalues = np.linalg.eigvalsh(self.exact)[::-1]
 
-    @cached_property
-    def eigenvalues(self) -> Floats:
-        """The eigenvalues of the kernel matrix of the held-out rows, the largest first."""
-        return np.asarray(np.linalg.eigvalsh(self.exact)[::-1], dtype=np.float64)
-
-    def measure(self, method: str, size: int) -> Fit:
-        """Fit a method and return its errors and times."""
+    def measure(self, method: str, size: int) -> dict[str, Any]:
+        """Fit a method and return its errors as fractions, and the seconds of fit and of many rows' transform."""
+        seconds = {"fit_seconds": nan, "transform_seconds": nan}
         if method == LIMIT:
             error = np.linalg.norm(self.eigenvalues[size:]) / np.linalg.norm(self.eigenvalues)
-            return Fit(method, size, self.seed, float(error))
+            return {"kernel_error": float(error), "test_error": nan, **seconds, "call": ""}
         features = METHODS[method](size, self.scale, self.seed)
-        with config_context(print_changed_only=True):
-            call = " ".join(repr(METHODS[method](size, self.scale, None)).split())
-        fit_seconds = _seconds(features.fit, self.X_train)
+        seconds["fit_seconds"] = _seconds(features.fit, self.X_train)
         columns = features.transform(self.X_test)
         many = np.resize(self.X_test, (TIMED_ROWS, self.X_test.shape[1]))
-        seconds = min(_seconds(features.transform, many) for _ in range(3))  # the first call warms up the caches
-        seconds *= MANY_ROWS / TIMED_ROWS
+        fastest = min(_seconds(features.transform, many) for _ in range(3))  # the first call warms up the caches
+        seconds["transform_seconds"] = fastest * MANY_ROWS / TIMED_ROWS
         error = np.linalg.norm(self.exact - columns @ columns.T) / np.linalg.norm(self.exact)
         test_error = self._test_error(features.transform(self.X_train), columns)
-        return Fit(method, size, self.seed, float(error), test_error, fit_seconds, seconds, call)
+        with config_context(print_changed_only=True):
+            call = " ".join(repr(features.set_params(random_state=None)).split())
+        return {"kernel_error": float(error), "test_error": test_error, **seconds, "call": call}
 
     def _test_error(self, train: Floats, test: Floats) -> float:
         """Return the error of ridge regression on the features: relative to that of the mean, or misclassified rows."""
@@ -228,15 +198,13 @@ def compare(
     >>> found.sort_values("kernel_error")["method"].iloc[0]
     'SVD limit'
     """
-    try:
-        import pandas
-    except ImportError:
-        raise ImportError("`compare` returns a data frame, which needs pandas: pip install pandas.") from None
+    if find_spec("pandas") is None:
+        raise ImportError("`compare` returns a data frame, which needs pandas: pip install pandas.")
     comparison = Comparison(X, y, n_components=n_components, length_scale=length_scale, n_seeds=n_seeds)
     with show_progress(verbose):
         for _ in track(comparison.run(), "fitting", len(comparison.trials)):
             pass
-    return pandas.DataFrame(comparison.results().values())
+    return comparison.results()
 
 
 def _seconds(function: Callable[[Floats], Any], X: Floats) -> float:
