@@ -15,7 +15,6 @@ from tests.export.sessions import DIGITS, DTYPES, LABELS, TEST, TRAIN, assert_eq
 KERNELS = ["gaussian", "exponential", "matern", "rational_quadratic"]
 ARD = np.linspace(20.0, 60.0, 64)
 METRIC = Metric(np.random.default_rng(0).normal(scale=0.02, size=(20, 64)))
-SPARSE_METRIC = Metric(METRIC.directions[:3], diagonal=1.0 / ARD)
 FEATURES = {
     "stein": FourierFeatures(n_frequencies=24),
     "landmarks": LandmarkFeatures(n_landmarks=24),
@@ -29,7 +28,6 @@ MORE_FEATURES = {
     "fourier, metric": FourierFeatures(n_frequencies=24, length_scale=METRIC),
     "landmarks, one length scale per column": LandmarkFeatures(n_landmarks=24, length_scale=ARD),
     "landmarks, metric": LandmarkFeatures(n_landmarks=24, length_scale=METRIC),
-    "landmarks, metric with a diagonal": LandmarkFeatures(n_landmarks=24, length_scale=SPARSE_METRIC),
     "landmarks, pivoted": LandmarkFeatures(n_landmarks=48, landmarks="pivoted"),
 }
 
@@ -50,7 +48,7 @@ def test_features_equal_transform(name, kernel, dtype):
     check_features(FEATURES[name].set_params(kernel=kernel), dtype)
 
 
-@pytest.mark.parametrize("name", ["matrix", "landmarks, metric", "landmarks, metric with a diagonal"])
+@pytest.mark.parametrize("name", ["matrix", "landmarks, metric"])
 def test_features_with_matrices_equal_transform(name):
     check_features(MORE_FEATURES[name].set_params(kernel="gaussian"), np.float64, with_model=True)
 

@@ -118,10 +118,7 @@ def _kernel_values(graph: Graph, kernel: Any, landmarks: Any, scaling: Scaling, 
 def _scale(graph: Graph, scaling: Scaling, rows: str) -> str:
     if not isinstance(scaling, Metric):
         return graph.node("Div", rows, np.asarray(scaling.length_scales, dtype=np.float64))
-    along = graph.product(rows, np.ascontiguousarray(scaling.directions.T))
-    if scaling.diagonal is None:
-        return along
-    return graph.node("Concat", graph.node("Mul", rows, scaling.diagonal), along, axis=1)
+    return graph.product(rows, np.ascontiguousarray(scaling.directions.T))
 
 
 def _check_kernel(kernel: Any) -> None:

@@ -240,7 +240,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         check_is_fitted(self)
         if not isinstance(self._scaling, Metric):
             raise AttributeError("Only `length_scale='learn-matrix'` learns a metric; use it, or `length_scale_`.")
-        return self._scaling.matrix
+        return self._scaling.directions
 
     @property
     def relevance_(self) -> Floats:

@@ -84,7 +84,7 @@ class LandmarkFeatures(KernelFeatures):
     ----------
     length_scale_ : float or ndarray of shape (n_features,)
         The length scale in use, as in `FourierFeatures`; None for a function or a precomputed kernel.
-    metric_ : {ndarray, CSR array} of shape (n_dimensions, n_features)
+    metric_ : ndarray of shape (n_dimensions, n_features)
         The map of the columns, as in `FourierFeatures`. Only exists with a metric.
     landmarks_ : ndarray of shape (n_landmarks, n_features)
         The landmarks, in the units of the data; indices of training rows for a precomputed kernel.
