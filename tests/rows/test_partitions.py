@@ -65,8 +65,6 @@ def test_rows_are_collected_by_number():
     np.testing.assert_array_equal(rows[numbers], X[numbers])
     np.testing.assert_array_equal(rows[20:60:3], X[20:60:3])
     np.testing.assert_array_equal(rows.select(numbers).y, y[numbers])
-    positive = X[:, 0] > 0
-    np.testing.assert_array_equal(rows.drop_zero_weights(positive.astype(float))[:5], X[positive][:5])
     assert rows[np.empty(0, dtype=int)].shape == (0, 4)
 
 

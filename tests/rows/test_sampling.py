@@ -13,9 +13,9 @@ from bochner.rows import (
     distinct_rows,
     draw_pairs,
     pair_differences,
+    sample_batch,
     sample_pairs,
     sample_rows,
-    sample_source,
     shuffled_sample,
     to_dense,
 )
@@ -67,17 +67,16 @@ def test_rows_are_drawn_once_and_equally_often(rng):
 
 def test_sample_of_a_source_keeps_targets_and_weights(rng):
     X = np.arange(40_000.0)[:, None]
-    sample = sample_source(MemoryRows(X, 2.0 * X[:, 0], 3.0 * X[:, 0]), rng)
-    assert sample.shape == (2**15, 1)
-    y, weights = sample.collect_columns()
-    np.testing.assert_array_equal(y, 2.0 * sample.X[:, 0])
-    np.testing.assert_array_equal(weights, 3.0 * sample.X[:, 0])
+    sample = sample_batch(MemoryRows(X, 2.0 * X[:, 0], 3.0 * X[:, 0]), rng)
+    assert sample.X.shape == (2**15, 1)
+    np.testing.assert_array_equal(sample.y, 2.0 * sample.X[:, 0])
+    np.testing.assert_array_equal(sample.sample_weight, 3.0 * sample.X[:, 0])
 
 
 def test_samples_of_wide_rows_are_smaller(rng, monkeypatch):
     monkeypatch.setattr(bochner.rows.sampling, "MAX_SAMPLE_BYTES", 8 * 10 * 1600)
-    assert sample_source(MemoryRows(np.zeros((4000, 10))), rng).shape == (1600, 10)
-    assert sample_source(MemoryRows(np.zeros((4000, 1000))), rng).shape == (1024, 1000)
+    assert sample_batch(MemoryRows(np.zeros((4000, 10))), rng).X.shape == (1600, 10)
+    assert sample_batch(MemoryRows(np.zeros((4000, 1000))), rng).X.shape == (1024, 1000)
 
 
 def test_all_pairs_have_the_products_of_the_weights_of_their_rows(rng):

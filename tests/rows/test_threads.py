@@ -96,14 +96,13 @@ def test_blas_is_limited_inside_and_restored_after():
         assert blas_threads() == {2}
 
 
-def test_small_work_and_one_thread_need_no_other_thread():
+def test_one_thread_needs_no_other_thread():
     def ident(_):
         return get_ident()
 
     with threadpool_limits(1):
         assert set(in_threads(ident, range(5))) == {get_ident()}
     with threadpool_limits(2):
-        assert set(in_threads(ident, range(5), is_small=True)) == {get_ident()}
         assert get_ident() not in set(in_threads(ident, range(5)))
 
 

@@ -14,7 +14,10 @@ from bochner.rows.arrays import Floats as Floats
 from bochner.rows.arrays import Indices as Indices
 from bochner.rows.arrays import Mask as Mask
 from bochner.rows.arrays import as_csr as as_csr
+from bochner.rows.arrays import column_ranges as column_ranges
 from bochner.rows.arrays import is_sparse as is_sparse
+from bochner.rows.arrays import max_abs as max_abs
+from bochner.rows.arrays import norm as norm
 from bochner.rows.arrays import stack_rows as stack_rows
 from bochner.rows.arrays import to_dense as to_dense
 from bochner.rows.dask_partitions import ClusterError as ClusterError
@@ -30,9 +33,9 @@ from bochner.rows.sampling import draw_pairs as draw_pairs
 from bochner.rows.sampling import pair_blocks as pair_blocks
 from bochner.rows.sampling import pair_differences as pair_differences
 from bochner.rows.sampling import row_weights as row_weights
+from bochner.rows.sampling import sample_batch as sample_batch
 from bochner.rows.sampling import sample_pairs as sample_pairs
 from bochner.rows.sampling import sample_rows as sample_rows
-from bochner.rows.sampling import sample_source as sample_source
 from bochner.rows.sampling import shuffled_sample as shuffled_sample
 from bochner.rows.scalings import LengthScales as LengthScales
 from bochner.rows.scalings import Metric as Metric
@@ -45,11 +48,7 @@ from bochner.rows.sources import Rows as Rows
 from bochner.rows.sources import RowSource as RowSource
 from bochner.rows.sources import Statistic as Statistic
 from bochner.rows.sources import add_pair as add_pair
-from bochner.rows.sources import check_finite as check_finite
-from bochner.rows.sources import column_ranges as column_ranges
 from bochner.rows.sources import compose as compose
-from bochner.rows.sources import max_abs as max_abs
-from bochner.rows.sources import norm as norm
 from bochner.rows.sources import stack_batches as stack_batches
 from bochner.rows.threads import SMALL_MATRIX as SMALL_MATRIX
 from bochner.rows.threads import SMALL_VECTOR as SMALL_VECTOR

@@ -10,12 +10,12 @@ from scipy import sparse
 
 from bochner.rows.arrays import Floats, Indices, is_sparse, to_dense
 from bochner.rows.block_sizes import MAX_SAMPLE_BYTES, MAX_SAMPLE_ROWS, MIN_SAMPLE_ROWS
-from bochner.rows.sources import MemoryRows, Rows, RowSource
+from bochner.rows.sources import Batch, Rows, RowSource
 from bochner.rows.threads import row_blocks
 
 __all__ = [
     *("distinct_rows", "draw_pairs", "pair_blocks", "pair_differences", "row_weights", "sample_pairs", "sample_rows"),
-    *("sample_source", "shuffled_sample"),
+    *("sample_batch", "shuffled_sample"),
 ]
 
 
@@ -58,12 +58,11 @@ def shuffled_sample(X: Rows, size: int, rng: np.random.Generator) -> tuple[Any, 
     return points[order], np.ones(len(order)) if counts is None else counts[order]
 
 
-def sample_source(source: RowSource, rng: np.random.Generator) -> MemoryRows:
+def sample_batch(source: RowSource, rng: np.random.Generator) -> Batch:
     """Collect a sample of many rows: up to 2**15 random rows, fewer where rows are wide; see `RowSource.draw_rows`."""
     row_bytes = source.shape[1] * source.dtype.itemsize
     size = int(np.clip(MAX_SAMPLE_BYTES // row_bytes, MIN_SAMPLE_ROWS, MAX_SAMPLE_ROWS))
-    batch = source.select(source.draw_rows(size, rng))
-    return MemoryRows(batch.X, batch.y, batch.sample_weight)
+    return source.select(source.draw_rows(size, rng))
 
 
 def draw_pairs(X: Rows, size: int, rng: np.random.Generator) -> tuple[Indices, Indices, Floats]:
