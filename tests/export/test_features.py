@@ -12,7 +12,7 @@ from bochner.kernels import Gaussian, Matern
 from bochner.rows import Metric
 from tests.export.sessions import DIGITS, DTYPES, LABELS, TEST, TRAIN, assert_equal_outputs, run
 
-KERNELS = ["gaussian", "laplacian", "cauchy", "exponential", "matern", "rational_quadratic"]
+KERNELS = ["gaussian", "exponential", "matern", "rational_quadratic"]
 ARD = np.linspace(20.0, 60.0, 64)
 METRIC = Metric(np.random.default_rng(0).normal(scale=0.02, size=(20, 64)))
 FEATURES = {
@@ -71,6 +71,11 @@ def test_learned_length_scales_and_metrics(name, learned, dtype):
         check_features(features, dtype, with_model=True)
     finally:
         features.set_params(length_scale="median")
+
+
+@pytest.mark.parametrize("kernel", ["laplacian", "cauchy"])
+def test_fourier_features_of_other_kernels(kernel):
+    check_features(FourierFeatures(kernel, n_frequencies=24), np.float64)
 
 
 def test_structured_frequencies_equal_transform():
@@ -140,6 +145,10 @@ class Steeper(Gaussian):
 @pytest.mark.parametrize(
     ("features", "message"),
     [
+        (
+            LandmarkFeatures("laplacian", n_landmarks=8),
+            "Laplacian as `kernel` cannot be exported .* or FourierFeatures",
+        ),
         (LandmarkFeatures(common, n_landmarks=8), "with a function or a precomputed matrix as `kernel`"),
         (LandmarkFeatures(Steeper(), n_landmarks=8), "with Steeper as `kernel` cannot be exported"),
         (LandmarkFeatures(Matern(nu=1.2), n_landmarks=8), r"Matern\(nu=1.2\) .* use nu=0.5, 1.5, 2.5"),

@@ -116,10 +116,6 @@ def set_output(operator: Any, dtype: Any, width: int, position: int = 0) -> None
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
 
     given = [type(variable.type) for variable in operator.inputs]
-    if DoubleTensorType in given:
-        kind = DoubleTensorType
-    elif FloatTensorType in given or np.dtype(dtype) == np.float32:
-        kind = FloatTensorType
-    else:
-        kind = DoubleTensorType
+    is_single = DoubleTensorType not in given and (FloatTensorType in given or np.dtype(dtype) == np.float32)
+    kind = FloatTensorType if is_single else DoubleTensorType
     operator.outputs[position].set_type(kind([operator.inputs[0].get_first_dimension(), width]))

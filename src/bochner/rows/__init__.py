@@ -5,8 +5,8 @@ A `RowSource` (`sources`) is rows with targets and sample weights: in memory, in
 cluster (`partitions`, and `dask_partitions` for Dask collections) or in a file (`bochner.tables`). `open_rows`
 (`opening`) turns user input into one; no other package distinguishes arrays from collections. `sampling` draws rows and
 pairs of rows, `scalings` has the linear maps of rows that come before everything else, `training_rows` collects the
-rows that features are fitted on, `threads` runs work on blocks of rows in threads, `workers` are these threads,
-`arrays` names the array types.
+rows that features are fitted on, `threads` runs work on blocks of rows in threads, `arrays` names the array
+types.
 """
 
 from bochner.rows.arrays import Array as Array
@@ -54,10 +54,10 @@ from bochner.rows.sources import stack_batches as stack_batches
 from bochner.rows.threads import SMALL_MATRIX as SMALL_MATRIX
 from bochner.rows.threads import SMALL_VECTOR as SMALL_VECTOR
 from bochner.rows.threads import for_each_span as for_each_span
+from bochner.rows.threads import in_threads as in_threads
 from bochner.rows.threads import row_blocks as row_blocks
 from bochner.rows.threads import row_spans as row_spans
+from bochner.rows.threads import serial_blas as serial_blas
 from bochner.rows.threads import sum_over_spans as sum_over_spans
 from bochner.rows.training_rows import TrainingRows as TrainingRows
 from bochner.rows.training_rows import collect_rows as collect_rows
-from bochner.rows.workers import in_threads as in_threads
-from bochner.rows.workers import serial_blas as serial_blas
