@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.feature_maps.feature_map import FeatureMap, map_rows, multiply_rows
+from bochner.feature_maps.feature_map import FeatureMap, map_rows
 from bochner.function_kernels import PrecomputedKernel
 from bochner.kernels import Gaussian, IsotropicKernel, Kernel
 from bochner.rows import Array, Floats, LengthScales, Scaling, Unscaled, is_sparse, row_spans, to_dense
@@ -179,7 +179,7 @@ class DistanceColumns(KernelColumns):
                 products -= offset @ self._transposed
                 squares = squares - 2.0 * (rows @ offset) + offset @ offset
         else:
-            multiply_rows(rows, self._transposed, products)
+            np.matmul(rows, self._transposed, out=products)
             squares = np.einsum("ij,ij->i", rows, rows)
         return products, (squares / (self._divisor or 1.0) ** 2).astype(self._work_dtype, copy=False)
 
