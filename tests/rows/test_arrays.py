@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bochner.rows import as_csr, column_ranges, is_sparse, max_abs, norm, stack_rows, to_dense
+from bochner.rows import column_ranges, is_sparse, max_abs, norm, to_dense
+from bochner.rows.arrays import as_csr, stack_rows
 
 
 @pytest.mark.parametrize("container", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array])

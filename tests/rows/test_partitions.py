@@ -10,7 +10,8 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 from bochner import FourierFeatures
-from bochner.rows import PartitionedRows, open_rows
+from bochner.rows import open_rows
+from bochner.rows.partitions import PartitionedRows
 from tests.feature_models.examples import CHUNKINGS, MODELS, assert_same_model, fit_in_memory, make_data
 from tests.rows.array_partitions import ArrayPartitions
 

@@ -10,15 +10,14 @@ from bochner.rows import (
     LengthScales,
     MemoryRows,
     TrainingRows,
-    distinct_rows,
     draw_pairs,
     pair_differences,
     sample_batch,
-    sample_pairs,
     sample_rows,
     shuffled_sample,
     to_dense,
 )
+from bochner.rows.sampling import distinct_rows
 
 
 def test_sampled_rows_are_distinct_and_in_order(rng):
@@ -105,16 +104,6 @@ def test_distinct_rows_without_repetition_have_no_weights(rng):
     assert weights is None
     assert sorted(rows[:, 0].tolist()) == [0.0, 1.0]
     assert distinct_rows(np.array([[0.0], [-0.0]]), None)[1].tolist() == [2.0]
-
-
-def test_sampled_pairs_are_uniform_and_of_different_rows(rng):
-    first, second = sample_pairs(5, 9, rng)
-    assert (first != second).all()
-    first, second = sample_pairs(200, 15_000, rng)
-    assert (first != second).all()
-    for side in (first, second):
-        counts = np.bincount(side, minlength=200)
-        assert abs(counts - 75).max() < 6 * np.sqrt(75)
 
 
 def test_pair_differences_of_a_sparse_matrix_are_dense(rng):

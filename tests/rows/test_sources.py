@@ -7,12 +7,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 import bochner.rows.sources
-from bochner.rows import (
-    Batch,
-    PartitionedRows,
-    open_rows,
-    to_dense,
-)
+from bochner.rows import Batch, open_rows, to_dense
+from bochner.rows.partitions import PartitionedRows
 from bochner.rows.sources import check_batch_weights
 from bochner.tables.encoding import EncodedTable
 from bochner.tables.row_source import TableRows

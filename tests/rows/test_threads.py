@@ -19,7 +19,7 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from bochner import FourierFeatures
-from bochner.rows import for_each_span, in_threads, row_blocks, row_spans, serial_blas, sum_over_spans
+from bochner.rows import for_each_span, in_threads, row_blocks, row_spans, serial_blas
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
@@ -68,16 +68,6 @@ def test_spans_cover_every_row_once_in_whole_blocks(n_rows, n_threads, small_row
     assert (counts == 1).all()
     is_single = n_rows <= 64 and small_rows >= min(n_rows, 16)
     assert all(span.start % (max(1, small_rows) if is_single else 64) == 0 for span in spans)
-
-
-def test_sums_do_not_depend_on_the_number_of_threads(rng):
-    values = rng.normal(size=(1000, 3))
-    totals = []
-    for n_threads in (1, 3):
-        with threadpool_limits(n_threads):
-            totals.append(sum_over_spans(lambda span: values[span].sum(axis=0), 1000, 30))
-    np.testing.assert_allclose(totals[0], values.sum(axis=0))
-    assert totals[0].tobytes() == totals[1].tobytes()
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])

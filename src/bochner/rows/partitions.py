@@ -160,10 +160,6 @@ class PartitionedRows(RowSource):
         return int(self.partitions.lengths.sum()), int(self.partitions.templates["X"].shape[1])
 
     @property
-    def has_weights(self) -> bool:
-        return "sample_weight" in self.partitions.templates
-
-    @property
     def target_template(self) -> Any:
         return self.partitions.templates["y"]
 

@@ -118,11 +118,6 @@ class RowSource(ABC):
 
     @property
     @abstractmethod
-    def has_weights(self) -> bool:
-        """Whether there are sample weights."""
-
-    @property
-    @abstractmethod
     def target_template(self) -> Any:
         """The targets of no rows: their dtype, and their shape beyond the first axis."""
 
@@ -240,10 +235,6 @@ class MemoryRows(RowSource):
     @property
     def has_targets(self) -> bool:
         return self.y is not None
-
-    @property
-    def has_weights(self) -> bool:
-        return self.weights is not None
 
     @property
     def target_template(self) -> Any:

@@ -22,18 +22,16 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import copy_context
 from ctypes import PyDLL
-from functools import cache, partial, reduce, wraps
+from functools import cache, partial, wraps
 from itertools import product
 from queue import SimpleQueue
 from typing import Any, Generic, ParamSpec, TypeVar
 
-import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from bochner.rows.arrays import Array
 from bochner.rows.block_sizes import MAX_BLOCK_BYTES, MIN_BLOCK_ROWS
 
-__all__ = ["for_each_span", "in_threads", "row_blocks", "row_spans", "serial_blas", "sum_over_spans"]
+__all__ = ["for_each_span", "in_threads", "row_blocks", "row_spans", "serial_blas"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -56,19 +54,6 @@ def for_each_span(work: Callable[[slice], None], n_rows: int, block_rows: int, s
         return
     n_blocks = -(-n_rows // block_rows)
     list(in_threads(work, row_spans(n_rows, block_rows * max(1, n_blocks // (4 * blas_threads())))))
-
-
-def sum_over_spans(part: Callable[[slice], Array], n_rows: int, span_rows: int) -> Array:
-    """Sum `part` over slices of `span_rows` rows, computed in threads.
-
-    The slices and the order of summation do not depend on the number of threads, so the result does not either. Parts
-    are added as they arrive: about one per thread is held.
-    """
-
-    def add(total: Array, addend: Array) -> Array:
-        return np.asarray(np.add(total, addend, out=total))
-
-    return reduce(add, in_threads(part, row_spans(n_rows, span_rows)))
 
 
 def row_spans(n_rows: int, span_rows: int) -> list[slice]:

@@ -32,7 +32,6 @@ class TableRows(RowSource):
     lengths: list[int]
     encode: Callable[[Any], Array] = np.asarray
     has_targets: bool = True
-    has_weights = False
     location = "file"
 
     @property
