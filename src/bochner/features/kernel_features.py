@@ -464,7 +464,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             return feature_map.features(x if isinstance(scaling, Unscaled) else x.astype(np.float64, copy=False))
 
         matrix = kernel_function(kernel)
-        return Approximation(source.data, scaling.apply, matrix, diagonal, features, feature_map.n_columns)
+        return Approximation(source.data, scaling.apply, matrix, diagonal, features)
 
     def _validate(self, X: Any, refuse_lazy: Callable[[], str | None] = lambda: None) -> Any:
         """Return X with the number of columns and the dtype of the fitted arrays; a Dask collection as it is."""

@@ -317,7 +317,6 @@ class LandmarkFeatures(KernelFeatures):
             matrix=kernel,
             diagonal=lambda rows: kernel.pairs(rows, rows),
             features=lambda rows: feature_map.features(matrix[rows]),
-            width=feature_map.n_columns,
         )
 
     def __sklearn_tags__(self) -> Any:
