@@ -127,7 +127,7 @@ clean:
 .venv/boosting/.ready: .venv/.ready
 	$(PYTHON) -m venv .venv/boosting
 	.venv/boosting/bin/$(INSTALL) torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu
-	.venv/boosting/bin/$(INSTALL) bencheval==0.1.0 catboost==1.2.10 interpret-core==0.7.8 lightgbm==4.7.0 xrfm==0.4.5
+	.venv/boosting/bin/$(INSTALL) bencheval==0.1.0 catboost==1.2.10 interpret-core==0.7.8 lightgbm==4.7.0 skrub==0.11.0 xrfm==0.4.5
 	.venv/boosting/bin/$(INSTALL) --editable '.[cli,plot]'
 	touch $@
 

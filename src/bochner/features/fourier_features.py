@@ -77,9 +77,8 @@ class FourierFeatures(KernelFeatures):
     length_scale_ : float or ndarray of shape (n_features,)
         The length scale in use. With a metric, the length scales of the columns: the change of one column alone that
         moves a row by a distance of 1.
-    metric_ : {ndarray, CSR array} of shape (n_dimensions, n_features)
-        The map A of the columns: the kernel has the distances ``|A (x - y)|``. With many columns it is sparse: a
-        diagonal block, and below it a few directions. Only exists with a metric.
+    metric_ : ndarray of shape (n_dimensions, n_features)
+        The map A of the columns: the kernel has the distances ``|A (x - y)|``. Only exists with a metric.
     frequencies_ : ndarray of shape (n_frequencies, n_features)
         One frequency per row, in the units of the data.
     weights_ : ndarray of shape (n_frequencies,)

@@ -84,7 +84,7 @@ class LandmarkFeatures(KernelFeatures):
     ----------
     length_scale_ : float or ndarray of shape (n_features,)
         The length scale in use, as in `FourierFeatures`; None for a function or a precomputed kernel.
-    metric_ : {ndarray, CSR array} of shape (n_dimensions, n_features)
+    metric_ : ndarray of shape (n_dimensions, n_features)
         The map of the columns, as in `FourierFeatures`. Only exists with a metric.
     landmarks_ : ndarray of shape (n_landmarks, n_features)
         The landmarks, in the units of the data; indices of training rows for a precomputed kernel.
@@ -265,7 +265,7 @@ class LandmarkFeatures(KernelFeatures):
         if source.shape[0] != source.shape[1]:
             raise ValueError(f"A precomputed kernel must be a square matrix. Got shape {source.shape} instead.")
         self.kernel_ = PrecomputedKernel(source.data)
-        weights = source.collect_columns()[1]
+        weights = source.select(slice(None)).sample_weight
         return MemoryRows(np.arange(source.shape[0]), weights=weights)  # its rows are their indices
 
     def _resolve_size(self, training: TrainingRows, rng: np.random.Generator) -> int:
@@ -317,7 +317,6 @@ class LandmarkFeatures(KernelFeatures):
             matrix=kernel,
             diagonal=lambda rows: kernel.pairs(rows, rows),
             features=lambda rows: feature_map.features(matrix[rows]),
-            width=feature_map.n_columns,
         )
 
     def __sklearn_tags__(self) -> Any:
