@@ -84,9 +84,7 @@ def test_not_a_number_is_kept(dtype):
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the test looks for x86-64 instructions")
-@pytest.mark.parametrize(
-    ("dtype", "function", "suffix"), [(np.float64, _rows_64, "pd"), (np.float32, _rows_32, "ps")]
-)
+@pytest.mark.parametrize(("dtype", "function", "suffix"), [(np.float64, _rows_64, "pd"), (np.float32, _rows_32, "ps")])
 def test_machine_code_is_vectorized(dtype, function, suffix):
     """The inner loop has packed multiplications and shifts of exponents; scalar code would be several times slower."""
     compiled = numba.njit(nogil=True, fastmath={"contract", "nsz", "arcp"}, error_model="numpy")(function.py_func)
