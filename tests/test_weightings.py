@@ -266,7 +266,7 @@ class TestWeightingsThatNeedTargets:
     @pytest.mark.parametrize("options", [{"refine": 3}, {"n_frequencies": "auto"}])
     def test_options_that_fit_the_kernel_are_rejected(self, options, rng):
         X, y = rng.normal(size=(30, 2)), rng.normal(size=30)
-        with pytest.raises(ValueError, match="needs weights that approximate the kernel.*; use refine=0 and a number"):
+        with pytest.raises(ValueError, match=r"needs weights that approximate the kernel.*; use refine=0 and a number"):
             fitted_to_targets().set_params(**options).fit(X, y)
 
     def test_suggestions_are_rejected(self, rng):

@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from bochner.pages import Table, bullets, paragraph, picture_grid, render, svg, write_atomically
+from bochner.pages import Table, paragraph, picture_grid, render, svg, write_atomically
 from tabular.data import N_FOLDS
 from tabular.methods import METHODS, OURS
 
@@ -72,10 +72,7 @@ def write_page(path: Path, summary: dict[str, Any]) -> None:
         + _ratios(summary).html(),
         "Errors": paragraph("Root mean squared error, 1 - AUC or log loss; the lowest error of a line is in bold.")
         + _errors(summary).html(),
-        "Failures": bullets(
-            (f"{row['method']}, {row['table']}, fold {row['fold']}", "", row["failure"]) for row in summary["failures"]
-        )
-        or paragraph("None."),
+        "Failures": _failures(summary).html(),
         "What the methods get": paragraph(ENCODING),
         "TabArena's tables": paragraph(TABARENA),
     }
@@ -109,6 +106,11 @@ def _ratios(summary: dict[str, Any]) -> Table:
             numbers = f"{row['median']:.3f}", f"{row['mean']:.3f}", str(row["above"])
             lines.append([*names, f"{row['tables']} ({row['n_tables']})", *numbers])
     return Table(head, lines)
+
+
+def _failures(summary: dict[str, Any]) -> Table:
+    names = ("method", "table", "fold", "failure")
+    return Table(names, [[str(row[name]) for name in names] for row in summary["failures"]])
 
 
 def _errors(summary: dict[str, Any]) -> Table:

@@ -23,7 +23,8 @@ from bochner.feature_models.candidates import (
 )
 from bochner.kernels import Gaussian, Matern
 from bochner.landmarks import KMeans
-from bochner.rows import MemoryRows, PartitionedRows
+from bochner.rows import MemoryRows
+from bochner.rows.partitions import PartitionedRows
 from bochner.samplers import Sampler
 from bochner.scaling import LearnedLengthScales
 from tests.rows.array_partitions import ArrayPartitions

@@ -18,7 +18,8 @@ import bochner.features.kernel_features
 import bochner.rows.dask_partitions
 import bochner.rows.sampling
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures
-from bochner.rows import ClusterError, DaskPartitions, open_rows
+from bochner.rows import ClusterError, open_rows
+from bochner.rows.dask_partitions import DaskPartitions
 from tests.feature_models.examples import CHUNKINGS, N_ROWS, SMALL, make_data, to_dask
 
 dask = pytest.importorskip("dask")

@@ -19,7 +19,7 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from bochner import FourierFeatures
-from bochner.rows import for_each_span, in_threads, row_blocks, row_spans, serial_blas, sum_over_spans
+from bochner.rows import for_each_span, in_threads, row_blocks, row_spans, serial_blas
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
@@ -70,16 +70,6 @@ def test_spans_cover_every_row_once_in_whole_blocks(n_rows, n_threads, small_row
     assert all(span.start % (max(1, small_rows) if is_single else 64) == 0 for span in spans)
 
 
-def test_sums_do_not_depend_on_the_number_of_threads(rng):
-    values = rng.normal(size=(1000, 3))
-    totals = []
-    for n_threads in (1, 3):
-        with threadpool_limits(n_threads):
-            totals.append(sum_over_spans(lambda span: values[span].sum(axis=0), 1000, 30))
-    np.testing.assert_allclose(totals[0], values.sum(axis=0))
-    assert totals[0].tobytes() == totals[1].tobytes()
-
-
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_results_are_in_the_order_of_the_items(n_threads):
     with threadpool_limits(n_threads):
@@ -96,14 +86,13 @@ def test_blas_is_limited_inside_and_restored_after():
         assert blas_threads() == {2}
 
 
-def test_small_work_and_one_thread_need_no_other_thread():
+def test_one_thread_needs_no_other_thread():
     def ident(_):
         return get_ident()
 
     with threadpool_limits(1):
         assert set(in_threads(ident, range(5))) == {get_ident()}
     with threadpool_limits(2):
-        assert set(in_threads(ident, range(5), is_small=True)) == {get_ident()}
         assert get_ident() not in set(in_threads(ident, range(5)))
 
 

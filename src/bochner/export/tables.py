@@ -230,12 +230,6 @@ def _check(model: Any) -> None:
         raise ValueError(
             "A model of the logarithms of its target has no ONNX form; give it an estimator and fit again."
         )
-    texts = [column.name for column in model.encoder_.encoding_.columns if column.kind == "text"]
-    if texts:
-        raise ValueError(
-            f"Text has no ONNX form, because its n-grams are hashed; give drop={texts!r}, or the kind category, and "
-            f"fit the model again."
-        )
 
 
 def describe_inputs(model: Any) -> dict[str, str]:

@@ -148,7 +148,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             scaling = LengthScales(measure(training.X, streams.measuring, training.weights))
         else:
             scaling = make_scaling(self.length_scale, training.shape[1])
-        scaling.check(source if source.location == "memory" else labeled.X, type(self).__name__)
+        scaling.check(source.data if source.location == "memory" else labeled.X, type(self).__name__)
         if warn and isinstance(scaling, LengthScales) and scaling.is_uniform:
             warn_of_dominant_column(training.X, float(scaling.length_scales), training.weights, source.column_names)
         return training.scaled(scaling), labeled.scaled(scaling)
@@ -491,7 +491,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
     def _approximation(self, X: Any) -> Approximation:
         """Return validated rows, the exact kernel and the features of blocks of them, in float64."""
         source = open_rows(X).validate(self, reset=False, **self.feature_map_.row_options)
-        self._scaling.check(source, type(self).__name__)
+        if source.location == "memory":  # of other rows, only a sample is read
+            self._scaling.check(source.data, type(self).__name__)
         kernel, scaling, feature_map = self.kernel_, self._scaling, self._make_map(np.float64)
 
         def diagonal(x: Any) -> Floats:
@@ -503,7 +504,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             return feature_map.features(x if isinstance(scaling, Unscaled) else x.astype(np.float64, copy=False))
 
         matrix = kernel_function(kernel)
-        return Approximation(source.data, scaling.apply, matrix, diagonal, features, feature_map.n_columns)
+        return Approximation(source.data, scaling.apply, matrix, diagonal, features)
 
     def _validate(self, X: Any, lazy_error: str | None = None) -> Any:
         """Return X with the number of columns and the dtype of the fitted arrays; a Dask collection as it is."""

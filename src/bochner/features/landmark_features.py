@@ -224,7 +224,7 @@ class LandmarkFeatures(KernelFeatures):
         if source.shape[0] != source.shape[1]:
             raise ValueError(f"A precomputed kernel must be a square matrix. Got shape {source.shape} instead.")
         self.kernel_ = PrecomputedKernel(source.data)
-        weights = source.collect_columns()[1]
+        weights = source.select(slice(None)).sample_weight
         return MemoryRows(np.arange(source.shape[0]), weights=weights)  # its rows are their indices
 
     def _resolve_size(self, training: TrainingRows, rng: np.random.Generator) -> dict[str, Any]:

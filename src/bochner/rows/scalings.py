@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
+from sklearn.utils import assert_all_finite
 
-from bochner.rows.arrays import Floats, is_sparse
-from bochner.rows.sources import check_finite, max_abs, norm
+from bochner.rows.arrays import Floats, is_sparse, max_abs, norm
 
 __all__ = ["LengthScales", "Metric", "Scaling", "Unscaled", "make_scaling"]
 
@@ -67,7 +67,7 @@ class Scaling(ABC):
 
         Parameters
         ----------
-        X : {ndarray, CSR matrix, RowSource} of shape (n_samples, n_features)
+        X : {ndarray, CSR matrix} of shape (n_samples, n_features)
             Rows.
         estimator_name : str
             The estimator that an error message about missing values names.
@@ -77,7 +77,7 @@ class Scaling(ABC):
         # No entry is larger than the norm, which takes one pass; squares below 1e-20 may underflow.
         if not X.shape[0] or (bound > 1e-10 and norm(X) <= bound):
             return
-        check_finite(X, estimator_name)
+        assert_all_finite(X, estimator_name=estimator_name, input_name="X")
         magnitudes = max_abs(X)
         with np.errstate(over="ignore"):
             multiples = magnitudes / self.length_scales

@@ -22,18 +22,16 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import copy_context
 from ctypes import PyDLL
-from functools import cache, partial, reduce, wraps
+from functools import cache, partial, wraps
 from itertools import product
 from queue import SimpleQueue
 from typing import Any, Generic, ParamSpec, TypeVar
 
-import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from bochner.rows.arrays import Array
 from bochner.rows.block_sizes import MAX_BLOCK_BYTES, MIN_BLOCK_ROWS
 
-__all__ = ["for_each_span", "in_threads", "row_blocks", "row_spans", "serial_blas", "sum_over_spans"]
+__all__ = ["for_each_span", "in_threads", "row_blocks", "row_spans", "serial_blas"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -58,19 +56,6 @@ def for_each_span(work: Callable[[slice], None], n_rows: int, block_rows: int, s
     list(in_threads(work, row_spans(n_rows, block_rows * max(1, n_blocks // (4 * blas_threads())))))
 
 
-def sum_over_spans(part: Callable[[slice], Array], n_rows: int, span_rows: int, is_small: bool = False) -> Array:
-    """Sum `part` over slices of `span_rows` rows, computed in threads.
-
-    The slices and the order of summation do not depend on the number of threads, so the result does not either. Parts
-    are added as they arrive: about one per thread is held. `is_small` is as in `in_threads`.
-    """
-
-    def add(total: Array, addend: Array) -> Array:
-        return np.asarray(np.add(total, addend, out=total))
-
-    return reduce(add, in_threads(part, row_spans(n_rows, span_rows), is_small))
-
-
 def row_spans(n_rows: int, span_rows: int) -> list[slice]:
     """Return slices of `span_rows` rows, the last one shorter, that cover all rows."""
     return [slice(start, min(start + span_rows, n_rows)) for start in range(0, n_rows, span_rows)]
@@ -88,15 +73,14 @@ def row_blocks(n_rows: int, row_bytes: int, least: int = MIN_BLOCK_ROWS) -> Iter
     yield from row_spans(n_rows, max(least, MAX_BLOCK_BYTES // max(1, row_bytes)))
 
 
-def in_threads(function: Callable[[Item], Result], items: Sequence[Item], is_small: bool = False) -> Iterator[Result]:
+def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
     """Yield the function of every item, in order, computed in threads while BLAS uses one thread.
 
     There are as many threads as BLAS may use, or one while BLAS is limited for other callers. The calling thread
-    computes if BLAS has one thread anyway, if it is one of these threads itself, and if `is_small`: no BLAS is used, or
-    for products so small that it uses one thread. The first error, in the order of the items, is raised, and later
-    items are not started.
+    computes if BLAS has one thread anyway, and if it is one of these threads itself. The first error, in the order of
+    the items, is raised, and later items are not started.
     """
-    if is_small or getattr(_this_thread, "is_worker", False) or _limit.is_redundant():
+    if getattr(_this_thread, "is_worker", False) or _limit.is_redundant():
         yield from map(function, items)
         return
     task = _Task(function, items)
