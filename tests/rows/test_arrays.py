@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bochner.rows import column_ranges, is_sparse, max_abs, norm, to_dense
-from bochner.rows.arrays import as_csr, stack_rows
+from bochner.rows import column_ranges, is_sparse, max_abs, to_dense
+from bochner.rows.arrays import as_csr, norm, stack_rows
 
 
 @pytest.mark.parametrize("container", [sparse.csr_array, sparse.csc_matrix, sparse.coo_array])

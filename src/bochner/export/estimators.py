@@ -109,7 +109,8 @@ def _kernel_values(graph: Graph, kernel: Any, landmarks: Any, scaling: Scaling, 
     rows = graph.node("Sub", rows, center)
     landmarks = scaling.apply(landmarks - center)
     mapped = _scale(graph, scaling, rows)
-    squares = graph.column_sums(graph.node("Mul", mapped, mapped), landmarks.shape[1])
+    # A product with ones, because the reductions of ONNX have another signature in each version.
+    squares = graph.product(graph.node("Mul", mapped, mapped), np.ones((landmarks.shape[1], 1)))
     products = graph.product(mapped, np.ascontiguousarray(-2.0 * landmarks.T))
     distances = graph.node("Add", graph.node("Add", products, squares), np.square(landmarks).sum(axis=1))
     return _PROFILES[type(kernel)](graph, kernel, graph.node("Max", distances, np.float64(0.0)))

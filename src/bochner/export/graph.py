@@ -24,9 +24,6 @@ def import_skl2onnx() -> Any:
 class Graph:
     """The part of an ONNX graph that computes the outputs of one estimator; values are referred to by name.
 
-    Sums over columns are products with a matrix of ones, because the reductions of ONNX have another signature in each
-    version.
-
     Parameters
     ----------
     scope : Scope
@@ -80,10 +77,6 @@ class Graph:
         number, which it then rounds to float32.
         """
         return self.node("Gemm", rows, matrix) if intercept is None else self.node("Gemm", rows, matrix, intercept)
-
-    def column_sums(self, values: str, n_columns: int, weight: float = 1.0) -> str:
-        """Add the sums over the columns of a float64 matrix, times a weight, as a matrix of one column."""
-        return self.product(values, np.full((n_columns, 1), weight))
 
     def rows(self, dtype: Any) -> str:
         """Return the rows that the estimator gets, all inputs side by side, rounded to a dtype and in float64."""

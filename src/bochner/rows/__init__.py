@@ -16,14 +16,12 @@ from bochner.rows.arrays import Mask as Mask
 from bochner.rows.arrays import column_ranges as column_ranges
 from bochner.rows.arrays import is_sparse as is_sparse
 from bochner.rows.arrays import max_abs as max_abs
-from bochner.rows.arrays import norm as norm
 from bochner.rows.arrays import to_dense as to_dense
 from bochner.rows.dask_partitions import ClusterError as ClusterError
 from bochner.rows.opening import apply_to_rows as apply_to_rows
 from bochner.rows.opening import open_rows as open_rows
 from bochner.rows.opening import validate_rows as validate_rows
 from bochner.rows.partitions import Partitions as Partitions
-from bochner.rows.partitions import concatenate as concatenate
 from bochner.rows.sampling import draw_pairs as draw_pairs
 from bochner.rows.sampling import pair_blocks as pair_blocks
 from bochner.rows.sampling import pair_differences as pair_differences

@@ -21,7 +21,7 @@ from bochner.rows.arrays import Array, Indices, as_csr
 from bochner.rows.block_sizes import MAX_FETCH_BYTES
 from bochner.rows.sources import Batch, RowSource, Statistic, add_pair, check_batch_weights, compose, stack_batches
 
-__all__ = ["PartitionedRows", "Partitions", "concatenate"]
+__all__ = ["PartitionedRows", "Partitions"]
 
 Result = TypeVar("Result")
 SAMPLED_PARTITIONS = 128  # that are computed for a sample of rows; more if they are short
@@ -79,7 +79,7 @@ class Partitions(ABC):
     def lengths(self) -> NDArray[np.intp]:
         """Number of rows of each partition."""
         narrowest = "y" if "y" in self.templates else next(iter(self.templates))
-        lengths = self.reduce(_length, concatenate, [narrowest], dict.fromkeys(range(self.n_partitions)))
+        lengths = self.reduce(_length, add_pair, [narrowest], dict.fromkeys(range(self.n_partitions)))
         return np.array(lengths, dtype=np.intp)
 
     @property
@@ -92,11 +92,6 @@ class Partitions(ABC):
 def _length(argument: None, block: Any) -> list[int]:
     del argument
     return [block.shape[0]]
-
-
-def concatenate(left: list[Any], right: list[Any]) -> list[Any]:
-    """Combine lists of results in the order of the partitions."""
-    return left + right
 
 
 class _Blocks(NamedTuple):
@@ -219,7 +214,7 @@ class PartitionedRows(RowSource):
         owners = np.searchsorted(ends, unique, side="right")
         local = unique - (ends - lengths)[owners]
         arguments = {int(i): (int(lengths[i]), local[owners == i]) for i in np.unique(owners)}
-        parts = self.partitions.reduce(partial(_select, blocks), concatenate, blocks.names, arguments)
+        parts = self.partitions.reduce(partial(_select, blocks), add_pair, blocks.names, arguments)
         return stack_batches(parts).select(inverse)
 
     def accumulate(

@@ -37,13 +37,7 @@ class Rows(Protocol):
     def __getitem__(self, rows: Any, /) -> Any: ...
 
 
-class Addable(Protocol):
-    """A statistic of some rows; the sum of two statistics is that of the rows of both."""
-
-    def __add__(self, other: Any, /) -> Any: ...
-
-
-Statistic = TypeVar("Statistic", bound=Addable)
+Statistic = TypeVar("Statistic")  # of some rows; the sum of two statistics is that of the rows of both
 
 
 class Batch(NamedTuple):
