@@ -112,15 +112,22 @@ class Leaf:
 class LeafTree:
     """A tree that divides rows into leaves.
 
+    Parameters
+    ----------
+    X : ndarray of shape (n, n_columns)
+        Scaled rows in random order.
+    max_exact_rows, leaf_rows : int
+        Up to so many rows are one leaf; more rows are divided into leaves of at most `leaf_rows`.
+    margin : float
+        Share of the rows of a node, around its split, that both children are trained on.
+
     Attributes
     ----------
     nodes : list of Split or Leaf
         The nodes; the first one is the root.
     """
 
-    def __init__(
-        self, X: Array, max_exact_rows: int = MAX_EXACT_ROWS, leaf_rows: int = LEAF_ROWS, margin: float = MARGIN
-    ) -> None:
+    def __init__(self, X: Array, max_exact_rows: int, leaf_rows: int, margin: float) -> None:
         self.nodes: list[Split | Leaf] = []
         everything = np.arange(len(X))
         if len(X) > max_exact_rows:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bochner.kernel_models.leaves import BLOCK_ROWS, Leaf, LeafTree
+from bochner.kernel_models.leaves import BLOCK_ROWS, LEAF_ROWS, MARGIN, MAX_EXACT_ROWS, Leaf, LeafTree
 from bochner.kernel_models.training_rows import ColumnScaling
 from bochner.kernels import Kernel
 from bochner.progress import track
@@ -42,7 +42,7 @@ class KernelMember:
     scales: Floats
     penalty: float
     validation_error: float
-    tree: LeafTree = field(default_factory=lambda: LeafTree(np.empty((0, 1), np.float32)))
+    tree: LeafTree = field(init=False, repr=False)
 
     @property
     def length_scale_(self) -> Floats | None:
@@ -75,7 +75,7 @@ def fit_members(
     tasks: list[tuple[int, KernelMember, Leaf, Array]] = []
     for number, member in enumerate(members):
         rows = member.rows(X)
-        member.tree = LeafTree(rows)
+        member.tree = LeafTree(rows, MAX_EXACT_ROWS, LEAF_ROWS, MARGIN)
         tasks += [(number, member, leaf, rows) for leaf in member.tree.leaves]
     tasks.sort(key=lambda task: -len(task[2].members))
 
