@@ -87,6 +87,35 @@ def test_leaves_without_margin_equal_separate_fits(kernel, scales, rng):
     assert all(80 < len(leaf.members) < 120 for leaf in wide.leaves)
 
 
+def test_two_classes_are_one_newton_step_of_logistic_regression(rng):
+    X, shape = rng.normal(size=(50, 2)), kernel_shape(Matern())
+    y = X[:, 0] + 0.5 * rng.normal(size=50) > 0.4
+    mean, K = 2 * y.mean() - 1, shape.matrix(X)
+    Y, log_odds = (2.0 * y - 1 - mean)[:, None], 2 * np.arctanh(mean)
+    (leaf,) = LeafTree(X, 100, 80, 0.1).leaves
+    residuals, _ = leaf.fit(shape, X, Y, np.ones(50), 0.4, log_odds)
+    ridge = K @ np.linalg.solve(K + 0.4 * np.eye(50), Y[:, 0])
+    p = np.clip(0.5 * (1 + ridge + mean), 0.02, 0.98)
+    # The Newton step of sum(log loss) + 0.05 a'Ka, where K a is the logit without the log odds
+    gradient, hessian = p - y, np.diag(p * (1 - p))
+    start = np.log(p / (1 - p)) - log_odds
+    newton = np.linalg.solve(hessian @ K + 0.1 * np.eye(50), hessian @ start - gradient)
+    np.testing.assert_allclose(leaf.coef[:, 0], newton, rtol=1e-8, atol=1e-8)
+    others = np.arange(50) != 7
+    z, noise = start - gradient / np.diag(hessian), 0.1 / np.diag(hessian)
+    coef = np.linalg.solve(K[np.ix_(others, others)] + np.diag(noise[others]), z[others])
+    assert Y[7, 0] - residuals[7, 0] == pytest.approx(K[7, others] @ coef, abs=1e-8)
+
+
+def test_few_rows_are_divided_several_times(rng):
+    X, y = friedman(rng, 400)
+    model, single = (KernelRegressor(effort=effort, random_state=0).fit(X, y) for effort in ("default", "fast"))
+    assert len(model.members_) >= 6 > len(single.members_) == 1
+    points, expected = friedman(rng, 1000)
+    errors = [np.mean(np.square(m.predict(points) - expected)) for m in (model, single)]
+    assert errors[0] < errors[1]
+
+
 def test_more_rows_than_one_leaf_holds(rng):
     X, y = friedman(rng, 7000)
     model = KernelRegressor(effort="fast", random_state=0).fit(X[:6000], y[:6000])
@@ -233,12 +262,12 @@ def test_column_importance_finds_the_columns_that_matter(rng):
 
 
 def test_leaves_learn_scales_of_their_own(rng):
-    X = rng.uniform(-1, 1, size=(7000, 3))
-    y = np.where(X[:, 0] > 0, np.sin(5 * X[:, 1]), np.sin(5 * X[:, 2])) + 0.1 * rng.normal(size=7000)
+    X = rng.uniform(-1, 1, size=(7500, 3))
+    y = np.where(X[:, 0] > 0, np.sin(5 * X[:, 1]), np.sin(5 * X[:, 2])) + 0.1 * rng.normal(size=7500)
     member = KernelMember(Matern(), ColumnScaling(np.zeros(3), np.ones(3)), np.array([3.0, 1.0, 1.0]), 0.05, 0.0)
     errors = []
     for learns_leaves in (False, True):
-        residuals, _ = fit_members([member], X, y[:, None], np.ones(7000), learns_leaves)
+        residuals, _ = fit_members([member], X, y[:, None], np.ones(7500), not learns_leaves)
         errors.append(np.mean(residuals**2))
         points = np.array([[0.5, 0.2, 0.1]])
         step = 1e-3 * np.eye(3)
