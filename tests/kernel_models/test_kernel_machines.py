@@ -149,6 +149,18 @@ def test_intervals_cover_and_deviations_grow_away_from_the_rows(rng):
         model.predict_interval(X, 90)
 
 
+def test_intervals_of_few_rows_are_wide_enough():
+    """The mean over 20 tables of 30 rows; without the factor for selected scales, 79 % of the targets are covered."""
+    inside = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(530, 4))
+        y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=530)
+        lower, upper = KernelRegressor(random_state=0).fit(X[:30], y[:30]).predict_interval(X[30:], 0.9).T
+        inside.append(((lower < y[30:]) & (y[30:] < upper)).mean())
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.04)
+
+
 @pytest.mark.parametrize("n_classes", [2, 10])
 def test_probabilities_are_calibrated(n_classes, rng):
     X, y = load_digits(return_X_y=True)
