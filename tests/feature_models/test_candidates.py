@@ -176,15 +176,11 @@ class TestKernels:
         assert [features.kernel for features in found] == ["gaussian", chi2_kernel]
 
     def test_own_samplers_need_no_check(self):
-        class Duck(BaseEstimator):
+        class Own(Sampler):
             def sample(self, kernel, n_frequencies, X, rng):
                 """Never called."""
 
-        class Own(Sampler):
-            sample = Duck.sample
-
-        for sampler in (Duck(), Own()):
-            assert len(features_of_kernels(FourierFeatures(sampler=sampler), ["gaussian", "laplacian"])) == 2
+        assert len(features_of_kernels(FourierFeatures(sampler=Own()), ["gaussian", "laplacian"])) == 2
 
     @pytest.mark.parametrize(
         ("features", "kernels", "message"),

@@ -225,7 +225,7 @@ def make_scaling(given: Any, n_features: int) -> Scaling:
             f"column, 'median', 'scale', 'learn' or 'learn-matrix'."
         )
     if not np.isfinite(scales).all() or scales.min() <= 0.0:
-        raise ValueError(f"`length_scale` must contain positive numbers only. Got {scales.tolist()} instead.")
+        raise ValueError(f"`length_scale` must contain positive, finite numbers only. Got {scales.tolist()} instead.")
     return LengthScales(scales if scales.ndim else float(scales))
 
 
