@@ -131,10 +131,11 @@ clean:
 	rm -rf .venv/tables/tests
 	touch $@
 
-# In an environment of its own: torch, which xRFM needs, is large. The first line installs it without CUDA.
+# In an environment of its own: torch, which xRFM needs, is large. Its own index has it without CUDA; PyPI stands in.
 .venv/boosting/.ready: .venv/.ready
 	$(PYTHON) -m venv .venv/boosting
-	.venv/boosting/bin/$(INSTALL) torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu
+	.venv/boosting/bin/$(INSTALL) --retries 0 --index-url https://download.pytorch.org/whl/cpu torch==2.13.0 \
+	    || .venv/boosting/bin/$(INSTALL) torch==2.13.0
 	.venv/boosting/bin/$(INSTALL) bencheval==0.1.0 catboost==1.2.10 interpret-core==0.7.8 lightgbm==4.7.0 skrub==0.11.0 xrfm==0.4.5
 	.venv/boosting/bin/$(INSTALL) --editable '.[cli,plot]'
 	touch $@
