@@ -6,6 +6,7 @@ repeated 3-fold cross-validation; root mean squared error for numbers, 1 - AUC f
 line per fit is appended to `results.jsonl`; the same command resumes an interrupted run, and deleted lines are fitted
 again. Then `tabular.json` (a copy belongs into benchmarks/results) and the page `index.html` are written. Tables are
 reduced to 9,000 rows, 6,000 of them for training; `--rows 0` uses all. Seconds are processor seconds of one thread.
+`--methods skrub-hgb skrub-bochner` compares the encoders of tables.
 """
 
 import json
@@ -26,7 +27,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from threadpoolctl import threadpool_limits
 
 from tabular.data import N_FOLDS, TABLES, Fold, Kind, folds, load
-from tabular.methods import METHODS
+from tabular.methods import ENCODERS, METHODS
 from tabular.page import write_page
 from tabular.results import REFERENCE, summarize
 
@@ -58,11 +59,22 @@ def measure(kind: Kind, rows: Fold, method: str, seed: int) -> dict[str, Any]:
         "fit_seconds": fitted - begin,
         "seconds_of_10000_predictions": (process_time() - fitted) / len(rows.X_test) * 10_000,
     }
-    return seconds | errors(kind, np.asarray(answer), rows.y_test)
+    return seconds | errors(kind, np.asarray(answer), rows.y_test) | coverages(model, rows)
+
+
+def coverages(model: Any, rows: Fold) -> dict[str, float]:
+    """Return the shares of test targets in prediction intervals of 80 and 90 %, if the model has them."""
+    if not hasattr(model, "predict_interval"):
+        return {}
+    shares = {}
+    for percent in (80, 90):
+        lower, upper = model.predict_interval(rows.X_test, coverage=percent / 100).T
+        shares[f"coverage_{percent}"] = float(np.mean((lower <= rows.y_test) & (rows.y_test <= upper)))
+    return shares
 
 
 def errors(kind: Kind, predicted: Any, actual: Any) -> dict[str, float]:
-    """Return the error of TabArena's protocol, and for classes the error rate and the log loss."""
+    """Return the error of TabArena's protocol, and for classes the error rate, the log loss and the Brier score."""
     if kind == "regression":
         return {"error": float(np.sqrt(np.mean(np.square(np.ravel(predicted) - actual))))}
     labels = np.arange(predicted.shape[1])
@@ -70,7 +82,8 @@ def errors(kind: Kind, predicted: Any, actual: Any) -> dict[str, float]:
     loss = float(log_loss(actual, probabilities / probabilities.sum(axis=1, keepdims=True), labels=labels))
     error = 1.0 - roc_auc_score(actual, predicted[:, 1]) if kind == "binary" else loss
     rate = float(np.mean(predicted.argmax(axis=1) != actual))
-    return {"error": float(error), "log_loss": loss, "error_rate": rate}
+    brier = float(np.mean(np.square(predicted - np.eye(len(labels))[actual]).sum(axis=1)))
+    return {"error": float(error), "log_loss": loss, "brier": brier, "error_rate": rate}
 
 
 def run(options: Namespace, done: set[tuple[str, str, int]]) -> Iterator[dict[str, Any]]:
@@ -100,7 +113,8 @@ def arguments() -> Namespace:
     """Return the options of the command line."""
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=TABLES, metavar="TABLE")
-    parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS, metavar="METHOD")
+    rated = [method for method in METHODS if method not in ENCODERS]
+    parser.add_argument("--methods", nargs="*", default=rated, choices=METHODS, metavar="METHOD")
     parser.add_argument("--repeats", type=int, default=1, help="of 3 folds")
     parser.add_argument("--rows", type=int, default=9_000, help="of a table at most; 0 for all")
     parser.add_argument("--seconds", type=float, default=300.0, help="processor seconds of one fit at most")

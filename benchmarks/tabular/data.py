@@ -113,6 +113,12 @@ WITH_TEXT = {
     "penguins": _r("palmerpenguins", "penguins", "sex", has_classes=True),
     "economics": _r("ggplot2", "economics", "unemploy"),
 }
+# Columns of free text: titles and materials of works of art, reviews of food, remarks on collisions with birds.
+FREE_TEXT = {
+    "tate": _r("modeldata", "tate_text", "year", "id"),
+    "reviews": _r("modeldata", "training_data", "score", has_classes=True),
+    "birds": _r("openintro", "birds", "phase_of_flt", "opid", has_classes=True),
+}
 # Further tables of TabArena; with airfoil, casp, concrete and diamonds, they are 11 of its 51.
 TABARENA = {
     "churn": _r("modeldata", "mlc_churn", "churn", has_classes=True),
@@ -127,8 +133,14 @@ TABARENA = {
     ),
     "splice": _keel("splice", 60),
 }
-GROUPS = {"designing": DESIGNING, "confirming": CONFIRMING, "with text": WITH_TEXT, "TabArena": TABARENA}
-TABLES = DESIGNING | CONFIRMING | WITH_TEXT | TABARENA
+GROUPS = {
+    "designing": DESIGNING,
+    "confirming": CONFIRMING,
+    "with text": WITH_TEXT,
+    "free text": FREE_TEXT,
+    "TabArena": TABARENA,
+}
+TABLES = DESIGNING | CONFIRMING | WITH_TEXT | FREE_TEXT | TABARENA
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
-__all__ = ["METHODS", "OURS", "Method", "TypedColumns"]
+__all__ = ["ENCODERS", "METHODS", "OURS", "Method", "TypedColumns"]
 
 MOST_CATEGORIES = 254  # of HistGradientBoosting
 
@@ -185,6 +185,23 @@ def _ridge(is_regression: bool, seed: int) -> Any:
     return _standardized(RidgeCV() if is_regression else LogisticRegression(max_iter=1000, random_state=seed))
 
 
+def _skrub(is_regression: bool, seed: int) -> Any:
+    """Return skrub's recommended pipeline: its encoder and HistGradientBoosting."""
+    import skrub
+
+    model = HistGradientBoostingRegressor if is_regression else HistGradientBoostingClassifier
+    return skrub.tabular_pipeline(model(random_state=seed))
+
+
+def _skrub_ours(is_regression: bool, seed: int) -> Any:
+    """Return skrub's pipeline with the kernel machine, which shows what the encoder contributes."""
+    import skrub
+
+    from bochner import KernelClassifier, KernelRegressor
+
+    return skrub.tabular_pipeline((KernelRegressor if is_regression else KernelClassifier)(random_state=seed))
+
+
 def _xrfm(is_regression: bool, seed: int) -> Any:
     return _standardized(Xrfm(is_regression, seed))
 
@@ -202,7 +219,7 @@ OURS = {
     "tables": Method(_ours("default"), "bochner", "bochner"),
     "tables-fast": Method(_ours("fast"), 'bochner, effort="fast"', "bochner"),
 }
-METHODS = {  # those that take long come last
+METHODS = {
     "ridge": Method(_ridge, "ridge / logistic regression"),
     "hgb": Method(_hist_gradient_boosting, "HistGradientBoosting"),
     "lightgbm": Method(_lightgbm, "LightGBM", "lightgbm"),
@@ -212,3 +229,8 @@ METHODS = {  # those that take long come last
     "ebm": Method(_ebm, "EBM", "interpret-core"),
     **OURS,
 }
+ENCODERS = {  # what the encoder of tables contributes; not in the default run
+    "skrub-hgb": Method(_skrub, "skrub, HistGradientBoosting", "skrub"),
+    "skrub-bochner": Method(_skrub_ours, "skrub, kernel machine", "skrub"),
+}
+METHODS |= ENCODERS

@@ -4,9 +4,8 @@
 import json
 import shlex
 import sys
-from math import isfinite
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from sklearn.datasets import load_digits
@@ -14,12 +13,15 @@ from sklearn.preprocessing import StandardScaler
 
 from bochner.cli import console
 from bochner.cli.console import Decimal, Drop, Json, Kinds, app, check_output, echo
-from bochner.compare import Comparison
+from bochner.compare import compare as measure
 from bochner.compare.page import comparison_page, comparison_table, recommend, recommendation
 from bochner.pages import write_atomically
 from bochner.rows import Array, Floats
 from bochner.tables.description import column_messages
 from bochner.tables.table_encoder import TableEncoder
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 PAGE = Path("bochner-comparison.html")
 
@@ -34,8 +36,8 @@ def demo(
         check_output(output)
         # Without targets: ridge regression adds nothing to a look at the approximations.
         X = StandardScaler().fit_transform(load_digits().data)
-        comparison = Comparison(X, n_components=(32, 128), n_seeds=1)
-        _run(comparison, "digits", output)
+        found = measure(X, n_components=(32, 128), n_seeds=1, verbose=1)
+        _report(found, "digits", output)
 
 
 @app.command()
@@ -67,15 +69,16 @@ def compare(
         X, y, messages = _read(encoder, data, target)
         if messages and not as_json:
             echo("\n".join(messages))
-        comparison = Comparison(
+        found = measure(
             X,
             y,
             n_components=_sizes(n_components),
             length_scale=length_scale,
             n_seeds=seeds or (1 if quick else 2),
             n_train=1_000 if quick else 2_000,
+            verbose=1,
         )
-        _run(comparison, data.name, output, as_json)
+        _report(found, data.name, output, as_json)
 
 
 def _read(encoder: TableEncoder, data: Path, target: str | None) -> tuple[Floats, Array | None, list[str]]:
@@ -97,22 +100,16 @@ def _sizes(values: list[str] | None) -> list[int] | None:
     return [int(text) for text in texts] or None
 
 
-def _run(comparison: Comparison, name: str, output: Path, as_json: bool = False) -> None:
-    """Measure all fits, write the page and print the result."""
-    n_all, terminal = len(comparison.trials), console.report_console(width=120)
-    for fit in comparison.run():
-        seconds = f", fit in {fit.fit_seconds:.2g} s" if isfinite(fit.fit_seconds) else ""
-        trial = f"{fit.method}, {fit.n_components} columns, seed {fit.seed}"
-        place = f"{len(comparison.fits)} of {n_all}"
-        echo(f"{place}: {trial}: kernel error {100.0 * fit.kernel_error:.3g} %{seconds}", err=True)
-    write_atomically(output, comparison_page(comparison, name, shlex.join(["bochner", *sys.argv[1:]])))
+def _report(found: "DataFrame", name: str, output: Path, as_json: bool = False) -> None:
+    """Write the page and print the result."""
+    write_atomically(output, comparison_page(found, name, shlex.join(["bochner", *sys.argv[1:]])))
     if as_json:
-        chosen, results = recommend(comparison), comparison.results()
-        lines = [{key: None if value != value else value for key, value in line.items()} for line in results.values()]
-        call = results[comparison.sizes[-1], chosen]["call"]
-        found = {"recommended": chosen, "call": call, "length_scale": comparison.length_scale, "results": lines}
-        typer.echo(json.dumps(found | {"page": str(output)}))
+        chosen, lines = recommend(found), json.loads(found.to_json(orient="records", double_precision=15))
+        call = found.loc[found["method"] == chosen, "call"].iloc[-1]
+        result = {"recommended": chosen, "call": call, "length_scale": found.attrs["length_scale"], "results": lines}
+        typer.echo(json.dumps(result | {"page": str(output)}))
         return
-    terminal.print(comparison_table(comparison, name).rich())
-    terminal.print(f"\n{' '.join(recommendation(comparison))}", markup=False, highlight=False)
+    terminal = console.report_console(width=120)
+    terminal.print(comparison_table(found, name).rich())
+    terminal.print(f"\n{' '.join(recommendation(found))}", markup=False, highlight=False)
     terminal.print(f"The page: {output}", soft_wrap=True, highlight=False)

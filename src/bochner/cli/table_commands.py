@@ -33,7 +33,8 @@ from bochner.cli.console import (
     table_path,
 )
 from bochner.export import to_onnx
-from bochner.export.table_models import describe_inputs, save_onnx
+from bochner.export.tables import describe_inputs
+from bochner.pages import write_atomically
 from bochner.tables.description import ColumnDescription, column_messages, describe, treatment_words
 from bochner.tables.evaluation import evaluate, held_out, possible_leaks, write_predictions
 from bochner.tables.model_files import load, save
@@ -320,9 +321,10 @@ def export(
             raise ValueError(f"OUTPUT {output} must end in .onnx.")
         loaded = load(model)
         exported = to_onnx(loaded)
-        n_bytes = save_onnx(exported, output)
+        content = exported.SerializeToString()
+        write_atomically(output, content)
     inputs, outputs = describe_inputs(loaded), [value.name for value in exported.graph.output]
-    result = {"target": loaded.target_name_, "bytes": n_bytes, "output": str(output)}
+    result = {"target": loaded.target_name_, "bytes": len(content), "output": str(output)}
     if as_json:
         _print_result(result | {"inputs": inputs, "outputs": outputs}, as_json)
         return

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The comparison: one fit per method, number of columns and seed, measured one at a time."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+import sys
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from itertools import product
 from math import nan
 from time import perf_counter
@@ -17,13 +17,12 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from bochner.compare.methods import METHODS
 from bochner.features.fourier_features import FourierFeatures
-from bochner.progress import show_progress, track
 from bochner.rows import Array, Floats
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["LIMIT", "MANY_ROWS", "Comparison", "Fit", "compare"]
+__all__ = ["LIMIT", "MANY_ROWS", "compare"]
 
 LIMIT = "SVD limit"  # not a method: the lowest error of any matrix of that rank
 MANY_ROWS = 100_000  # transformed rows in the reported times
@@ -35,153 +34,6 @@ MOST_WHOLE_NUMBERS = 20  # a target with more distinct whole numbers is a quanti
 ALPHAS = np.logspace(-9.0, 2.0, 23)
 
 
-@dataclass(frozen=True)
-class Fit:
-    """One fit of a method and what was measured: errors as fractions, seconds of fit and of many rows' transform."""
-
-    method: str
-    n_components: int
-    seed: int
-    kernel_error: float
-    test_error: float = nan
-    fit_seconds: float = nan
-    transform_seconds: float = nan
-    call: str = ""
-
-    @property
-    def trial(self) -> tuple[int, int, str]:
-        """The seed, the number of columns and the method."""
-        return self.seed, self.n_components, self.method
-
-
-class Comparison:
-    """All methods on the same rows, at the same numbers of columns.
-
-    Parameters
-    ----------
-    X, y, n_components, length_scale, n_seeds
-        As in `compare`.
-    n_train : int, default=2000
-        Largest number of training rows per fit.
-
-    Attributes
-    ----------
-    task : {"regression", "classification"} or None
-        The kind of targets.
-    sizes : tuple of int
-        The numbers of columns.
-    length_scale : float
-        The length scale of the Gaussian kernel.
-    trials : list of (int, int, str)
-        Seed, number of columns and method of each fit, in the order of the work.
-    fits : dict from trial to Fit
-        What is measured so far.
-    """
-
-    def __init__(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        n_components: Sequence[int] | None = None,
-        length_scale: float | None = None,
-        n_seeds: int = 2,
-        n_train: int = 2_000,
-    ) -> None:
-        self.X: Floats = check_array(X, dtype=np.float64, ensure_min_samples=FEWEST_ROWS)
-        self.task, self.y = _recognized(y)
-        check_consistent_length(self.X, self.y)
-        self.n_test = min(TEST_ROWS, len(self.X) // 2)
-        self.n_train = min(n_train, len(self.X) - self.n_test)
-        self.sizes = _checked_sizes(n_components, self.n_train)
-        if n_seeds < 1:
-            raise ValueError(f"n_seeds is {n_seeds}; give at least 1.")
-        if length_scale is None:
-            median = FourierFeatures(n_frequencies=1, weighting="uniform", random_state=0).fit(self.X).length_scale_
-            length_scale = float(f"{median:.4g}")
-        elif not 0.0 < length_scale < np.inf:
-            raise ValueError(f"length_scale is {length_scale}; give a positive number, or None for the median.")
-        self.length_scale, self.n_seeds = length_scale, n_seeds
-        methods = (*METHODS, LIMIT)
-        # All methods with one seed before the next seed, so that a stopped run has compared all of them.
-        self.trials = [(seed, size, method) for seed in range(n_seeds) for size in self.sizes for method in methods]
-        self.fits: dict[tuple[int, int, str], Fit] = {}
-
-    def run(self) -> Iterator[Fit]:
-        """Measure all fits, one at a time."""
-        for make in METHODS.values():  # compile all loops, so that no measured time includes it
-            make(4, self.length_scale, 0).fit(self.X[:200]).transform(self.X[:200])
-        split: _Split | None = None
-        for seed, size, method in self.trials:
-            if split is None or split.seed != seed:
-                split = _Split(self, seed)
-            fit = split.measure(method, size)
-            self.fits[fit.trial] = fit
-            yield fit
-
-    def results(self) -> dict[tuple[int, str], dict[str, Any]]:
-        """Return means over the seeds so far with standard errors (`_se`), by number of columns and method."""
-        lines = {}
-        for size, method in product(self.sizes, (*METHODS, LIMIT)):
-            trials = [(seed, size, method) for seed in range(self.n_seeds)]
-            fits = [self.fits[trial] for trial in trials if trial in self.fits]
-            if not fits:
-                continue
-            line: dict[str, Any] = {"n_components": size, "method": method}
-            for name in ("kernel_error", "test_error") if self.task else ("kernel_error",):
-                values = np.array([getattr(fit, name) for fit in fits])
-                noise = values.std(ddof=1) / np.sqrt(len(fits)) if len(fits) > 1 else 0.0
-                line |= {name: float(values.mean()), f"{name}_se": float(noise)}
-            for name in ("fit_seconds", "transform_seconds"):
-                line[name] = float(np.median([getattr(fit, name) for fit in fits]))
-            lines[size, method] = line | {"call": fits[0].call}
-        return lines
-
-
-class _Split:
-    """Training and held-out rows of a seed, and what a fit on them is measured by."""
-
-    def __init__(self, comparison: Comparison, seed: int) -> None:
-        self.seed, self.scale, self.task = seed, comparison.length_scale, comparison.task
-        order = np.random.default_rng(seed).permutation(len(comparison.X))
-        test, train = np.split(order[: comparison.n_test + comparison.n_train], [comparison.n_test])
-        self.X_train, self.X_test = comparison.X[train], comparison.X[test]
-        self.y = None if comparison.y is None else (comparison.y[train], comparison.y[test])
-        self.exact = np.asarray(rbf_kernel(self.X_test, gamma=0.5 / self.scale**2))
-
-    @cached_property
-    def eigenvalues(self) -> Floats:
-        """The eigenvalues of the kernel matrix of the held-out rows, the largest first."""
-        return np.asarray(np.linalg.eigvalsh(self.exact)[::-1], dtype=np.float64)
-
-    def measure(self, method: str, size: int) -> Fit:
-        """Fit a method and return its errors and times."""
-        if method == LIMIT:
-            error = np.linalg.norm(self.eigenvalues[size:]) / np.linalg.norm(self.eigenvalues)
-            return Fit(method, size, self.seed, float(error))
-        features = METHODS[method](size, self.scale, self.seed)
-        with config_context(print_changed_only=True):
-            call = " ".join(repr(METHODS[method](size, self.scale, None)).split())
-        fit_seconds = _seconds(features.fit, self.X_train)
-        columns = features.transform(self.X_test)
-        many = np.resize(self.X_test, (TIMED_ROWS, self.X_test.shape[1]))
-        seconds = min(_seconds(features.transform, many) for _ in range(3))  # the first call warms up the caches
-        seconds *= MANY_ROWS / TIMED_ROWS
-        error = np.linalg.norm(self.exact - columns @ columns.T) / np.linalg.norm(self.exact)
-        test_error = self._test_error(features.transform(self.X_train), columns)
-        return Fit(method, size, self.seed, float(error), test_error, fit_seconds, seconds, call)
-
-    def _test_error(self, train: Floats, test: Floats) -> float:
-        """Return the error of ridge regression on the features: relative to that of the mean, or misclassified rows."""
-        if self.y is None:
-            return nan
-        y_train, y_test = self.y
-        if self.task == "classification":
-            return float(np.mean(RidgeClassifierCV(ALPHAS).fit(train, y_train).predict(test) != y_test))
-        residuals = y_test - RidgeCV(ALPHAS).fit(train, y_train).predict(test)
-        return float(np.linalg.norm(residuals) / np.linalg.norm(y_test - y_train.mean()))
-
-
 def compare(
     X: Any,
     y: Any = None,
@@ -189,6 +41,7 @@ def compare(
     n_components: Sequence[int] | None = None,
     length_scale: float | None = None,
     n_seeds: int = 2,
+    n_train: int = 2_000,
     verbose: int = 0,
 ) -> "pandas.DataFrame":
     """Measure the errors and times of Fourier features, landmark features and Nystroem on your rows.
@@ -208,8 +61,10 @@ def compare(
         Length scale of the kernel; None means the median distance between rows.
     n_seeds : int, default=2
         Repetitions with other rows and other random numbers.
+    n_train : int, default=2000
+        Largest number of training rows per fit.
     verbose : int, default=0
-        Show a progress bar when `verbose` > 0 and the output is a terminal.
+        Print a line about each fit to standard error when `verbose` > 0.
 
     Returns
     -------
@@ -218,7 +73,8 @@ def compare(
         of the held-out rows, and `test_error` the share of misclassified rows, or the error of ridge regression
         relative to that of the mean; both are means over the seeds, with standard errors in the columns that end in
         `_se`. `fit_seconds` and `transform_seconds` (of 100,000 rows) are medians, and `call` creates the features. The
-        method "SVD limit" is the lowest kernel error that is possible with that number of columns.
+        method "SVD limit" is the lowest kernel error that is possible with that number of columns. The attributes
+        (`attrs`) have the task, the numbers of rows, columns and seeds, and the length scale.
 
     Examples
     --------
@@ -228,15 +84,87 @@ def compare(
     >>> found.sort_values("kernel_error")["method"].iloc[0]
     'SVD limit'
     """
-    try:
-        import pandas
-    except ImportError:
-        raise ImportError("`compare` returns a data frame, which needs pandas: pip install pandas.") from None
-    comparison = Comparison(X, y, n_components=n_components, length_scale=length_scale, n_seeds=n_seeds)
-    with show_progress(verbose):
-        for _ in track(comparison.run(), "fitting", len(comparison.trials)):
-            pass
-    return pandas.DataFrame(comparison.results().values())
+    if find_spec("pandas") is None:
+        raise ImportError("`compare` returns a data frame, which needs pandas: pip install pandas.")
+    X = check_array(X, dtype=np.float64, ensure_min_samples=FEWEST_ROWS)
+    task, y = _recognized(y)
+    check_consistent_length(X, y)
+    n_test = min(TEST_ROWS, len(X) // 2)
+    n_train = min(n_train, len(X) - n_test)
+    sizes, scale = _checked_sizes(n_components, n_train), _checked_scale(length_scale, X)
+    if n_seeds < 1:
+        raise ValueError(f"n_seeds is {n_seeds}; give at least 1.")
+    for make in METHODS.values():  # compile all loops, so that no measured time includes it
+        make(4, scale, 0).fit(X[:200]).transform(X[:200])
+    fits: list[dict[str, Any]] = []
+    # All methods with one seed before the next seed, so that a stopped run has printed all of them.
+    for seed in range(n_seeds):
+        split = _Split(X, y, task, n_train, n_test, scale, seed)
+        for size, method in product(sizes, (*METHODS, LIMIT)):
+            fits.append({"n_components": size, "method": method, "seed": seed} | split.measure(method, size))
+            if verbose > 0:
+                place = f"{len(fits)} of {n_seeds * len(sizes) * (len(METHODS) + 1)}"
+                error = f"kernel error {100.0 * fits[-1]['kernel_error']:.3g} %"
+                print(f"{place}: {method}, {size} columns, seed {seed}: {error}", file=sys.stderr, flush=True)
+    about = {"task": task, "n_rows": X.shape[0], "n_columns": X.shape[1], "n_train": n_train, "n_test": n_test}
+    found = _means(fits, ["kernel_error", "test_error"] if task else ["kernel_error"])
+    found.attrs = about | {"n_seeds": n_seeds, "length_scale": scale}
+    return found
+
+
+def _means(fits: list[dict[str, Any]], errors: list[str]) -> "pandas.DataFrame":
+    """Return means over the seeds with standard errors (`_se`), by number of columns and method."""
+    import pandas
+
+    columns: dict[str, tuple[str, str]] = {}
+    for name in errors:
+        columns |= {name: (name, "mean"), f"{name}_se": (name, "sem")}
+    columns |= {name: (name, "median") for name in ("fit_seconds", "transform_seconds")}
+    groups = pandas.DataFrame(fits).groupby(["n_components", "method"], sort=False)
+    found = groups.agg(**columns, call=("call", "first")).reset_index()
+    return found.fillna({f"{name}_se": 0.0 for name in errors})  # of one seed
+
+
+class _Split:
+    """Training and held-out rows of a seed, and what a fit on them is measured by."""
+
+    def __init__(
+        self, X: Floats, y: Array | None, task: str | None, n_train: int, n_test: int, scale: float, seed: int
+    ) -> None:
+        self.seed, self.scale, self.task = seed, scale, task
+        test, train = np.split(np.random.default_rng(seed).permutation(len(X))[: n_test + n_train], [n_test])
+        self.X_train, self.X_test = X[train], X[test]
+        self.y = None if y is None else (y[train], y[test])
+        self.exact = np.asarray(rbf_kernel(self.X_test, gamma=0.5 / scale**2))
+        self.eigenvalues = np.linalg.eigvalsh(self.exact)[::-1]
+
+    def measure(self, method: str, size: int) -> dict[str, Any]:
+        """Fit a method and return its errors as fractions, and the seconds of fit and of many rows' transform."""
+        seconds = {"fit_seconds": nan, "transform_seconds": nan}
+        if method == LIMIT:
+            error = np.linalg.norm(self.eigenvalues[size:]) / np.linalg.norm(self.eigenvalues)
+            return {"kernel_error": float(error), "test_error": nan, **seconds, "call": ""}
+        features = METHODS[method](size, self.scale, self.seed)
+        seconds["fit_seconds"] = _seconds(features.fit, self.X_train)
+        columns = features.transform(self.X_test)
+        many = np.resize(self.X_test, (TIMED_ROWS, self.X_test.shape[1]))
+        fastest = min(_seconds(features.transform, many) for _ in range(3))  # the first call warms up the caches
+        seconds["transform_seconds"] = fastest * MANY_ROWS / TIMED_ROWS
+        error = np.linalg.norm(self.exact - columns @ columns.T) / np.linalg.norm(self.exact)
+        test_error = self._test_error(features.transform(self.X_train), columns)
+        with config_context(print_changed_only=True):
+            call = " ".join(repr(features.set_params(random_state=None)).split())
+        return {"kernel_error": float(error), "test_error": test_error, **seconds, "call": call}
+
+    def _test_error(self, train: Floats, test: Floats) -> float:
+        """Return the error of ridge regression on the features: relative to that of the mean, or misclassified rows."""
+        if self.y is None:
+            return nan
+        y_train, y_test = self.y
+        if self.task == "classification":
+            return float(np.mean(RidgeClassifierCV(ALPHAS).fit(train, y_train).predict(test) != y_test))
+        residuals = y_test - RidgeCV(ALPHAS).fit(train, y_train).predict(test)
+        return float(np.linalg.norm(residuals) / np.linalg.norm(y_test - y_train.mean()))
 
 
 def _seconds(function: Callable[[Floats], Any], X: Floats) -> float:
@@ -257,6 +185,16 @@ def _checked_sizes(n_components: Sequence[int] | None, n_train: int) -> tuple[in
             f"rows: a frequency has two columns, and Nystroem needs one row per column."
         )
     return sizes
+
+
+def _checked_scale(length_scale: float | None, X: Floats) -> float:
+    """Return the length scale, by default the median distance, rounded so that calls are short."""
+    if length_scale is None:
+        median = FourierFeatures(n_frequencies=1, weighting="uniform", random_state=0).fit(X).length_scale_
+        return float(f"{median:.4g}")
+    if not 0.0 < length_scale < np.inf:
+        raise ValueError(f"length_scale is {length_scale}; give a positive number, or None for the median.")
+    return length_scale
 
 
 def _recognized(y: Any) -> tuple[Literal["regression", "classification"] | None, Array | None]:

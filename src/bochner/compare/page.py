@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a comparison says: a recommendation, a table for the terminal, and a page with figures."""
 
-from math import inf, isfinite, nan
-from typing import Any
+from math import isnan
+from typing import TYPE_CHECKING
 
-from bochner.compare.comparison import LIMIT, MANY_ROWS, Comparison
+from bochner.compare.comparison import LIMIT, MANY_ROWS
 from bochner.compare.methods import METHODS
 from bochner.inspection.displays import percent_axis
-from bochner.pages import Table, bullets, paragraph, picture_grid, render, subplots, svg, versions
+from bochner.pages import Table, fill_template, picture_grid, subplots, svg
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 __all__ = ["comparison_page", "comparison_table", "recommend", "recommendation"]
 
@@ -17,115 +20,94 @@ SMALLEST = 1e-9  # smaller errors are rounding, and zero has no place on a logar
 FURTHEST = 100.0  # a limit this many times below the lowest error would only stretch the axis
 # Markers differ, so that a print without color can be read; the color is that of the kind of features.
 COLORS, MARKERS = ("#1f6fb4",) * 4 + ("#d9601a",) * 2 + ("#5f5f5f",) * 2, "ov^*hXsD"
-LEAD = "Features that approximate the Gaussian kernel, compared at equal numbers of columns."
-PROTOCOL = (
-    "The kernel error is the relative Frobenius error of the Gaussian kernel matrix of held-out rows; the lowest is "
-    "bold. Dashed lines are the SVD limit: the lowest error of any matrix of that rank, which is not a method, because "
-    "it cannot transform other rows. The recommended method is the fastest of those whose kernel error is within 10 % "
-    "of the lowest at the largest number of columns; with a target, of those whose test error is also within 1 % or "
-    "one standard error of the lowest. Times are medians over the seeds, "
-    "measured one fit at a time on the machine that wrote this page."
-)
-TEST_ERRORS = {
-    "regression": " The test error is that of ridge regression on the features, in % of the error of the mean.",
-    "classification": " The test error is the share of rows that a ridge classifier on the features misclassifies.",
-}
 
 
-def recommend(comparison: Comparison) -> str:
+def recommend(found: "DataFrame") -> str:
     """Return the fastest of the methods whose kernel error is within 10 % of the lowest.
 
     A wider margin would give up what a slower method gains; no margin would follow the noise of a few seeds. If there
     is a target, only methods whose test error is within the noise of the lowest are considered.
     """
-    lines = _largest(comparison)
-    if comparison.task:
-        best = min(lines.values(), key=lambda line: float(line["test_error"]))
+    lines = _methods(found)
+    if found.attrs["task"]:
+        best = lines.loc[lines["test_error"].idxmin()]
         most = max(AS_GOOD * best["test_error"], best["test_error"] + best["test_error_se"])
-        lines = {method: line for method, line in lines.items() if line["test_error"] <= most}
-    highest = max(AS_LOW * min(line["kernel_error"] for line in lines.values()), SMALLEST)
+        lines = lines[lines["test_error"] <= most]
+    lines = lines[lines["kernel_error"] <= max(AS_LOW * lines["kernel_error"].min(), SMALLEST)]
     # Of methods with the same error, only the first: the others do more work for the same features.
-    low = {round(line["kernel_error"], 12): name for name, line in reversed(lines.items())}
-    return min((low[error] for error in low if error <= highest), key=lambda method: _seconds(lines[method]))
+    lines = lines[~lines["kernel_error"].round(12).duplicated()]
+    return str(lines["seconds"].idxmin())
 
 
-def recommendation(comparison: Comparison) -> list[str]:
-    """Return sentences on the recommended method, the best one of the other kind, and the lowest errors."""
-    chosen, lines = recommend(comparison), _largest(comparison)
-    errors = {method: line["kernel_error"] for method, line in lines.items()}
-    rival = min((m for m in METHODS if ("Nystroem" in m) != ("Nystroem" in chosen)), key=errors.__getitem__)
-    best = min(errors, key=errors.__getitem__)
-    times = {method: _duration(_seconds(line)) for method, line in lines.items()}
+def recommendation(found: "DataFrame") -> list[str]:
+    """Return sentences on the recommended method, the best one of the other kind, and the test error."""
+    chosen, lines = recommend(found), _methods(found)
+    is_rival = lines.index.str.contains("Nystroem") != ("Nystroem" in chosen)
+    rival = lines.loc[is_rival, "kernel_error"].idxmin()
+    errors, times = lines["kernel_error"].map(_share), lines["seconds"].map("{:.2g} s".format)
     sentences = [
-        f"Use {lines[chosen]['call']}: {_share(errors[chosen])} error at {comparison.sizes[-1]} columns, compared with "
-        f"{_share(errors[rival])} for {rival}. Fitting on {comparison.n_train:,} rows and transforming {MANY_ROWS:,} "
+        f"Use {lines.loc[chosen, 'call']}: {errors[chosen]} error at {found['n_components'].max()} columns, compared "
+        f"with {errors[rival]} for {rival}. Fitting on {found.attrs['n_train']:,} rows and transforming {MANY_ROWS:,} "
         f"rows takes about {times[chosen]}, and {times[rival]} with {rival}."
     ]
-    if best not in (chosen, rival) and _share(errors[best]) != _share(errors[chosen]):
-        sentences.append(f"The lowest error is that of {best}: {_share(errors[best])} in {times[best]}.")
-    if comparison.task:
-        test_errors = {method: line["test_error"] for method, line in lines.items()}
-        lowest = min(test_errors, key=test_errors.__getitem__)
-        start = f"Ridge regression on these features has a test error of {_share(test_errors[chosen])}"
-        rest = f"within the noise of the lowest, {_share(test_errors[lowest])} with {lowest}."
-        sentences.append(f"{start}, " + ("the lowest of all methods." if lowest == chosen else rest))
+    if found.attrs["task"]:
+        lowest, test_errors = lines["test_error"].idxmin(), lines["test_error"].map(_share)
+        sentences.append(
+            f"Ridge regression on these features has a test error of {test_errors[chosen]}; the lowest is "
+            f"{test_errors[lowest]}, with {lowest}."
+        )
     return sentences
 
 
-def comparison_table(comparison: Comparison, name: str) -> Table:
-    """Return the errors of all methods so far, and the times at the largest number of columns."""
-    results, size = comparison.results(), comparison.sizes[-1]
-    columns = {f"{of} columns": (of, "kernel_error") for of in comparison.sizes}
-    columns |= {"test error": (size, "test_error")} if comparison.task else {}
-    lines = []
-    for method in (*METHODS, LIMIT):
-        cells = [_percent(results.get((of, method), {}), field) for of, field in columns.values()]
-        times = [results.get((size, method), {}).get(field, nan) for field in ("fit_seconds", "transform_seconds")]
-        lines.append([method, *cells, *(f"{seconds:.3f}" if isfinite(seconds) else "" for seconds in times)])
-    bold = set()
-    for column, (of, field) in enumerate(columns.values(), 1):
-        found = [results.get((of, method), {}).get(field, inf) for method in METHODS]
-        bold.add((found.index(min(found)), column))
-    seeds = f"mean of {comparison.n_seeds} seeds ± standard error" if comparison.n_seeds > 1 else "one seed"
-    title = f"Kernel error in % on {comparison.n_test:,} held-out rows of {name}, {seeds}"
-    head = ["method", *columns, "fit, s", f"{MANY_ROWS:,} rows, s"]
-    return Table(head, lines, title, frozenset(bold), frozenset({len(METHODS) - 3, len(METHODS) - 1}))
+def comparison_table(found: "DataFrame", name: str) -> Table:
+    """Return the errors and times of all methods at each number of columns."""
+    fields = ["kernel_error", "test_error"] if found.attrs["task"] else ["kernel_error"]
+    lines, bold, ends = [], set(), set()
+    for _, line in found.iterrows():
+        errors = [_percent(line[field], line[f"{field}_se"]) for field in fields]
+        seconds = [f"{line[field]:.3f}".replace("nan", "") for field in ("fit_seconds", "transform_seconds")]
+        lines.append([line["method"], str(line["n_components"]), *errors, *seconds])
+    for _, at_size in found.groupby("n_components"):
+        ends.add(int(at_size.index[-1]))
+        for column, field in enumerate(fields, 2):
+            bold.add((int(at_size.loc[at_size["method"] != LIMIT, field].idxmin()), column))
+    seeds = f"mean of {found.attrs['n_seeds']} seeds ± standard error" if found.attrs["n_seeds"] > 1 else "one seed"
+    title = f"Errors in % on {found.attrs['n_test']:,} held-out rows of {name}, {seeds}"
+    head = ["method", "columns", *(field.replace("_", " ") for field in fields), "fit, s", f"{MANY_ROWS:,} rows, s"]
+    return Table(head, lines, title, frozenset(bold), frozenset(ends))
 
 
-def comparison_page(comparison: Comparison, name: str, command: str) -> str:
+def comparison_page(found: "DataFrame", name: str, command: str) -> str:
     """Return the page of a finished comparison."""
-    answer, *more = recommendation(comparison)
-    picture = picture_grid({"Error against time": _picture(comparison)})
-    calls = [(method, "", line["call"]) for method, line in _largest(comparison).items()]
-    text = PROTOCOL + TEST_ERRORS.get(comparison.task or "", "")
-    n_rows, n_columns = comparison.X.shape
-    data = (
-        f"{n_rows:,} rows with {n_columns:,} columns. Each of {comparison.n_seeds} seeds draws {comparison.n_train:,} "
-        f"training rows and {comparison.n_test:,} held-out rows. The length scale is {comparison.length_scale:g}."
+    answer, *more = recommendation(found)
+    return fill_template(
+        "comparison.html",
+        about=found.attrs,
+        name=name,
+        command=command,
+        answer=answer,
+        more=" ".join(more),
+        picture=picture_grid({"Error against time": _picture(found)}),
+        table=comparison_table(found, name).html(),
+        size=found["n_components"].max(),
+        calls=_methods(found)["call"],
     )
-    sections = {
-        "Errors and times": picture + comparison_table(comparison, name).html() + paragraph(text, "lead"),
-        "Methods": paragraph(f"The calls for {comparison.sizes[-1]} columns:") + bullets(calls),
-        "Data": paragraph(data),
-    }
-    title, footer = f"Which features to use on {name}?", f"Written by: {command}. {versions()}."
-    return render(title, LEAD, sections, footer, answer=answer, more=" ".join(more))
 
 
-def _picture(comparison: Comparison) -> str:
+def _picture(found: "DataFrame") -> str:
     """Draw the error against the time for many rows; a line joins the numbers of columns of a method."""
     figure, ((ax,),) = subplots(1, 1, (6.4, 4.8))
-    results = comparison.results()
+    results = _with_seconds(found)
     for method, color, marker in zip(METHODS, COLORS, MARKERS, strict=True):
-        lines = [results[size, method] for size in comparison.sizes]
-        errors = [max(SMALLEST, line["kernel_error"]) for line in lines]
-        ax.plot([_seconds(line) for line in lines], errors, label=method, color=color, marker=marker, markersize=6)
-    for size in comparison.sizes:
-        limit = results[size, LIMIT]["kernel_error"]
-        if limit > min(results[size, method]["kernel_error"] for method in METHODS) / FURTHEST:
-            ax.axhline(limit, color="#5f5f5f", linestyle="--", linewidth=1.0)
+        lines = results[results["method"] == method]
+        errors = lines["kernel_error"].clip(lower=SMALLEST)
+        ax.plot(lines["seconds"], errors, label=method, color=color, marker=marker, markersize=6)
+    for _, lines in results.groupby("n_components"):
+        errors = lines.set_index("method")["kernel_error"]
+        if errors[LIMIT] > errors.drop(LIMIT).min() / FURTHEST:
+            ax.axhline(errors[LIMIT], color="#5f5f5f", linestyle="--", linewidth=1.0)
     ax.set(xscale="log", yscale="log", ylabel="relative kernel error")
-    ax.set_xlabel(f"seconds to fit on {comparison.n_train:,} rows\nand to transform {MANY_ROWS:,} rows")
+    ax.set_xlabel(f"seconds to fit on {found.attrs['n_train']:,} rows\nand to transform {MANY_ROWS:,} rows")
     ax.margins(0.1)
     ax.grid(alpha=0.3)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -134,21 +116,21 @@ def _picture(comparison: Comparison) -> str:
     return svg(figure, "Error against time")
 
 
-def _largest(comparison: Comparison) -> dict[str, dict[str, Any]]:
-    """Return the results of each method at the largest number of columns."""
-    results = comparison.results()
-    return {method: results[comparison.sizes[-1], method] for method in METHODS}
+def _with_seconds(found: "DataFrame") -> "DataFrame":
+    """Return the results with the seconds to fit and to transform many rows."""
+    return found.assign(seconds=found["fit_seconds"] + found["transform_seconds"])
 
 
-def _seconds(line: dict[str, Any]) -> float:
-    """Return the seconds to fit and to transform many rows."""
-    return float(line["fit_seconds"] + line["transform_seconds"])
+def _methods(found: "DataFrame") -> "DataFrame":
+    """Return the results of the methods at the largest number of columns, by method."""
+    results = _with_seconds(found)
+    return results[results["n_components"] == found["n_components"].max()].set_index("method").drop(LIMIT)
 
 
-def _percent(line: dict[str, Any], field: str) -> str:
+def _percent(error: float, noise: float) -> str:
     """Return an error and its standard error in %, with the digits for a table; empty if it was not measured."""
-    mean, noise = 100.0 * line.get(field, nan), 100.0 * line.get(f"{field}_se", 0.0)
-    if not isfinite(mean):
+    mean, noise = 100.0 * error, 100.0 * noise
+    if isnan(mean):
         return ""
     digits = ".1e" if 0.0 < mean < 0.01 else ".3f" if mean < 1.0 else ".2f"
     return f"{mean:{digits}}" + (f" ± {noise:{digits}}" if noise else "")
@@ -156,9 +138,3 @@ def _percent(line: dict[str, Any], field: str) -> str:
 
 def _share(value: float) -> str:
     return f"{100.0 * value:.3g} %"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 10.0:
-        return f"{seconds:.2g} s"
-    return f"{seconds:.0f} s" if seconds < 120.0 else f"{seconds / 60.0:.0f} min"

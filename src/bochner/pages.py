@@ -1,25 +1,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Pieces of HTML, tables in three formats, and the one template that makes a self-contained page of them."""
+"""Self-contained pages: pieces of HTML, tables, figures as SVG elements, and templates."""
 
 import platform
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
+from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, Template
+from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from bochner.atomic_files import replaced_file
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.table import Table as RichTable
 
 __all__ = [
-    *("Table", "bullets", "code", "paragraph", "picture_grid", "quote", "render", "versions", "write_atomically"),
+    *("Table", "code", "fill_template", "paragraph", "picture_grid", "render", "slug", "subplots", "svg"),
+    *("versions", "write_atomically"),
 ]
 
 PACKAGES = ("bochner", "numpy", "scipy", "scikit-learn")
@@ -31,23 +35,9 @@ def paragraph(text: str, kind: str = "") -> Markup:
     return Markup('<p class="{}">{}</p>').format(kind, text) if text else Markup()
 
 
-def quote(text: str) -> Markup:
-    """Return a quotation."""
-    return Markup("<blockquote>{}</blockquote>").format(text)
-
-
 def code(text: str) -> Markup:
     """Return lines of code."""
     return Markup("<pre><code>{}</code></pre>").format(text)
-
-
-def bullets(items: Iterable[tuple[str, str, str]]) -> Markup:
-    """Return a list of items: a term in bold, a badge or an empty string, and text."""
-    lines = []
-    for term, badge, text in items:
-        mark = Markup(' <span class="badge {}">{}</span>').format(_slug(badge), badge) if badge else ":"
-        lines.append(Markup("<li><b>{}</b>{} {}</li>").format(term, mark, text))
-    return Markup("<ul>\n{}\n</ul>").format(Markup("\n").join(lines))
 
 
 def picture_grid(pictures: Mapping[str, str]) -> Markup:
@@ -67,7 +57,7 @@ def _figure(title: str, svg: str) -> Markup:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of text for a page, a terminal and Markdown.
+    """A table of text for a page and a terminal.
 
     Attributes
     ----------
@@ -91,7 +81,7 @@ class Table:
 
     def html(self, kind: str = "") -> Markup:
         """Return a table in a box that scrolls where it is wider than the page; `kind` is its style."""
-        return Markup(_template("table.html").render(table=self, kind=kind))
+        return Markup(fill_template("table.html", table=self, kind=kind))
 
     def rich(self) -> "RichTable":
         """Return a table for the terminal."""
@@ -108,10 +98,6 @@ class Table:
             table.add_row(*cells, end_section=number in self.ends)
         return table
 
-    def markdown(self) -> str:
-        """Return a table with vertical bars."""
-        return "\n".join("| " + " | ".join(line) + " |" for line in (self.head, ["---"] * len(self.head), *self.lines))
-
 
 def render(title: str, lead: str, sections: Mapping[str, str], footer: str, *, answer: str = "", more: str = "") -> str:
     """Return a page as one HTML document that needs no other file.
@@ -127,24 +113,22 @@ def render(title: str, lead: str, sections: Mapping[str, str], footer: str, *, a
     answer, more : str
         What the page says in a sentence, in bold, and more sentences.
     """
-    return _template("page.html").render(
-        title=title,
-        style=Markup(files("bochner.pages").joinpath("style.css").read_text(encoding="utf-8")),
-        lead=lead,
-        answer=answer,
-        more=more,
-        sections=[(_slug(name), name, body) for name, body in sections.items()],
-        footer=footer,
+    return fill_template(
+        "page.html", title=title, lead=lead, answer=answer, more=more, sections=sections, footer=footer
     )
 
 
-def _slug(title: str) -> str:
+def fill_template(template: str, /, **values: object) -> str:
+    """Return a template with values, which are escaped unless they are `Markup`."""
+    environment = Environment(loader=PackageLoader("bochner", "templates"), autoescape=True, trim_blocks=True)
+    environment.filters["slug"] = slug
+    style = Markup(files("bochner").joinpath("templates", "style.css").read_text(encoding="utf-8"))
+    return environment.get_template(template).render(style=style, versions=versions(), **values)
+
+
+def slug(title: str) -> str:
+    """Return a title as an identifier of HTML."""
     return re.sub(r"\W+", "-", title.lower()).strip("-")
-
-
-def _template(name: str) -> Template:
-    """Return a template; what it shows is escaped unless it is `Markup`."""
-    return Environment(loader=PackageLoader("bochner.pages", "."), autoescape=True, trim_blocks=True).get_template(name)
 
 
 def versions() -> str:
@@ -156,3 +140,28 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a temporary file and rename it, so that a reader never sees part of a file."""
     with replaced_file(path) as temporary:
         temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+
+
+def svg(figure: "Figure", title: str, *, transparent: bool = True) -> str:
+    """Return the figure as an SVG element with a title for screen readers; a page shows through a transparent one."""
+    import matplotlib as mpl
+
+    buffer = StringIO()
+    # Text stays text, which is smaller and can be read aloud, and browsers have fonts for the characters that
+    # matplotlib's font lacks; the salt makes the identifiers reproducible.
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": title}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Title": title}, transparent=transparent)
+    text = buffer.getvalue()
+    # A page has several figures, so that each needs its own identifiers.
+    prefix = re.sub(r"\W+", "-", title)
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}-", text)
+    return text[text.index("<svg") :]
+
+
+def subplots(n_rows: int, n_columns: int, size: tuple[float, float]) -> tuple["Figure", Any]:
+    """Return a figure with a grid of axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(layout="constrained", figsize=size)  # without pyplot there is no global state and no window
+    return figure, figure.subplots(n_rows, n_columns, squeeze=False)
