@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Errors on tables, held-out rows, leaks and files of predictions."""
+"""Errors on tables and on held-out rows, and files of predictions."""
 
 import numpy as np
 import pandas as pd
@@ -9,9 +9,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from bochner import TableEncoder
-from bochner.tables.evaluation import error_measures, evaluate, held_out, possible_leaks, write_predictions
-from bochner.tables.reader import Table
-from bochner.tables.survey import Survey
+from bochner.tables.evaluation import error_measures, evaluate, held_out, write_predictions
 from tests.tables.models import make_frame, make_targets, quick_classifier, quick_regressor
 
 FRAME = make_frame()
@@ -81,7 +79,7 @@ def test_decimal_comma_targets_are_evaluated(tmp_path):
 def test_held_out_rows_are_those_of_no_fit():
     encoder = TableEncoder(drop=["day"], kinds={"ok": "category", "day": "id"}, random_state=0)
     survey = encoder.survey(FRAME.assign(y=Y), "y")
-    other, found = held_out(quick_regressor(encoder=encoder).fit_survey(encoder, survey, "y"), survey)
+    other, found = held_out(quick_regressor(encoder=encoder).fit(survey, "y"), survey)
     train, test = train_test_split(np.random.default_rng(0).permutation(300), test_size=0.2, random_state=0)
     np.testing.assert_array_equal(found.observed, Y[test])
     expected = quick_regressor(encoder=TableEncoder(drop=["day"], kinds={"ok": "category"}, random_state=0))
@@ -98,15 +96,6 @@ def test_too_few_rows_are_not_held_out(labels):
     model = quick_classifier()
     model.encoder_ = encoder
     assert held_out(model, survey) is None
-
-
-def test_leaks_are_named():
-    frame = FRAME.assign(y=Y, double=2 * Y + 1, label=LABELS)
-    survey = Survey(Table(frame.drop(columns="label"), "y"))
-    assert possible_leaks(survey, survey.encoding()) == ["double"]
-    copied = FRAME.assign(label=LABELS, copy=np.where(LABELS == "high", "H", "L"))
-    survey = Survey(Table(copied, "label"))
-    assert possible_leaks(survey, survey.encoding()) == ["copy"]
 
 
 class TestPredictions:

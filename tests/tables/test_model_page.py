@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Pages of models: what they contain, and how they look in a browser."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,11 +36,8 @@ def write_page(target, path):
     encoder = TableEncoder(drop=[name for name in ("price", "kind", "two") if name != target])
     model = quick_regressor(encoder=encoder) if target == "price" else quick_classifier(encoder=encoder)
     survey = encoder.survey(frame, target)
-    other, evaluation = held_out(model.fit_survey(encoder, survey, target), survey)
-    columns = [("city", "category", "one-hot encoded: 3 categories")]
-    write_model_page(
-        other, evaluation, path, origin="80 rows", columns=columns, numbers={"rows": "400"}, model_file="a'b.skops"
-    )
+    other, evaluation = held_out(model.fit(survey, target), survey)
+    write_model_page(other, evaluation, path, "80 rows", {"rows": "400"}, Path("a'b.skops"))
     return path.read_text(encoding="utf-8")
 
 
@@ -83,7 +82,7 @@ class TestContent:
         frame = make_frame().drop(columns=["kind", "two"])
         model = quick_regressor().fit(frame, "price")
         found = evaluate(model, frame[:100].drop(columns="price"))
-        write_model_page(model, found, tmp_path / "a.html", origin="rows of <new>.csv", columns=[], numbers={})
+        write_model_page(model, found, tmp_path / "a.html", "rows of <new>.csv", {}, Path("m.skops"))
         page = (tmp_path / "a.html").read_text(encoding="utf-8")
         assert "It is not known how well this model predicts rows that it has not seen." in page
         assert 'aria-label="city"' in page

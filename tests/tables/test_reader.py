@@ -101,15 +101,15 @@ class TestInvalidInput:
     @pytest.mark.parametrize(
         ("name", "content", "message"),
         [
-            ("a.csv", b"", "cannot be read as csv: Empty CSV file"),
+            ("a.csv", b"", "cannot be read: Empty CSV file"),
             ("a.csv", b"x,x,y\n1,2,3\n", "more than one column named 'x'; rename"),
             ("a.csv", b"y\n1\n", "has no columns to predict from"),
             (
                 "a.csv",
                 b"\xff,y\n1,2\n",
-                "not text of that encoding; give its encoding, such as file_encoding='latin-1'",
+                "cannot be read as utf-8 text; give its encoding, such as file_encoding='latin-1'",
             ),
-            ("a.csv", b"x,y\n\xff,2\n", "not text of that encoding; give its encoding"),
+            ("a.csv", b"x,y\n\xff,2\n", "cannot be read as utf-8 text; give its encoding"),
             ("a.parquet", b"PAR1", "cannot be read as parquet"),
             ("a.txt", b"x", "has an unsupported file type; give a .parquet, .csv or .csv.gz file"),
         ],

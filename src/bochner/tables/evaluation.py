@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Errors of models on tables, held-out rows, columns that may leak the target, and files of predictions."""
+"""Errors of models on tables and on held-out rows, and files of predictions."""
 
 import sys
 import warnings
@@ -14,19 +14,16 @@ import numpy as np
 import pyarrow as pa
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import accuracy_score, log_loss, mean_absolute_error, r2_score, roc_auc_score
-from sklearn.model_selection import cross_val_score, train_test_split
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.model_selection import train_test_split
 
 from bochner.atomic_files import replaced_file
 from bochner.progress import track
 from bochner.rows import Array, Floats
-from bochner.tables.encoding import Encoding
 from bochner.tables.sources import Frame
 from bochner.tables.survey import Sample, Survey
 from bochner.tables.table_models import TableModel
 
 HELD_OUT_ROWS, LEAST_ROWS, HELD_OUT_SHARE = 10_000, 50, 0.2
-LEAK_ROWS, LEAK_R2, LEAK_ACCURACY = 2_000, 0.99, 0.999
 
 
 @dataclass(frozen=True)
@@ -127,25 +124,6 @@ def held_out(model: TableModel, survey: Survey, seed: int = 0) -> tuple[TableMod
         warnings.simplefilter("ignore", UserWarning)  # the same as those of the fit on all rows
         other.fit(frames[0], table.target)
         return other, evaluate(other, frames[1])
-
-
-def possible_leaks(survey: Survey, encoding: Encoding) -> list[str]:
-    """Return the columns from which a small tree predicts the targets of held-out rows nearly without errors."""
-    cells, target = survey.sample.cells, survey.target_column
-    if cells is None or target is None or cells.num_rows < LEAST_ROWS:
-        return []
-    cells = cells[:LEAK_ROWS]
-    X, y = encoding.encode(cells), encoding.targets(cells)
-    is_class = survey.task == "classification"
-    if is_class and np.unique(y, return_counts=True)[1].min() < 3:
-        return []
-    tree = (DecisionTreeClassifier if is_class else DecisionTreeRegressor)(min_samples_leaf=2, random_state=0)
-    origins, leaks = np.array(encoding.origins), []
-    for column in encoding.columns:
-        score = cross_val_score(tree, X[:, origins == column.name], y, cv=3).mean()
-        if score > (LEAK_ACCURACY if is_class else LEAK_R2):
-            leaks.append(column.name)
-    return leaks
 
 
 def write_predictions(

@@ -236,15 +236,17 @@ class Survey:
         is_few = is_whole and len(self.target_values) <= MAX_NUMBER_CLASSES
         return "classification" if is_few or not is_number else "regression"
 
-    def check_classes(self) -> None:
-        """Refuse targets that cannot be classes."""
+    def check_target(self, is_classifier: bool) -> None:
+        """Refuse a column that cannot be the target of a regression, or of a classification."""
         target, values = f"{self.table.path}: column {self.table.target!r}", self.target_values
-        if len(values) > min(MAX_CLASSES, max(2, MAX_CLASS_SHARE * self.n_rows)):
+        if not is_classifier and self.target_column is not None and self.target_column.kind == "category":
+            raise ValueError(f"{target} contains text; use `TableClassifier` for classes, or convert it to numbers.")
+        if is_classifier and len(values) > min(MAX_CLASSES, max(2, MAX_CLASS_SHARE * self.n_rows)):
             raise ValueError(
                 f"{target} has {len(values):,} distinct values in {len(self.sample.keys):,} rows, too many for "
                 f"classification; fit a regression if they are numbers."
             )
-        if any(isinstance(value, float) and not value.is_integer() for value in values):
+        if is_classifier and any(isinstance(value, float) and not value.is_integer() for value in values):
             raise ValueError(f"{target} contains fractional numbers, which cannot be classes; fit a regression.")
 
     def encoding(self, standardization: Standardization = "robust") -> Encoding:

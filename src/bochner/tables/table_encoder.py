@@ -135,26 +135,27 @@ class TableEncoder(TransformerMixin, Parametrized):
         self
             The fitted transformer.
         """
-        self.fit_survey(self.survey(X))
-        return self
+        return self.fit_survey(self.survey(X))
 
     def survey(self, X: Any, target: str | None = None) -> Survey:
         """Read all rows of a table once and count its cells; `target` is a column that is not encoded."""
         reading = Reading(self.decimal, tuple(self.missing), self.file_encoding)
         data = self._as_table(X, target, reset=True)
         table = Table(data, target, self.drop, self.kinds, reading=reading)
-        if isinstance(X, Source) or is_path(X):
-            self._names = [name for name in table.names if name != target]
-            self.n_features_in_, self.feature_names_in_ = len(self._names), np.array(self._names, dtype=object)
         seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31))
         return Survey(table, seed)
 
-    def fit_survey(self, survey: Survey) -> None:
+    def fit_survey(self, survey: Survey) -> Self:
         """Determine the encoding from a survey of the table."""
+        table = survey.table
+        if table.source.path is not None or not hasattr(self, "n_features_in_"):  # those of a frame are known
+            self._names = [name for name in table.names if name != table.target]
+            self.n_features_in_, self.feature_names_in_ = len(self._names), np.array(self._names, dtype=object)
         if survey.n_cells == 1:
-            raise ValueError(f"{survey.table.path} has 1 sample, in which every column is constant; give more rows.")
+            raise ValueError(f"{table.path} has 1 sample, in which every column is constant; give more rows.")
         survey.check()
         self.encoding_ = survey.encoding(self.standardize)
+        return self
 
     def open(self, X: Any, *, with_target: bool = False, keep: Sequence[str] = ()) -> EncodedTable:
         """Open a table with the columns of the fit; `keep` are others to read as they are."""
