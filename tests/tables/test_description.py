@@ -29,7 +29,7 @@ COLUMNS = {
 
 @pytest.fixture(scope="module")
 def surveyed():
-    return Survey(Table(pa.table(COLUMNS), "y", drop=["unused"], kinds={"id": "id"}))
+    return Survey(Table(pa.table(COLUMNS), "y", drop=["unused", "id"]))
 
 
 def test_every_column_is_described(surveyed):
@@ -44,13 +44,13 @@ def test_every_column_is_described(surveyed):
         "wait": "seconds, standardized",
         "ok": "standardized",
         "big": "standardized",
-        "id": "left out: as given",
+        "id": "left out: as requested",
         "unused": "left out: as requested",
         "y": "target: numbers; 3 rows without it are left out",
     }
     assert {name: described[name]["treatment"] for name in treatments} == treatments
     assert described["pairs"]["treatment"].startswith("refused: it contains cells of type list")
-    kinds = ["number", "category", "text", "date", "duration", "boolean", "number", "id", "unsupported", "dropped"]
+    kinds = ["number", "category", "text", "date", "duration", "boolean", "number", "dropped", "unsupported", "dropped"]
     assert [column["kind"] for column in described.values()] == [*kinds, "number"]
 
 
@@ -73,7 +73,6 @@ def test_messages_before_a_fit(surveyed):
         "Text, encoded by its character n-grams: code.",
         "Dates and times: when, wait.",
         "Columns with missing cells: size (20), color (5).",
-        "Left out: id (id: as given).",
         "3 rows have no y and are left out.",
     ]
 

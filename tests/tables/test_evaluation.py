@@ -77,7 +77,7 @@ def test_decimal_comma_targets_are_evaluated(tmp_path):
 
 
 def test_held_out_rows_are_those_of_no_fit():
-    encoder = TableEncoder(drop=["day"], kinds={"ok": "category", "day": "id"}, random_state=0)
+    encoder = TableEncoder(drop=["day"], kinds={"ok": "category", "day": "date"}, random_state=0)
     survey = encoder.survey(FRAME.assign(y=Y), "y")
     other, found = held_out(quick_regressor(encoder=encoder).fit(survey, "y"), survey)
     train, test = train_test_split(np.random.default_rng(0).permutation(300), test_size=0.2, random_state=0)

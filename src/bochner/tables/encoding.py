@@ -210,7 +210,7 @@ class EncodedBatch(NamedTuple):
     cells: pa.RecordBatch
     X: Array
     y: Array | None
-    is_used: Mask | None
+    is_used: Mask
 
 
 @dataclass(frozen=True)
@@ -224,25 +224,24 @@ class EncodedTable:
     def batches(self) -> Iterator[EncodedBatch]:
         """Yield the encoded rows of each chunk; where the table has a target, without the rows that lack it."""
         target = self.encoding.target if self.table.target is not None else None
-        for chunk in self.table.chunks():
-            cells, is_used, kept = chunk.cells, None, None
+        for first_row, cells in self.table.chunks():
+            is_used = np.ones(cells.num_rows, dtype=bool)
             if target is not None:
                 is_used = ~missing_targets(cells.column(target.name), target)
-                kept = np.flatnonzero(is_used)
                 cells = cells if is_used.all() else cells.filter(pa.array(is_used))
             try:
                 X = self.encoding.encode(cells, self.unseen)
                 yield EncodedBatch(cells, X, None if target is None else self.encoding.targets(cells), is_used)
             except CellError as error:
-                row = error.row if kept is None else int(kept[error.row])
-                raise self.table.cell_error(chunk, CellError(row, error.name, error.problem)) from None
+                raise self.table.cell_error(first_row + int(np.flatnonzero(is_used)[error.row]), error) from None
 
 
 def load_rows(source: EncodedTable) -> EncodedBatch:
     """Return all rows of a table in memory, without their cells."""
     batches = list(source.batches())
     if not batches:
-        return EncodedBatch(None, np.empty((0, len(source.encoding.names)), source.encoding.dtype), None, None)
+        empty = np.empty((0, len(source.encoding.names)), source.encoding.dtype)
+        return EncodedBatch(None, empty, None, np.empty(0, dtype=bool))
     columns: Any = zip(*(batch[1:] for batch in batches), strict=True)
     joined: list[Any] = [None if parts[0] is None else np.concatenate(parts) for parts in columns]
     return EncodedBatch(None, *joined)

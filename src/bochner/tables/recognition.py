@@ -56,7 +56,7 @@ def _recognized(name: str, tally: ColumnTally, sampled: pa.Array) -> Column:
         return Column(name, "empty", reason="all cells are missing")
     if given:
         kind: Any = given
-        return Column(name, kind, _format(tally), style, reason="as given" if given == "id" else "")
+        return Column(name, kind, _format(tally), style)
     if _is_constant(tally):
         value = sampled.drop_null()[:1].to_pylist()
         shown = repr(value[0]) if value and isinstance(value[0], str) else "".join(map(str, value)) or "equal"
@@ -94,7 +94,7 @@ def _is_number_text(tally: ColumnTally) -> bool:
 
 def _has_categories(tally: ColumnTally) -> bool:
     """Return whether a column has few distinct texts, or frequent ones in most rows."""
-    counts = tally.counts or {}
+    counts: dict[Any, int] = tally.counts or {}
     if len(counts) <= MAX_CATEGORIES and tally.is_complete:
         return not (len(counts) >= FEWEST_TEXT_ROWS and max(counts.values()) == 1)
     return sum(_frequent(counts).values()) >= SMALLEST_CATEGORY_SHARE * tally.n_values
@@ -108,7 +108,7 @@ def _frequent(counts: dict[Any, int]) -> dict[Any, int]:
 
 def _with_categories(column: Column, tally: ColumnTally) -> Column:
     """Add the categories: all of them, or the most frequent ones."""
-    counts = tally.counts or {}
+    counts: dict[Any, int] = tally.counts or {}
     missing = tally.n_missing > 0
     if len(counts) <= MAX_CATEGORIES and tally.is_complete:
         return replace(column, categories=tuple(sorted(counts)), missing=missing, gaps=missing)
@@ -164,9 +164,9 @@ def recognize_target(name: str, tally: ColumnTally) -> Column:
 def cell_problem(name: str, tally: ColumnTally, *, is_target: bool = False) -> tuple[int | None, str] | None:
     """Return the row (None if unknown) and a description of the first cell that does not have its column's kind."""
     kind, _ = split_kind(tally.given)
-    if is_target and (kind in ("date", "time", "id") or (not kind and tally.storage in ("date", "time", "duration"))):
+    if is_target and (kind in ("date", "time") or (not kind and tally.storage in ("date", "time", "duration"))):
         return None, f"a column of {kind or tally.storage}s cannot be a target; convert it to numbers or text"
-    if tally.infinite is not None and kind not in ("category", "id"):
+    if tally.infinite is not None and kind != "category":
         return tally.infinite[0], f"the value is {tally.infinite[1]}; correct it, or drop the row or the column"
     if not tally.is_text or not tally.n_values:
         return None

@@ -124,11 +124,11 @@ class Survey:
         }
         self.sample, self.n_cells = Sample.of(table, seed), 0
         lengths = []
-        for chunk in track(table.chunks(), "reading", table.n_chunks()):
-            self.n_cells += chunk.cells.num_rows
+        for first_row, cells in track(table.chunks(), "reading", table.n_chunks()):
+            self.n_cells += cells.num_rows
             for name, tally in self.tallies.items():
-                tally.add(chunk.cells.column(name), chunk.first_row, table.reading)
-            lengths.append(self._add_rows(chunk.cells))
+                tally.add(cells.column(name), first_row, table.reading)
+            lengths.append(self._add_rows(cells))
         # Whether a cell such as "?" is a missing number or a class is known in the end.
         target = self.target_column
         self.lengths = [n_values if target is None or target.kind == "category" else n for n_values, n in lengths]

@@ -42,8 +42,7 @@ class TableEncoder(TransformerMixin, Parametrized):
     Parameters
     ----------
     kinds : mapping of str to str, default=None
-        Kinds of columns that are not to be recognized, such as ``{"zip": "category", "day": "date:%d/%m/%Y"}``; "id"
-        leaves a column out.
+        Kinds of columns that are not to be recognized, such as ``{"zip": "category", "day": "date:%d/%m/%Y"}``.
     drop : sequence of str, default=()
         Columns to leave out.
     decimal : {".", ","}, default=None
