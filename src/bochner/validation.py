@@ -19,8 +19,16 @@ from sklearn.utils.metaestimators import available_if as _available_if
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 __all__ = [
-    *("HasMethods", "Interval", "StrOptions", "available_if", "check_returned", "check_weight_range", "check_weights"),
-    *("fit_context", "make_part", "positive_values", "validate_numbers"),
+    *(
+        "HasMethods",
+        "Interval",
+        "StrOptions",
+        "available_if",
+        "check_feature_names",
+        "check_returned",
+        "check_weight_range",
+    ),
+    *("check_weights", "fit_context", "make_part", "positive_values", "validate_numbers"),
 ]
 
 Method = TypeVar("Method", bound=Callable[..., Any])

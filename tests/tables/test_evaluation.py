@@ -5,10 +5,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from pyarrow import csv, parquet
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import Ridge
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import OneHotEncoder
 
-from bochner import TableEncoder
+from bochner import TableEncoder, TableRegressor
 from bochner.tables.evaluation import error_measures, evaluate, held_out, write_predictions
 from tests.tables.models import make_frame, make_targets, quick_classifier, quick_regressor
 
@@ -54,14 +57,19 @@ def test_measures_are_those_of_all_rows(regressor, classifier, tmp_path, suffix,
 
 
 def test_unseen_categories_are_reported_beside_the_target(regressor):
-    messages = []
-    evaluate(regressor, NEW.assign(y=NEW_Y, color="mauve"), report=messages.append)
-    assert messages[0].startswith("Column 'color' has categories that are not in the training rows, in 150 rows: 'mau")
+    message = "Column 'color' has categories that are not in the training rows, in 150 rows: 'mauve'"
+    with pytest.warns(UserWarning, match=message):
+        evaluate(regressor, NEW.assign(y=NEW_Y, color="mauve"))
 
 
-def test_tables_without_a_target_have_no_errors(regressor):
-    found = evaluate(regressor, NEW)
-    assert (found.measures, found.observed, found.n_rows) == ({}, None, 150)
+def test_models_that_read_no_tables_are_refused(tmp_path):
+    foreign = TableRegressor(Ridge(), encoder=make_column_transformer((OneHotEncoder(), ["ok"]))).fit(FRAME, Y)
+    with pytest.raises(ValueError, match=r"The model has a ColumnTransformer; use Python"):
+        write_predictions(foreign, NEW, tmp_path / "a.csv")
+    with pytest.raises(ValueError, match="The model does not know its target; fit it with the name of a column"):
+        evaluate(quick_regressor().fit(FRAME, Y), NEW.assign(y=NEW_Y))
+    with pytest.raises(ValueError, match="has no column 'y'"):
+        evaluate(quick_regressor().fit(FRAME.assign(y=Y), "y"), NEW)
 
 
 def test_classes_that_are_not_in_the_table(classifier):
@@ -86,6 +94,19 @@ def test_held_out_rows_are_those_of_no_fit():
     expected.fit(FRAME.iloc[train], Y[train])
     np.testing.assert_allclose(found.predicted, expected.predict(FRAME.iloc[test]), rtol=1e-8)
     assert other.n_rows_ == 240
+
+
+def test_errors_of_the_fit_on_other_rows_are_not_hidden():
+    class Failing(Ridge):
+        def fit(self, X, y):
+            if len(X) < 300:
+                raise ValueError("no such fit")
+            return super().fit(X, y)
+
+    encoder = TableEncoder(random_state=0)
+    survey = encoder.survey(FRAME.assign(y=Y), "y")
+    with pytest.raises(ValueError, match="no such fit"):
+        held_out(TableRegressor(Failing(), encoder=encoder).fit(survey, "y"), survey)
 
 
 @pytest.mark.parametrize("labels", [["a", "b"] * 20, ["a"] * 99 + ["b"]])

@@ -8,6 +8,7 @@ import re
 import shlex
 import signal
 import sys
+import warnings
 from ast import literal_eval
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -132,9 +133,12 @@ class _Console(Console):
 
 @contextmanager
 def error_messages() -> Iterator[None]:
-    """Print an error of the input, of the machine or of a cluster as one line and exit with code 2."""
+    """Print warnings, and an error of the input or of the machine as one line, and exit with code 2 after an error."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = lambda message, *details, **options: echo(f"Warning: {message}", err=True)
+            yield
     except BrokenPipeError:
         raise
     except MemoryError as error:

@@ -2,8 +2,8 @@
 """The commands `bochner describe`, `fit`, `predict`, `report`, `error` and `export`: models for tables."""
 
 import json
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from time import monotonic
@@ -42,9 +42,7 @@ Data = Annotated[
     Path, typer.Argument(help="A table: a .csv, .csv.gz or .parquet file of any size, or a folder of .parquet files.")
 ]
 Model = Annotated[Path, typer.Argument(help="A model file written by `bochner fit`.")]
-NewData = Annotated[
-    Path, typer.Argument(help="A table with the columns that the model was fitted on, with or without the target.")
-]
+NewData = Annotated[Path, typer.Argument(help="A table with the columns that the model was fitted on.")]
 
 
 def _encoder(
@@ -142,9 +140,8 @@ def fit(
     describe`. The errors that are printed are those of the same model, fitted on four fifths of at most 10,000 rows, on
     the other fifth; the model in the file is fitted on all rows.
     """
-    report, start = _reporter(as_json), monotonic()
-    with error_messages(), warnings.catch_warnings():
-        warnings.showwarning = lambda message, *details, **options: report(f"Warning: {message}")
+    report, start = partial(echo, err=as_json), monotonic()  # with --json, standard output has the JSON object only
+    with error_messages():
         check_output(output, data, suffix=".skops")
         if page is not None:
             check_output(page, data, option="--page", suffix=".html")
@@ -221,7 +218,6 @@ def predict(
             keep=comma_separated(keep),
             interval=interval,
             proba=proba,
-            report=_warn,
         )
     if not to_stdout:
         _print_result({"rows": n_rows, "target": loaded.target_name_, "output": str(output)}, as_json)
@@ -236,15 +232,12 @@ def write_report(
 ) -> None:
     """Write an HTML page about a model and a table: errors, which columns matter, and what they do.
 
-    Measures are those of all rows; plots show a sample. Without the target in the table, the page has the effects of
-    columns only.
+    The table has the target. Measures are those of all rows; plots show a sample.
     """
     with error_messages():
         check_output(output, model, data, suffix=".html")
         loaded = load(model)
-        evaluation = evaluate(loaded, data, _warn)
-        if not evaluation.measures:
-            _reporter(as_json)(f"The table has no column {loaded.target_name_!r}, so that the page has no errors.")
+        evaluation = evaluate(loaded, data)
         result: dict[str, Any] = {"target": loaded.target_name_, "rows": evaluation.n_rows, **evaluation.measures}
         origin = f"rows of {data.name}, which the model has not seen unless they were among its training rows"
         write_model_page(loaded, evaluation, output, origin, format_values(result), model)
@@ -260,9 +253,7 @@ def error(model: Model, data: NewData, as_json: Json = False) -> None:
     """
     with error_messages():
         loaded = load(model)
-        evaluation = evaluate(loaded, data, _warn)
-        if not evaluation.measures:
-            raise ValueError(f"{data} has no column {loaded.target_name_!r}; give a table with the target.")
+        evaluation = evaluate(loaded, data)
     _print_result({"rows": evaluation.n_rows, **evaluation.measures}, as_json)
 
 
@@ -291,15 +282,6 @@ def export(
         echo(f"input {name}: {meaning}")
     echo(f"outputs: {', '.join(outputs)}")
     _print_result(result, as_json)
-
-
-def _warn(message: str) -> None:
-    echo(f"Warning: {message}", err=True)
-
-
-def _reporter(as_json: bool) -> Callable[[str], None]:
-    """Return a function that prints a message; with --json, standard output is left to the JSON object."""
-    return lambda message: echo(message, err=as_json)
 
 
 def format_values(result: Mapping[str, Any]) -> dict[str, str]:

@@ -142,7 +142,9 @@ class Column:
     cycles : tuple of str
         The cycles of a date or time that are encoded: "year", "week", "day".
     fill : float
-        The number that replaces missing cells.
+        The number that replaces missing cells: the median.
+    scale : float
+        What differences from the median are divided by.
     components : ndarray of shape (n_hashed, n_components) or None
         What the hashed n-grams of text are multiplied by.
     reason : str
@@ -159,6 +161,7 @@ class Column:
     gaps: bool = False
     cycles: tuple[str, ...] = ()
     fill: float = 0.0
+    scale: float = 1.0
     components: Any = field(default=None, compare=False)
     reason: str = ""
 

@@ -44,8 +44,8 @@ class UnseenCells:
     categories: dict[str, Counter[str]] = field(default_factory=dict)
     missing: Counter[str] = field(default_factory=Counter)
 
-    def messages(self) -> list[str]:
-        """Return one message per column."""
+    def warn(self) -> None:
+        """Warn of unseen cells, once for all columns."""
         messages = []
         for name, values in self.categories.items():
             n_rows, shown = sum(values.values()), ", ".join(repr(value) for value, _ in values.most_common(3))
@@ -54,11 +54,6 @@ class UnseenCells:
             messages[-1] += f"{shown}{more}."
         for name, n_rows in self.missing.items():
             messages.append(f"Column {name!r} has no value in {n_rows} rows; in the training rows it always had one.")
-        return messages
-
-    def warn(self) -> None:
-        """Warn of unseen cells, once for all columns."""
-        messages = self.messages()
         if messages:
             warnings.warn(" ".join(messages), UserWarning, stacklevel=4)
 

@@ -78,16 +78,17 @@ def write_model_page(
 
 
 def _pictures(model: Any, evaluation: Evaluation, columns: Sequence[Column]) -> dict[str, Markup]:
-    """Draw errors and importance, where there are targets, and the effects of the most important columns."""
-    frame, pictures = inspection_frame(model, evaluation.cells[:MOST_ROWS]), {}
-    if evaluation.observed is not None:
-        pictures["errors"] = picture_grid(_error_pictures(model, evaluation))
-        scores = _importance(model, frame, evaluation.observed[:MOST_ROWS], [column.name for column in columns])
-        order = np.argsort(-scores.mean(axis=1), kind="stable")[:MOST_COLUMNS]
-        columns = [columns[i] for i in order]
-        pictures["importance"] = picture_grid(_importance_picture([c.name for c in columns], scores[order]))
-    dependence = _dependence_pictures(model, frame[:DEPENDENCE_ROWS], columns)
-    return pictures | ({"dependence": picture_grid(dependence)} if dependence else {})
+    """Draw errors, the importance of columns, and the effects of the most important ones."""
+    frame = inspection_frame(model, evaluation.cells[:MOST_ROWS])
+    scores = _importance(model, frame, evaluation.observed[:MOST_ROWS], [column.name for column in columns])
+    order = np.argsort(-scores.mean(axis=1), kind="stable")[:MOST_COLUMNS]
+    columns = [columns[i] for i in order]
+    pictures = {
+        "errors": _error_pictures(model, evaluation),
+        "importance": _importance_picture([column.name for column in columns], scores[order]),
+        "dependence": _dependence_pictures(model, frame[:DEPENDENCE_ROWS], columns),
+    }
+    return {name: picture_grid(drawn) for name, drawn in pictures.items() if drawn}
 
 
 def inspection_frame(model: TableModel, cells: pa.RecordBatch) -> "pd.DataFrame":
@@ -126,8 +127,6 @@ def _error_pictures(model: Any, evaluation: Evaluation) -> dict[str, str]:
     """Draw observed against predicted numbers and residuals, or confused classes and calibration."""
     observed, predicted = evaluation.observed, evaluation.predicted
     pictures: dict[str, str] = {}
-    assert observed is not None
-    assert predicted is not None
     if not is_classifier(model):
         options = {"random_state": 0, "scatter_kwargs": {"s": 8, "alpha": 0.5}}
         kinds = {"Observed and predicted": "actual_vs_predicted", "Residuals and predicted": "residual_vs_predicted"}

@@ -2,16 +2,18 @@
 """What a column is taken for, given the counts of all its cells and a sample of them."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
 from bochner.rows import Array
+from bochner.scaling.robust_standardizer import robust_moments
 from bochner.tables.columns import (
     ISO,
     TIME_FORMATS,
     Column,
+    Kind,
     NumberStyle,
     cell_numbers,
     moments_in_time,
@@ -45,7 +47,10 @@ def recognize(name: str, tally: ColumnTally, sampled: pa.Array) -> Column:
         return column
     numbers = cell_numbers(sampled, column)
     valid = numbers[~np.isnan(numbers)]
-    return replace(column, fill=float(np.median(valid)) if len(valid) else 0.0)
+    if not len(valid):  # in the sampled rows, or in those that have a target
+        return column
+    center, scale = robust_moments(valid[:, None])
+    return replace(column, fill=float(center[0]), scale=float(scale[0]))
 
 
 def _recognized(name: str, tally: ColumnTally, sampled: pa.Array) -> Column:
@@ -55,15 +60,13 @@ def _recognized(name: str, tally: ColumnTally, sampled: pa.Array) -> Column:
     if not tally.n_values or (tally.n_marks == tally.n_values and given not in ("category", "text")):
         return Column(name, "empty", reason="all cells are missing")
     if given:
-        kind: Any = given
-        return Column(name, kind, _format(tally), style)
+        return Column(name, cast(Kind, given), _format(tally), style)
     if _is_constant(tally):
         value = sampled.drop_null()[:1].to_pylist()
         shown = repr(value[0]) if value and isinstance(value[0], str) else "".join(map(str, value)) or "equal"
         return Column(name, "constant", reason=f"all cells are {shown:.40}")
     if tally.storage in ("boolean", "date", "time", "duration"):
-        typed: Any = tally.storage
-        return Column(name, typed)
+        return Column(name, cast(Kind, tally.storage))
     if tally.storage in ("integer", "float") or _is_number_text(tally):
         return Column(name, "number", style=style)
     if tally.formats:

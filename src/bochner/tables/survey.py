@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from bochner.progress import track
 from bochner.rows import Array, Floats, Mask
-from bochner.scaling.robust_standardizer import RobustStandardizer, robust_moments
-from bochner.tables.columns import KINDS, CellError, Column, cell_numbers, cell_targets, missing_targets
+from bochner.scaling.robust_standardizer import RobustStandardizer
+from bochner.tables.columns import KINDS, CellError, Column, cell_targets, missing_targets
 from bochner.tables.encoding import Encoding
 from bochner.tables.reader import Table, raise_problems
 from bochner.tables.recognition import cell_problem, recognize, recognize_target
@@ -70,17 +70,17 @@ class Sample:
         if excluded is not None and excluded.any():
             keys, cells = keys[~excluded], cells.filter(pa.array(~excluded))
         n_old = len(self.keys)
-        positions = np.concatenate([self.positions, self.n_kept + np.arange(len(keys))])
+        positions = np.append(self.positions, self.n_kept + np.arange(len(keys)))
         self.n_kept += len(keys)
-        keys = np.concatenate([self.keys, keys])
+        keys = np.append(self.keys, keys)
         kept = np.sort(np.argpartition(keys, self.size)[: self.size]) if len(keys) > self.size else np.arange(len(keys))
-        old, new = kept[kept < n_old], kept[kept >= n_old] - n_old
-        if self.cells is None:
-            self.cells = cells.take(pa.array(new))
-        elif len(new):
-            both = pa.Table.from_batches([self.cells.take(pa.array(old)), cells.take(pa.array(new))])
-            self.cells = both.combine_chunks().to_batches()[0]
         self.keys, self.positions = keys[kept], positions[kept]
+        new = cells.take(pa.array(kept[kept >= n_old] - n_old))
+        if self.cells is None:
+            self.cells = new
+        elif new.num_rows:
+            old = self.cells.take(pa.array(kept[kept < n_old]))
+            self.cells = pa.Table.from_batches([old, new]).combine_chunks().to_batches()[0]
 
     def _next_keys(self, n_keys: int) -> Floats:
         """Return the keys of the next rows; a key depends only on the seed and the index of its row."""
@@ -114,14 +114,7 @@ class Survey:
 
     def __init__(self, table: Table, seed: int = 0) -> None:
         self.table = table
-        self.tallies = {
-            name: ColumnTally(
-                table.storages[name],
-                table.kinds.get(name, ""),
-                is_single=str(table.schema.field(name).type) in ("float", "halffloat"),
-            )
-            for name in table.columns
-        }
+        self.tallies = {name: ColumnTally(table.storages[name], table.kinds.get(name, "")) for name in table.columns}
         self.sample, self.n_cells = Sample.of(table, seed), 0
         lengths = []
         for first_row, cells in track(table.chunks(), "reading", table.n_chunks()):
@@ -253,21 +246,14 @@ class Survey:
         """Return the encoding of the rows; numbers are standardized as by `RobustStandardizer` on the sampled rows."""
         columns = [column for column in self.columns if column.kind in KINDS]
         numeric = [column for column in columns if column.has_number]
-        encoding = Encoding(
+        is_robust = standardization == "robust"
+        types = [str(self.table.schema.field(column.name).type) for column in columns if column.kind != "category"]
+        return Encoding(
             columns,
-            mean=np.zeros(len(numeric)),
-            scale=np.ones(len(numeric)),
-            single=all(self.tallies[column.name].is_single for column in columns if column.kind != "category"),
+            mean=np.array([column.fill if is_robust else 0.0 for column in numeric]),
+            scale=np.array([column.scale if is_robust else 1.0 for column in numeric]),
+            single=all(name in ("float", "halffloat") for name in types),
+            limit=RobustStandardizer().limit if is_robust else np.inf,
             target=self.target_column,
             reading=self.table.reading,
         )
-        if standardization == "none" or not numeric:
-            return encoding
-        numbers = [cell_numbers(self.sampled(column.name), column) for column in numeric]
-        filled = np.column_stack(
-            [np.where(np.isnan(x), column.fill, x) for x, column in zip(numbers, numeric, strict=True)]
-        )
-        # A column may have no values in the sampled rows, or none in the rows that have a target.
-        complete = [x[~np.isnan(x)] if not np.isnan(x).all() else filled[:, j] for j, x in enumerate(numbers)]
-        center, scale = np.transpose([np.ravel(robust_moments(x[:, None])) for x in complete])
-        return replace(encoding, mean=center, scale=scale, limit=RobustStandardizer().limit)

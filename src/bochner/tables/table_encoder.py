@@ -16,7 +16,7 @@ from bochner.tables.encoding import EncodedTable, Encoding, load_rows
 from bochner.tables.reader import Table
 from bochner.tables.sources import Frame, Source, frame_of_columns, is_frame, is_path, open_frame
 from bochner.tables.survey import Standardization, Survey
-from bochner.validation import StrOptions, fit_context
+from bochner.validation import StrOptions, check_feature_names, fit_context
 
 __all__ = ["TableEncoder"]
 
@@ -195,14 +195,7 @@ class TableEncoder(TransformerMixin, Parametrized):
             The names.
         """
         check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        if input_features is not None and names is not None and not np.array_equal(input_features, names):
-            raise ValueError("input_features is not equal to feature_names_in_; omit it.")
-        if input_features is not None and len(input_features) != self.n_features_in_:
-            raise ValueError(
-                f"input_features should have length equal to the number of features ({self.n_features_in_}), got "
-                f"{len(input_features)}; omit it."
-            )
+        check_feature_names(self, input_features)
         return np.array(self.encoding_.names, dtype=object)
 
     def _as_table(self, X: Any, target: str | None, *, reset: bool) -> Any:
@@ -226,8 +219,10 @@ class TableEncoder(TransformerMixin, Parametrized):
         return frame
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        return tags
+        return with_cells(super().__sklearn_tags__())
+
+
+def with_cells(tags: Any) -> Any:
+    """Return the tags of an estimator that takes text and missing values."""
+    tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+    return tags

@@ -29,7 +29,7 @@ from bochner.tables.intervals import prediction_intervals, studentized_residuals
 from bochner.tables.row_source import TableRows
 from bochner.tables.sources import is_frame, is_path
 from bochner.tables.survey import Survey
-from bochner.tables.table_encoder import TableEncoder
+from bochner.tables.table_encoder import TableEncoder, with_cells
 from bochner.validation import HasMethods, StrOptions, available_if, check_weights, fit_context
 
 __all__ = ["MEMORY_ROWS", "TableClassifier", "TableModel", "TableRegressor"]
@@ -300,11 +300,7 @@ class TableModel:
         return hasattr(self, "estimator_")
 
     def __sklearn_tags__(self) -> Any:
-        tags: Any = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        return tags
+        return with_cells(super().__sklearn_tags__())  # type: ignore[misc]
 
 
 class TableRegressor(TableModel, RegressorMixin, Parametrized):

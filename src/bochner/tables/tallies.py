@@ -41,8 +41,6 @@ class ColumnTally:
         How the cells are stored.
     given : str
         The kind that the user has given, with its format; empty if it is to be recognized.
-    is_single : bool
-        Whether the cells are float32 or float16.
     style : NumberStyle or None
         How numbers are written, recognized from the first batch of text; None before it.
     n_cells, n_missing : int
@@ -71,7 +69,6 @@ class ColumnTally:
 
     storage: Storage
     given: str = ""
-    is_single: bool = False
     style: NumberStyle | None = None
     n_cells: int = 0
     n_missing: int = 0
