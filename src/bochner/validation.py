@@ -16,18 +16,10 @@ from sklearn.base import _fit_context, clone
 from sklearn.utils import _param_validation
 from sklearn.utils._param_validation import HasMethods as HasMethods
 from sklearn.utils.metaestimators import available_if as _available_if
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, validate_data
 
 __all__ = [
-    *(
-        "HasMethods",
-        "Interval",
-        "StrOptions",
-        "available_if",
-        "check_feature_names",
-        "check_returned",
-        "check_weight_range",
-    ),
+    *("HasMethods", "Interval", "StrOptions", "available_if", "check_names", "check_returned", "check_weight_range"),
     *("check_weights", "fit_context", "make_part", "positive_values", "validate_numbers"),
 ]
 
@@ -92,6 +84,11 @@ class Interval(_param_validation.Interval):
 
     def __str__(self) -> str:
         return f"{super().__str__()} ({self.note})" if self.note else super().__str__()
+
+
+def check_names(estimator: Any, input_features: Any) -> None:
+    """Refuse names of columns that are not those of the fit."""
+    _check_feature_names_in(estimator, input_features)
 
 
 def fit_context(method: Method) -> Method:

@@ -16,7 +16,7 @@ from bochner.tables.encoding import EncodedTable, Encoding, load_rows
 from bochner.tables.reader import Table
 from bochner.tables.sources import Frame, Source, frame_of_columns, is_frame, is_path, open_frame
 from bochner.tables.survey import Standardization, Survey
-from bochner.validation import StrOptions, check_feature_names, fit_context
+from bochner.validation import StrOptions, check_names, fit_context
 
 __all__ = ["TableEncoder"]
 
@@ -195,7 +195,7 @@ class TableEncoder(TransformerMixin, Parametrized):
             The names.
         """
         check_is_fitted(self)
-        check_feature_names(self, input_features)
+        check_names(self, input_features)
         return np.array(self.encoding_.names, dtype=object)
 
     def _as_table(self, X: Any, target: str | None, *, reset: bool) -> Any:
