@@ -46,9 +46,9 @@ def describe(survey: Survey) -> list[dict[str, Any]]:
 def _described(column: Column, survey: Survey) -> dict[str, Any]:
     """Describe a column that is read."""
     tally, is_target = survey.tallies[column.name], column.name == survey.table.target
-    problem = cell_problem(column.name, tally, is_target=is_target)
-    if problem is not None:
-        treatment = f"refused: {problem[1]}" if problem[0] is None else f"refused: row {problem[0] + 1}: {problem[1]}"
+    row, problem = cell_problem(column.name, tally, is_target=is_target)
+    if problem:
+        treatment = f"refused: {problem}" if row is None else f"refused: row {row + 1}: {problem}"
     else:
         treatment = _target_treatment(column, tally) if is_target else _treatment(column, tally)
     sampled = survey.sampled(column.name).drop_null()
@@ -88,7 +88,8 @@ def _treatment(column: Column, tally: ColumnTally) -> str:
     if column.other:
         count = f"{len(tally.counts or {}):,}" if tally.is_complete else f"more than {len(tally.counts or {}):,}"
         words = words.replace("categories and other", f"most frequent of {count} categories, and other")
-    return f"{_format_words(column, tally)}{words}"
+    codes = "codes with leading zeros, " if tally.is_code and column.kind == "text" else ""
+    return f"{codes}{_format_words(column, tally)}{words}"
 
 
 def treatment_words(column: Column) -> str:
@@ -119,22 +120,18 @@ def _format_words(column: Column, tally: ColumnTally) -> str:
 
 def column_messages(survey: Survey) -> list[str]:
     """Return what a user should know about the columns before a fit, one line per subject."""
-    messages = []
-    named = {kind: [column.name for column in survey.columns if column.kind == kind] for kind in KINDS}
-    categories = [column for column in survey.columns if column.kind == "category"]
-    if categories:
-        counts = (f"{c.name} ({len(c.categories) + c.other + c.missing})" for c in categories)
-        messages.append(f"Categories, one-hot encoded: {', '.join(counts)}.")
-    merged = [column.name for column in categories if column.other]
-    messages += [f"Rare categories are merged into one: {', '.join(merged)}."] if merged else []
-    messages += [f"Text, encoded by its character n-grams: {', '.join(named['text'])}."] if named["text"] else []
-    dates = [*named["date"], *named["time"], *named["duration"]]
-    messages += [f"Dates and times: {', '.join(dates)}."] if dates else []
-    gaps = {c.name: _n_missing(c, survey.tallies[c.name]) for c in survey.columns if c.kind in KINDS}
-    shown = ", ".join(f"{name} ({count:,})" for name, count in gaps.items() if count)
-    messages += [f"Columns with missing cells: {shown}."] if shown else []
-    left_out = [f"{c.name} ({c.kind}: {c.reason})" for c in survey.columns if c.kind not in KINDS]
-    messages += [f"Left out: {', '.join(left_out)}."] if left_out else []
+    used = [column for column in survey.columns if column.kind in KINDS]
+    categories = [column for column in used if column.kind == "category"]
+    gaps = {column.name: _n_missing(column, survey.tallies[column.name]) for column in used}
+    subjects = {
+        "Categories, one-hot encoded": [f"{c.name} ({len(c.categories) + c.other + c.missing})" for c in categories],
+        "Rare categories are merged into one": [column.name for column in categories if column.other],
+        "Text, encoded by its character n-grams": [column.name for column in used if column.kind == "text"],
+        "Dates and times": [column.name for column in used if column.kind in ("date", "time", "duration")],
+        "Columns with missing cells": [f"{name} ({count:,})" for name, count in gaps.items() if count],
+        "Left out": [f"{c.name} ({c.kind}: {c.reason})" for c in survey.columns if c.kind not in KINDS],
+    }
+    messages = [f"{subject}: {', '.join(names)}." for subject, names in subjects.items() if names]
     if survey.n_without_target:
         messages.append(f"{survey.n_without_target:,} rows have no {survey.table.target} and are left out.")
     return messages

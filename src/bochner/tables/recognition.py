@@ -36,7 +36,7 @@ def recognize(name: str, tally: ColumnTally, sampled: pa.Array) -> Column:
         return _with_categories(column, tally)
     if column.kind == "text":
         return replace(column, components=fit_text(sampled), missing=tally.n_missing > 0, gaps=tally.n_missing > 0)
-    if cell_problem(name, tally) is not None or column.kind not in ("number", "boolean", "duration", "date", "time"):
+    if cell_problem(name, tally)[1] or column.kind not in ("number", "boolean", "duration", "date", "time"):
         return column
     n_missing = tally.n_missing + tally.n_marks
     is_informative = n_missing >= max(FEWEST_MISSING_ROWS, SMALLEST_MISSING_SHARE * tally.n_cells)
@@ -164,15 +164,15 @@ def recognize_target(name: str, tally: ColumnTally) -> Column:
     return Column(name, kind, style=style)
 
 
-def cell_problem(name: str, tally: ColumnTally, *, is_target: bool = False) -> tuple[int | None, str] | None:
-    """Return the row (None if unknown) and a description of the first cell that does not have its column's kind."""
+def cell_problem(name: str, tally: ColumnTally, *, is_target: bool = False) -> tuple[int | None, str]:
+    """Return the row, if known, and the problem of the first cell that does not have its column's kind, or nothing."""
     kind, _ = split_kind(tally.given)
     if is_target and (kind in ("date", "time") or (not kind and tally.storage in ("date", "time", "duration"))):
         return None, f"a column of {kind or tally.storage}s cannot be a target; convert it to numbers or text"
     if tally.infinite is not None and kind != "category":
         return tally.infinite[0], f"the value is {tally.infinite[1]}; correct it, or drop the row or the column"
     if not tally.is_text or not tally.n_values:
-        return None
+        return None, ""
     is_number = kind in ("number", "duration") or (not kind and _is_number_text(tally))
     is_number = is_number or (is_target and not kind and recognize_target(name, tally).kind == "number")
     if is_number and tally.first_text is not None:
@@ -181,7 +181,7 @@ def cell_problem(name: str, tally: ColumnTally, *, is_target: bool = False) -> t
         remedy = f"give missing=[{value!r}] if it means that there is no value"
         other = "" if kind or is_target else f", or kinds={{{name!r}: 'category'}}"
         return row, f"invalid value {value!r:.60}, expected a number ({found}); correct it, {remedy}{other}"
-    return None
+    return None, ""
 
 
 def style_words(style: NumberStyle | None) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from bochner.progress import track
-from bochner.rows import Array, Floats, Mask
+from bochner.rows import Array, Mask
 from bochner.scaling.robust_standardizer import RobustStandardizer
 from bochner.tables.columns import KINDS, CellError, Column, cell_targets, missing_targets
 from bochner.tables.encoding import Encoding
@@ -33,12 +33,12 @@ class Sample:
 
     Attributes
     ----------
-    seed : int
-        Seed of the random key of each row.
+    rng : Generator
+        What the random keys of the rows are drawn from, one after the other.
     size : int
         Maximum number of sampled rows.
-    n_rows, n_kept : int
-        Number of rows that were added, and of those that were not excluded.
+    n_kept : int
+        Number of rows that were added and not excluded.
     keys : ndarray of shape (n_sampled,)
         The random keys of the sampled rows, which are the smallest of all keys.
     positions : ndarray of shape (n_sampled,)
@@ -47,9 +47,8 @@ class Sample:
         The sampled rows in the order of the table; None before the first row.
     """
 
-    seed: int
+    rng: np.random.Generator
     size: int
-    n_rows: int = 0
     keys: Array = field(default_factory=lambda: np.empty(0))
     positions: Array = field(default_factory=lambda: np.empty(0, np.intp))
     n_kept: int = 0
@@ -61,12 +60,11 @@ class Sample:
         columns = [name for name in table.columns if name != table.target]
         width = len(columns) + 7 * sum(map(table.is_text, columns))
         size = max(1000, min(SAMPLE_ROWS, SAMPLE_BYTES // (8 * max(1, width))))
-        return cls(seed, size)
+        return cls(np.random.Generator(np.random.Philox(key=seed)), size)
 
     def add(self, cells: pa.RecordBatch, excluded: Mask | None = None) -> None:
         """Add the rows that follow, without the excluded ones; keep those with the smallest keys."""
-        keys = self._next_keys(cells.num_rows)
-        self.n_rows += cells.num_rows
+        keys = self.rng.random(cells.num_rows)
         if excluded is not None and excluded.any():
             keys, cells = keys[~excluded], cells.filter(pa.array(~excluded))
         n_old = len(self.keys)
@@ -81,13 +79,6 @@ class Sample:
         elif new.num_rows:
             old = self.cells.take(pa.array(kept[kept < n_old]))
             self.cells = pa.Table.from_batches([old, new]).combine_chunks().to_batches()[0]
-
-    def _next_keys(self, n_keys: int) -> Floats:
-        """Return the keys of the next rows; a key depends only on the seed and the index of its row."""
-        # Philox generates four numbers per step, so the stream is advanced to a multiple of four rows.
-        rng = np.random.Generator(np.random.Philox(key=self.seed).advance(self.n_rows // 4))
-        n_skipped = self.n_rows % 4
-        return rng.random(n_skipped + n_keys)[n_skipped:]
 
 
 class Survey:
@@ -155,8 +146,7 @@ class Survey:
         cells = self.sample.cells
         if cells is None or not cells.num_columns:
             return 0
-        names = cells.schema.names
-        distinct = pa.Table.from_batches([cells]).group_by(names).aggregate([])
+        distinct = pa.Table.from_batches([cells]).group_by(cells.schema.names).aggregate([])
         return int(cells.num_rows - distinct.num_rows)
 
     def check(self) -> None:
@@ -168,9 +158,8 @@ class Survey:
         table = self.table
         problems = []
         for name, tally in self.tallies.items():
-            problem = cell_problem(name, tally, is_target=name == table.target)
-            if problem is not None:
-                row, message = problem
+            row, message = cell_problem(name, tally, is_target=name == table.target)
+            if message:
                 place = table.path if row is None else table.source.place(row)
                 problems.append(f"{place}, column {name!r}: {message}.")
         problems += [table.unsupported_problem(name) for name in table.unsupported if name not in table.drop]

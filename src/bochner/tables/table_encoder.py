@@ -37,7 +37,8 @@ class TableEncoder(TransformerMixin, Parametrized):
     ======== ================================================================================================
 
     Text that is numbers is read with the separators, the unit or the currency that most of its cells have: 1.234,5 or
-    "12 %". Numbers with leading zeros are codes, that is, categories. Constant and empty columns are left out.
+    "12 %". Numbers with leading zeros are codes: categories, or text if there are many. Constant and empty columns are
+    left out.
 
     Parameters
     ----------
