@@ -105,6 +105,14 @@ def test_merged_categories_are_counted():
     assert "Rare categories are merged into one: code." in column_messages(survey)
 
 
+def test_many_codes_are_named_as_codes():
+    """They are encoded by their n-grams, which predict better than the most frequent codes."""
+    codes = pa.table({"zip": [f"{(37 * i) % 701:05}" for i in range(1400)]})
+    assert describe(Survey(Table(codes)))[0]["treatment"] == (
+        "codes with leading zeros, 30 numbers from its character n-grams"
+    )
+
+
 def test_other_reading_of_ambiguous_dates_is_named():
     table = Table(pa.table({"day": [f"{1 + i % 12}/{1 + i % 11}/2021" for i in range(100)]}))
     treatment = describe(Survey(table))[0]["treatment"]

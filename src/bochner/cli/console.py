@@ -136,7 +136,7 @@ def error_messages() -> Iterator[None]:
     """Print warnings, and an error of the input or of the machine as one line, and exit with code 2 after an error."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("always", UserWarning)
+            warnings.simplefilter("default", UserWarning)
             warnings.showwarning = lambda message, *details, **options: echo(f"Warning: {message}", err=True)
             yield
     except BrokenPipeError:
