@@ -13,22 +13,8 @@ import typer
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from bochner.cli.console import (
-    Decimal,
-    Drop,
-    FileEncoding,
-    Json,
-    Kinds,
-    Missing,
-    app,
-    as_options,
-    check_output,
-    column_kinds,
-    comma_separated,
-    echo,
-    error_messages,
-    report_console,
-)
+from bochner.cli import console
+from bochner.cli.console import Decimal, Drop, FileEncoding, Json, Kinds, Missing, app, echo
 from bochner.export import to_onnx
 from bochner.export.table_models import describe_inputs, save_onnx
 from bochner.tables.description import column_messages, describe, table_warnings
@@ -55,10 +41,10 @@ def _encoder(
 ) -> TableEncoder:
     """Return the encoder that the options about columns describe."""
     return TableEncoder(
-        kinds=column_kinds(kinds),
-        drop=comma_separated(drop),
+        kinds=console.column_kinds(kinds),
+        drop=console.comma_separated(drop),
         decimal=decimal,
-        missing=comma_separated(missing),
+        missing=console.comma_separated(missing),
         file_encoding=encoding,
         random_state=seed,
     )
@@ -80,7 +66,7 @@ def describe_table(
     All rows are read. The kinds are number, boolean, category, text, date, time and duration, of which models are made,
     and constant, empty and unsupported, which are left out or refused.
     """
-    with error_messages():
+    with console.error_messages():
         survey = _encoder(kinds, drop, decimal, missing, encoding).survey(data, target)
         problems, columns = survey.problems(), describe(survey)
         messages = [] if problems else table_warnings(survey)
@@ -103,9 +89,9 @@ def _print_columns(title: str, columns: list[dict[str, Any]]) -> None:
         counts = ["" if column[name] is None else f"{column[name]:,}" for name in ("missing", "distinct")]
         counts[1] = counts[1] if column["distinct_is_exact"] or not counts[1] else f"≥ {counts[1]}"
         name = column["name"] if column["name"].isprintable() else repr(column["name"])
-        words = [", ".join(column["examples"]), as_options(column["treatment"])]
+        words = [", ".join(column["examples"]), console.as_options(column["treatment"])]
         lines.add_row(*map(Text, [name, column["kind"], column["storage"], *counts, *words]))
-    report_console(width=140).print(lines)
+    console.report_console(width=140).print(lines)
 
 
 @app.command()
@@ -141,10 +127,10 @@ def fit(
     the other fifth; the model in the file is fitted on all rows.
     """
     report, start = partial(echo, err=as_json), monotonic()  # with --json, standard output has the JSON object only
-    with error_messages():
-        check_output(output, data, suffix=".skops")
+    with console.error_messages():
+        console.check_output(output, data, suffix=".skops")
         if page is not None:
-            check_output(page, data, option="--page", suffix=".html")
+            console.check_output(page, data, option="--page", suffix=".html")
         if output.exists():
             report(f"{output} exists; it is replaced when the new model is complete.")
         encoder = _encoder(kinds, drop, decimal, missing, encoding, seed)
@@ -205,17 +191,17 @@ def predict(
 ) -> None:
     """Predict the target of every row of a table and write the predictions to a file."""
     to_stdout = str(output) == "-"
-    with error_messages():
+    with console.error_messages():
         if to_stdout and as_json:
             raise ValueError("--json and --output - both write to standard output; give a file or omit --json.")
         if not to_stdout:
-            check_output(output, model, data)
+            console.check_output(output, model, data)
         loaded = load(model)
         n_rows = write_predictions(
             loaded,
             data,
             None if to_stdout else output,
-            keep=comma_separated(keep),
+            keep=console.comma_separated(keep),
             interval=interval,
             proba=proba,
         )
@@ -234,8 +220,8 @@ def write_report(
 
     The table has the target. Measures are those of all rows; plots show a sample.
     """
-    with error_messages():
-        check_output(output, model, data, suffix=".html")
+    with console.error_messages():
+        console.check_output(output, model, data, suffix=".html")
         loaded = load(model)
         evaluation = evaluate(loaded, data)
         result: dict[str, Any] = {"target": loaded.target_name_, "rows": evaluation.n_rows, **evaluation.measures}
@@ -251,7 +237,7 @@ def error(model: Model, data: NewData, as_json: Json = False) -> None:
     A regression has a root mean squared error, a mean absolute error and R2; a classification accuracy, the share of
     the most frequent class, log loss and the area under the ROC curve.
     """
-    with error_messages():
+    with console.error_messages():
         loaded = load(model)
         evaluation = evaluate(loaded, data)
     _print_result({"rows": evaluation.n_rows, **evaluation.measures}, as_json)
@@ -268,8 +254,8 @@ def export(
     The file has one input per column of the table, whose cells are encoded and standardized as by `bochner predict`.
     Its first output is the prediction; the second output of a classification has one column per class.
     """
-    with error_messages():
-        check_output(output, model, option="OUTPUT", suffix=".onnx")
+    with console.error_messages():
+        console.check_output(output, model, option="OUTPUT", suffix=".onnx")
         loaded = load(model)
         exported = to_onnx(loaded)
         n_bytes = save_onnx(exported, output)

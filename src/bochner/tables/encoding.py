@@ -142,13 +142,13 @@ class Encoding:
                 numbers[is_missing, position] = column.fill
                 position += 1
             if column.kind == "category":
-                _write_categories(values, column, others, unseen)
+                is_missing = _write_categories(values, column, others, unseen)
             elif column.kind in ("date", "time"):
                 is_missing = _write_cycles(values, column, others)
             elif column.kind == "text":
                 is_missing = np.asarray(values.is_null())
                 others[:, : column.components.shape[1]] = encode_text(cell_text(values), column.components)
-            if column.kind != "category" and is_missing.any():
+            if is_missing.any():
                 if column.missing:
                     others[:, -1] = is_missing
                 elif unseen is not None and not column.gaps:
@@ -163,8 +163,8 @@ class Encoding:
         return cell_targets(cells.column(self.target.name), self.target)
 
 
-def _write_categories(values: pa.Array, column: Column, indicators: Array, unseen: UnseenCells | None) -> None:
-    """Write the one-hot encoding of a column into zeros."""
+def _write_categories(values: pa.Array, column: Column, indicators: Array, unseen: UnseenCells | None) -> Mask:
+    """Write the one-hot encoding of a column into zeros, and return which cells are missing."""
     texts = _with_known_gaps(cell_text(values), column)
     found = pc.index_in(texts, pa.array(list(column.categories), pa.string())).fill_null(-1)
     codes = found.to_numpy(False).astype(np.intp)
@@ -176,12 +176,9 @@ def _write_categories(values: pa.Array, column: Column, indicators: Array, unsee
         counts = texts.filter(pa.array(is_other)).value_counts()
         new = dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True))
         unseen.categories.setdefault(column.name, Counter()).update(new)
-    if column.missing:
-        codes[is_missing] = indicators.shape[1] - 1
-    elif unseen is not None and is_missing.any():
-        unseen.missing[column.name] += int(is_missing.sum())
     rows = np.flatnonzero(codes >= 0)
     indicators[rows, codes[rows]] = 1.0
+    return is_missing
 
 
 def _with_known_gaps(texts: pa.Array, column: Column) -> pa.Array:
@@ -191,7 +188,7 @@ def _with_known_gaps(texts: pa.Array, column: Column) -> pa.Array:
     return texts if column.missing else texts.fill_null("")
 
 
-def _write_cycles(values: pa.Array, column: Column, others: Array) -> Array:
+def _write_cycles(values: pa.Array, column: Column, others: Array) -> Mask:
     """Write the cycles of dates, and return which of them are missing."""
     moments = moments_in_time(values, column)
     for number, cycle in enumerate(column.cycles):

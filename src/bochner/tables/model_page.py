@@ -63,8 +63,6 @@ def write_model_page(
     page = fill_template(
         "model.html",
         model=model,
-        kind=type(model).__name__,
-        classes=is_classifier(model),
         evaluation=evaluation,
         origin=origin,
         columns=used,
