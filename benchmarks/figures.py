@@ -126,9 +126,24 @@ def n_behind(rival: str) -> str:
     return str(sum(row[rival] < row["tables"] for row in rows("tabular/tables")))
 
 
+def by_kind() -> str:
+    """Return our errors on public tables relative to those of boosting, by the kind of the target."""
+    rivals = {"hgb": "HistGradientBoosting", "catboost": "CatBoost"}
+    heads = [head for label in rivals.values() for head in (f"ratio to {label}", "it wins on")]
+    lines = [["target", "tables", *heads], ["---"] * 6]
+    for kind, label in {"regression": "a number", "binary": "two classes", "multiclass": "more classes"}.items():
+        found = rows("tabular/tables", kind=kind)
+        cells = []
+        for rival in rivals:
+            ratios = [row["tables"] / row[rival] for row in found]
+            cells += [f"{median(ratios):.2f}", str(sum(ratio > 1 for ratio in ratios))]
+        lines.append([label, str(len(found)), *cells])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     function.__name__: function
-    for function in (number, rows, value, summary, count, cell, table, leaderboard, n_behind)
+    for function in (number, stored, rows, value, summary, count, cell, table, leaderboard, by_kind, n_behind)
 }
 
 

@@ -17,6 +17,7 @@ version = release = installed_version("bochner")
 
 extensions = [
     "commands",
+    "gallery_style",
     "mathml",
     "myst_parser",
     "numpydoc",
@@ -71,8 +72,18 @@ def drop_labels(app: Sphinx, what: str, name: str, obj: object, options: object,
     lines[:] = [re.sub(r":ref:`([^`<]*?)\s*(?:<[^>]*>)?`", r"\1", line) for line in lines]
 
 
+def write_llms(app: Sphinx, exception: Exception | None) -> None:
+    """Write llms.txt, an overview for language models: the facts of docs/llms.txt and a list of all pages."""
+    if exception is None and app.builder.format == "html":
+        titles = {name: title.astext() for name, title in app.env.titles.items() if "generated/" not in name}
+        pages = [f"- [{title}]({name}.html)" for name, title in sorted(titles.items())]
+        facts = (app.srcdir / "llms.txt").read_text(encoding="utf-8")
+        (app.outdir / "llms.txt").write_text("\n".join([facts, "## Pages", "", *pages, ""]), encoding="utf-8")
+
+
 def setup(app: Sphinx) -> None:
     """Connect the events of the build."""
+    app.connect("build-finished", write_llms)
     app.connect("autodoc-skip-member", skip_member)
     app.connect("autodoc-process-docstring", drop_labels)
 
@@ -86,6 +97,7 @@ sphinx_gallery_conf = {
     "subsection_order": [f"../examples/{name}" for name in ("approximation", "learning", "models", "scale", "beyond")],
     "within_subsection_order": "FileNameSortKey",
     "reset_modules": ("gallery_style.apply",),
+    "image_scrapers": ("gallery_style.scrape",),
     "backreferences_dir": "api/generated/backreferences",
     "doc_module": ("bochner",),
     "remove_config_comments": True,
@@ -102,7 +114,6 @@ html_theme = "pydata_sphinx_theme"
 html_title = "bochner"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_extra_path = ["llms.txt"]
 html_show_sourcelink = False
 html_math_renderer = "mathml"
 html_theme_options = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bochner.inspection.displays import STYLES, KernelErrorDisplay
+from bochner.inspection.displays import KernelErrorDisplay
 from bochner.pages import subplots
 from bochner.rows import Floats
 from reproduction.findings import Findings, standard_error
@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 
 __all__ = ["PANELS", "Panel", "compose", "draw_alone", "panels"]
 
+# Colors of increasing lightness, which remain distinct in grayscale, each with its own marker and dash pattern.
+STYLES: tuple[dict[str, Any], ...] = (
+    {"color": "#1b1b1b", "marker": "o", "linestyle": "-"},
+    {"color": "#7a1f5c", "marker": "s", "linestyle": "--"},
+    {"color": "#1f6fb4", "marker": "^", "linestyle": "-."},
+    {"color": "#d9601a", "marker": "D", "linestyle": "-"},
+    {"color": "#4aa564", "marker": "v", "linestyle": ":"},
+    {"color": "#a9a9a9", "marker": "x", "linestyle": "--"},
+)
 # A method has the same style in every figure; no two methods of a study share a marker, so that a print without color
 # can be read.
 STYLE: dict[str, dict[str, Any]] = dict(zip(("MC", "QMC", "BQ", "SES", DEFAULT, NYSTROEM), STYLES, strict=True)) | {

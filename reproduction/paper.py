@@ -6,8 +6,9 @@ The paper is *Data-driven Random Fourier Features using Stein Effect* (Chang, Li
 
 from dataclasses import replace
 
-from bochner.pages import bullets, paragraph
+from bochner.pages import paragraph
 from reproduction.methods import DEFAULT, NYSTROEM
+from reproduction.pieces import bullets
 from reproduction.studies import ALL, MEDIAN, TUNED, LengthScale, Study
 
 __all__ = ["BANDWIDTH", "BASELINES", "LEAD", "NOTES", "PAPER_ERRORS", "STUDIES", "TASK_SIZES", "TITLE", "quick"]

@@ -9,12 +9,13 @@ from pathlib import Path
 from markupsafe import Markup
 from rich.console import Console
 
-from bochner.pages import Table, bullets, paragraph, picture_grid, quote, render, svg, write_atomically
+from bochner.pages import Table, paragraph, picture_grid, render, svg, write_atomically
 from reproduction.claims import CLAIMS
 from reproduction.figures import compose, draw_alone, panels
 from reproduction.findings import Findings, percent
 from reproduction.methods import METHODS
 from reproduction.paper import PAPER_ERRORS
+from reproduction.pieces import bullets, markdown, quote
 from reproduction.run import Plan
 from reproduction.store import Row, Trial
 from reproduction.studies import MEDIAN, TUNED, LengthScale, Study
@@ -98,7 +99,7 @@ class Report:
         parts = [f"# {title}", *self.summary(), f"Written by `{self.command}`."]
         for found in self.findings:
             study = found.study
-            parts += [f"## {study.title}", f"> {study.claim}", *(table.markdown() for table in self.tables[study.name])]
+            parts += [f"## {study.title}", f"> {study.claim}", *(markdown(table) for table in self.tables[study.name])]
             parts += [f"![{file}]({file}.svg)" for file in self._files(study)]
             parts.append("\n".join(f"- {statement}" for statement in self.statements[study.name]))
             parts.append(_protocol(found, self.tuning))

@@ -263,17 +263,15 @@ class TestWeightingsThatNeedTargets:
         with pytest.raises(ValueError, match=r"`length_scale`='learn' requires y"):
             fitted_to_targets(length_scale="learn").fit(X)
 
-    @pytest.mark.parametrize(
-        ("options", "remedy"), [({"refine": 3}, "use refine=0"), ({"n_frequencies": "auto"}, "give a number")]
-    )
-    def test_options_that_fit_the_kernel_are_rejected(self, options, remedy, rng):
+    @pytest.mark.parametrize("options", [{"refine": 3}, {"n_frequencies": "auto"}])
+    def test_options_that_fit_the_kernel_are_rejected(self, options, rng):
         X, y = rng.normal(size=(30, 2)), rng.normal(size=30)
-        with pytest.raises(ValueError, match=f"needs weights that approximate the kernel.*; {remedy}"):
+        with pytest.raises(ValueError, match=r"needs weights that approximate the kernel.*; use refine=0 and a number"):
             fitted_to_targets().set_params(**options).fit(X, y)
 
     def test_suggestions_are_rejected(self, rng):
-        with pytest.raises(ValueError, match="`suggest` needs weights that approximate the kernel"):
-            fitted_to_targets().suggest(rng.normal(size=(30, 2)))
+        with pytest.raises(ValueError, match="needs weights that approximate the kernel"):
+            fitted_to_targets().suggest(rng.normal(size=(30, 2)), y=rng.normal(size=30))
 
 
 def test_equal_rows_are_merged():

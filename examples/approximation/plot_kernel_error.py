@@ -124,5 +124,3 @@ plt.show()
 
 for name, values in errors.items():
     print(f"{name:32s} {100 * np.mean(values[-1]):5.2f} % with {widths[-1]} columns")
-
-# sphinx_gallery_thumbnail_number = 2

@@ -114,5 +114,3 @@ plt.show()
 # ----------
 # A mean of features represents a whole distribution. Comparing two of them costs a number of operations proportional to
 # the number of rows, and has nearly the power of the exact kernel, whose cost grows with the square.
-
-# sphinx_gallery_thumbnail_number = 2

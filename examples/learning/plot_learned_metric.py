@@ -91,5 +91,3 @@ plt.show()
 
 print(f"test errors with one length scale: {100 - 100 * classifier('median').score(X_test, y_test):.1f} %")
 print(f"test errors with a metric:         {100 - 100 * model.score(X_test, y_test):.1f} %")
-
-# sphinx_gallery_thumbnail_number = 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Data-driven kernel features for scikit-learn: random Fourier features and landmark features.
+"""Kernel methods for scikit-learn: models of tables, kernel machines, and kernel features with linear models.
 
 Estimators, displays and `KernelError` are imported from here; the parts that estimators are made of have modules of
 their own: `bochner.kernels`, `bochner.samplers`, `bochner.weightings`, `bochner.landmarks`, `bochner.losses`,

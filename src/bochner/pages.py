@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Self-contained pages: pieces of HTML, tables in three formats, figures as SVG elements, and templates."""
+"""Self-contained pages: pieces of HTML, tables, figures as SVG elements, and templates."""
 
 import platform
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 __all__ = [
-    *("Table", "bullets", "code", "fill_template", "paragraph", "picture_grid", "quote", "render", "subplots", "svg"),
+    *("Table", "code", "fill_template", "paragraph", "picture_grid", "render", "slug", "subplots", "svg"),
     *("versions", "write_atomically"),
 ]
 
@@ -35,23 +35,9 @@ def paragraph(text: str, kind: str = "") -> Markup:
     return Markup('<p class="{}">{}</p>').format(kind, text) if text else Markup()
 
 
-def quote(text: str) -> Markup:
-    """Return a quotation."""
-    return Markup("<blockquote>{}</blockquote>").format(text)
-
-
 def code(text: str) -> Markup:
     """Return lines of code."""
     return Markup("<pre><code>{}</code></pre>").format(text)
-
-
-def bullets(items: Iterable[tuple[str, str, str]]) -> Markup:
-    """Return a list of items: a term in bold, a badge or an empty string, and text."""
-    lines = []
-    for term, badge, text in items:
-        mark = Markup(' <span class="badge {}">{}</span>').format(_slug(badge), badge) if badge else ":"
-        lines.append(Markup("<li><b>{}</b>{} {}</li>").format(term, mark, text))
-    return Markup("<ul>\n{}\n</ul>").format(Markup("\n").join(lines))
 
 
 def picture_grid(pictures: Mapping[str, str]) -> Markup:
@@ -71,7 +57,7 @@ def _figure(title: str, svg: str) -> Markup:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of text for a page, a terminal and Markdown.
+    """A table of text for a page and a terminal.
 
     Attributes
     ----------
@@ -112,10 +98,6 @@ class Table:
             table.add_row(*cells, end_section=number in self.ends)
         return table
 
-    def markdown(self) -> str:
-        """Return a table with vertical bars."""
-        return "\n".join("| " + " | ".join(line) + " |" for line in (self.head, ["---"] * len(self.head), *self.lines))
-
 
 def render(title: str, lead: str, sections: Mapping[str, str], footer: str, *, answer: str = "", more: str = "") -> str:
     """Return a page as one HTML document that needs no other file.
@@ -139,12 +121,13 @@ def render(title: str, lead: str, sections: Mapping[str, str], footer: str, *, a
 def fill_template(template: str, /, **values: object) -> str:
     """Return a template with values, which are escaped unless they are `Markup`."""
     environment = Environment(loader=PackageLoader("bochner", "templates"), autoescape=True, trim_blocks=True)
-    environment.filters["slug"] = _slug
+    environment.filters["slug"] = slug
     style = Markup(files("bochner").joinpath("templates", "style.css").read_text(encoding="utf-8"))
     return environment.get_template(template).render(style=style, versions=versions(), **values)
 
 
-def _slug(title: str) -> str:
+def slug(title: str) -> str:
+    """Return a title as an identifier of HTML."""
     return re.sub(r"\W+", "-", title.lower()).strip("-")
 
 

@@ -9,13 +9,14 @@ rows (`point_statistics`), or sampled pairs (`uniform_pair_statistics`, `row_nor
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from bochner.feature_maps import fourier_map
 from bochner.kernels import Kernel
-from bochner.rows import Floats, Indices, Rows, draw_pairs, pair_differences, sum_over_spans
+from bochner.rows import Floats, Indices, Rows, draw_pairs, in_threads, pair_differences, row_spans
 
 __all__ = ["PairStatistics", "point_statistics", "row_norm_pair_statistics", "uniform_pair_statistics"]
 
@@ -166,7 +167,7 @@ def _kernel_forms(kernel: Kernel, points: Any, roots: Floats, features: Floats, 
             norms[above] *= 2.0
         return np.append(np.einsum("ij,ij->j", features[own], exact @ features[others]), norms.sum())
 
-    return sum_over_spans(forms_of, rows.stop - rows.start, SPAN_ROWS)
+    return reduce(np.add, in_threads(forms_of, row_spans(rows.stop - rows.start, SPAN_ROWS)))
 
 
 def uniform_pair_statistics(

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context, clone
 from sklearn.utils import _param_validation
 from sklearn.utils._param_validation import HasMethods as HasMethods
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metaestimators import available_if as _available_if
 from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, validate_data
 
 __all__ = [
     *("HasMethods", "Interval", "StrOptions", "available_if", "check_names", "check_returned", "check_weight_range"),
-    *("check_weights", "fit_context", "make_part", "positive_values", "validate_numbers"),
+    *("check_weights", "fit_context", "make_part", "positive_values", "returns_frames", "validate_numbers"),
 ]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -101,6 +102,11 @@ def available_if(check: Callable[[Any], bool]) -> Callable[[Method], Method]:
     """Decorate a method that an estimator has only where `check` returns True; else it raises AttributeError."""
     decorate: Callable[[Method], Method] = _available_if(check)
     return decorate
+
+
+def returns_frames(transformer: Any) -> bool:
+    """Return whether `set_output` or `transform_output` asks a transformer for data frames."""
+    return bool(_get_output_config("transform", transformer)["dense"] != "default")
 
 
 def validate_numbers(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from bochner.cli import console
-from bochner.compare import Comparison
 from bochner.compare.methods import METHODS
 from tests.cli.commands import error_message, run, run_json
 
@@ -35,7 +34,8 @@ def no_work(monkeypatch):
     def work(*_):
         raise AssertionError("features were fitted")
 
-    monkeypatch.setattr(Comparison, "run", work)
+    for method in METHODS:
+        monkeypatch.setitem(METHODS, method, work)
 
 
 def test_table_recommendation_and_page(table):

@@ -10,11 +10,10 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import rbf_kernel
 
 from bochner import FourierFeatures, LandmarkFeatures
-from bochner.compare import Comparison, KMeansNystroem, compare
+from bochner.compare import KMeansNystroem, compare
 
 CLASSES = {kind.__name__: kind for kind in (FourierFeatures, LandmarkFeatures, Nystroem, KMeansNystroem)}
 NAMES = ["plain Fourier", "stein", "refined stein", "matrix", "landmarks", "refined landmarks", "Nystroem"]
-OPTIONS = {"n_components": (4, 8), "n_seeds": 2}
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +58,7 @@ class TestCompare:
     def test_length_scale_is_the_median_distance_unless_it_is_given(self, found, X):
         median = FourierFeatures(random_state=0).fit(X).length_scale_
         assert f"length_scale={median:.2f}"[:-1] in found["call"][1]
-        assert Comparison(X, length_scale=7.5).length_scale == 7.5
+        assert compare(X[:40], length_scale=7.5, n_components=[2], n_seeds=1).attrs["length_scale"] == 7.5
 
     def test_pandas_is_needed(self, monkeypatch, X):
         monkeypatch.setitem(sys.modules, "pandas", None)
@@ -69,8 +68,7 @@ class TestCompare:
 
 def test_limit_of_few_distinct_rows_is_zero():
     X = np.repeat(np.random.default_rng(0).normal(size=(4, 2)), 20, axis=0)
-    comparison = Comparison(X, n_components=[8], n_seeds=1)
-    errors = {fit["method"]: fit["kernel_error"] for fit in comparison.run()}
+    errors = compare(X, n_components=[8], n_seeds=1).set_index("method")["kernel_error"]
     assert errors["SVD limit"] < 1e-7
     assert errors["landmarks"] < 1e-5
     assert errors["plain Fourier"] > 1e-3
@@ -90,19 +88,27 @@ def test_limit_of_few_distinct_rows_is_zero():
 )
 def test_task_is_recognized_by_the_target(y, task):
     X = np.arange(42.0)[: 42 if y is None else len(y), None]
-    assert Comparison(X, y).task == task
+    assert compare(X, y, n_components=[2], n_seeds=1).attrs["task"] == task
 
 
 def test_errors_of_a_regression_do_not_depend_on_the_origin(X):
     y = np.sin(X[:, 0])
-    first, moved = (next(Comparison(X, target, n_components=[32]).run())["test_error"] for target in (y, y - 100.0))
+    first, moved = (compare(X, target, n_components=[32], n_seeds=1)["test_error"][0] for target in (y, y - 100.0))
     assert first == pytest.approx(moved, rel=1e-6)
     assert first < 0.5
 
 
-def test_all_methods_are_measured_before_the_next_seed(X):
-    seeds = [seed for seed, _, _ in Comparison(X, **OPTIONS).trials]
-    assert seeds == sorted(seeds)
+def test_fits_are_printed_one_seed_after_the_other(X, capsys):
+    compare(X[:60], n_components=[2, 4], n_seeds=2, verbose=1)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 36
+    assert lines[0].startswith("1 of 36: plain Fourier, 2 columns, seed 0: kernel error ")
+    assert ["seed 0" in line for line in lines] == [True] * 18 + [False] * 18
+
+
+def test_standard_errors_of_two_seeds(X):
+    found = compare(X[:60], n_components=[2], n_seeds=2)
+    assert (found["kernel_error_se"] > 0.0).all()
 
 
 @pytest.mark.parametrize(
@@ -120,9 +126,10 @@ def test_all_methods_are_measured_before_the_next_seed(X):
 )
 def test_invalid_arguments_are_refused(X, options, message):
     with pytest.raises(ValueError, match=message):
-        Comparison(X, **options)
+        compare(X, **options)
 
 
 @pytest.mark.parametrize(("n_rows", "sizes"), [(5000, (64, 256)), (2000, (64,)), (100, (24,)), (20, (4,))])
 def test_default_numbers_of_columns_fit_the_rows(n_rows, sizes):
-    assert Comparison(np.arange(float(n_rows))[:, None]).sizes == sizes
+    found = compare(np.arange(float(n_rows))[:, None], n_seeds=1)
+    assert tuple(found["n_components"].unique()) == sizes

@@ -2,29 +2,33 @@
 """What a comparison recommends, and its table and page, for given fits."""
 
 import html
+from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from bochner.compare import Comparison
 from bochner.compare.comparison import LIMIT
+from bochner.compare.methods import METHODS
 from bochner.compare.page import comparison_page, comparison_table, recommend, recommendation
 from tests.browser import assert_stands_alone, needs_chromium, open_page
 
 
-def make_comparison(errors, seconds, test_errors=None, n_components=(16,), n_seeds=2):
+def make_comparison(errors, seconds, test_errors=None, n_components=(16,)):
     """Return a comparison with given errors and times by method; other methods are much worse."""
-    rng = np.random.default_rng(0)
-    y = None if test_errors is None else rng.normal(size=240)
-    comparison = Comparison(rng.normal(size=(240, 3)), y, n_components=n_components, n_seeds=n_seeds)
-    for seed, size, method in comparison.trials:
+    lines = []
+    for size, method in product(n_components, (*METHODS, LIMIT)):
         time = np.nan if method == LIMIT else seconds.get(method, 50.0)
-        fit = {"n_components": size, "method": method, "seed": seed, "kernel_error": errors.get(method, 0.9)}
-        fit["test_error"] = (test_errors or {}).get(method, 0.9) if method != LIMIT else np.nan
-        comparison.fits.append(
-            fit | {"fit_seconds": time / 2, "transform_seconds": time / 2, "call": f"Call({method!r})"}
-        )
-    return comparison
+        line = {"n_components": size, "method": method, "kernel_error": errors.get(method, 0.9), "kernel_error_se": 0.0}
+        if test_errors is not None:
+            test_error = np.nan if method == LIMIT else test_errors.get(method, 0.9)
+            line |= {"test_error": test_error, "test_error_se": 0.0}
+        lines.append(line | {"fit_seconds": time / 2, "transform_seconds": time / 2, "call": f"Call({method!r})"})
+    found = pd.DataFrame(lines)
+    task = None if test_errors is None else "regression"
+    sizes = {"n_rows": 240, "n_columns": 3, "n_train": 120, "n_test": 120, "n_seeds": 2}
+    found.attrs = {"task": task, "length_scale": 2.5, **sizes}
+    return found
 
 
 class TestRecommendation:
@@ -93,7 +97,7 @@ class TestPage:
         assert "ridge regression on the features" in text
         assert f"numpy {np.__version__}" in text
         assert recommendation(found)[0] in html.unescape(text)
-        for method in found.results()["method"]:
+        for method in found["method"]:
             assert html.escape(method) in text
 
     @pytest.mark.slow

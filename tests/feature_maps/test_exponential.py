@@ -11,7 +11,7 @@ import numba
 import numpy as np
 import pytest
 
-from bochner.feature_maps.exponential import _COEFFICIENTS, LOG2_E, _exponential32, _exponential64, exponential_rows
+from bochner.feature_maps.exponential import COEFFICIENTS_32, LOG2_E, _rows_32, _rows_64, exponential_rows
 
 DTYPES = [np.float64, np.float32]
 # Powers of 2 below these exponents are not normal numbers; the values stop there.
@@ -84,18 +84,15 @@ def test_not_a_number_is_kept(dtype):
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the test looks for x86-64 instructions")
-@pytest.mark.parametrize(
-    ("dtype", "function", "suffix"), [(np.float64, _exponential64, "pd"), (np.float32, _exponential32, "ps")]
-)
+@pytest.mark.parametrize(("dtype", "function", "suffix"), [(np.float64, _rows_64, "pd"), (np.float32, _rows_32, "ps")])
 def test_machine_code_is_vectorized(dtype, function, suffix):
     """The inner loop has packed multiplications and shifts of exponents; scalar code would be several times slower."""
     compiled = numba.njit(nogil=True, fastmath={"contract", "nsz", "arcp"}, error_model="numpy")(function.py_func)
     block = np.zeros((2, 8), dtype=dtype)
-    coefficients = tuple(dtype(value) for value in _COEFFICIENTS[block.dtype.name])
-    compiled(block, block[:, 0].copy(), block[0], coefficients, block)
+    compiled(block, block[:, 0].copy(), block[0], block)
     (assembly,) = compiled.inspect_asm().values()
     n_products = len(re.findall(rf"\bv?(?:mul|fmadd\d+){suffix}\b", assembly))
-    assert n_products >= len(coefficients) - 1
+    assert n_products >= len(COEFFICIENTS_32) - 1
     assert re.search(rf"\bv?psll{'q' if dtype == np.float64 else 'd'}\b", assembly)
     if dtype == np.float32:  # there is no conversion to float64
         assert not re.search(r"\bv?cvtps2pd\b", assembly)
@@ -104,9 +101,9 @@ def test_machine_code_is_vectorized(dtype, function, suffix):
 @pytest.mark.slow
 def test_machine_code_is_cached_across_processes(tmp_path):
     code = (
-        "import numpy as np; from bochner.feature_maps.exponential import _exponential64, exponential_rows;"
+        "import numpy as np; from bochner.feature_maps.exponential import _rows_64, exponential_rows;"
         "block = np.ones((2, 4)); exponential_rows(block, block[:, 0].copy(), block[0].copy(), np.empty((2, 4)));"
-        "stats = _exponential64.stats;"
+        "stats = _rows_64.stats;"
         "print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))"
     )
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}

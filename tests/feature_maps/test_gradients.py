@@ -40,8 +40,6 @@ METRICS = {
     "one per column": np.array([0.7, 1.5, 3.0]),
     "metric": Metric(np.array([[1.0, 0.4, 0.0], [-0.3, 0.5, 0.2], [0.1, 0.0, 0.3]])),
     "metric of two directions": Metric(np.array([[0.6, -0.4, 0.2], [0.2, 0.5, 1.0]])),
-    "metric with a diagonal": Metric(np.array([[0.5, 0.5, -0.2]]), np.array([0.7, 0.3, 1.2])),
-    "metric of a diagonal": Metric(np.empty((0, 3)), np.array([0.7, 0.3, 1.2])),
 }
 
 

@@ -23,7 +23,8 @@ from bochner.feature_models.candidates import (
 )
 from bochner.kernels import Gaussian, Matern
 from bochner.landmarks import KMeans
-from bochner.rows import MemoryRows, PartitionedRows
+from bochner.rows import MemoryRows
+from bochner.rows.partitions import PartitionedRows
 from bochner.samplers import Sampler
 from bochner.scaling import LearnedLengthScales
 from tests.rows.array_partitions import ArrayPartitions
@@ -175,15 +176,11 @@ class TestKernels:
         assert [features.kernel for features in found] == ["gaussian", chi2_kernel]
 
     def test_own_samplers_need_no_check(self):
-        class Duck(BaseEstimator):
+        class Own(Sampler):
             def sample(self, kernel, n_frequencies, X, rng):
                 """Never called."""
 
-        class Own(Sampler):
-            sample = Duck.sample
-
-        for sampler in (Duck(), Own()):
-            assert len(features_of_kernels(FourierFeatures(sampler=sampler), ["gaussian", "laplacian"])) == 2
+        assert len(features_of_kernels(FourierFeatures(sampler=Own()), ["gaussian", "laplacian"])) == 2
 
     @pytest.mark.parametrize(
         ("features", "kernels", "message"),

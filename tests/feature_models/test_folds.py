@@ -16,7 +16,8 @@ from bochner.feature_models.folds import (
     count_classes,
     count_folds,
 )
-from bochner.rows import MemoryRows, PartitionedRows
+from bochner.rows import MemoryRows
+from bochner.rows.partitions import PartitionedRows
 from tests.rows.array_partitions import ArrayPartitions
 
 

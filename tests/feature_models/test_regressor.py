@@ -617,7 +617,7 @@ class TestErrors:
 
     def test_multiples_of_the_length_scale_that_overflow(self, regression):
         X, y = regression
-        with pytest.raises(ValueError, match=r"A multiple in \[1e\+99\] of the length scale \S+ overflows .* rescale"):
+        with pytest.raises(ValueError, match="`length_scale` must contain positive, finite numbers only"):
             FeatureRegressor(features(), length_scale_factors=[1e99]).fit(1e250 * X, y)
 
     def test_generalized_cross_validation_without_degrees_of_freedom(self, regression):

@@ -8,7 +8,8 @@ from sklearn.model_selection import KFold, StratifiedKFold
 import bochner.rows.sources
 from bochner.feature_models.folds import GivenFolds, RoundRobin, assign_folds, count_classes
 from bochner.feature_models.training import TrainingSet
-from bochner.rows import MemoryRows, PartitionedRows
+from bochner.rows import MemoryRows
+from bochner.rows.partitions import PartitionedRows
 from tests.rows.array_partitions import ArrayPartitions
 
 N_ROWS = 50

@@ -416,15 +416,6 @@ class TestPrecomputedKernels:
         error = np.linalg.norm(exact - new @ new.T) / np.linalg.norm(exact)
         assert error == pytest.approx(relative_error(rows, digits[200:]), rel=0.1)
 
-    def test_error_is_that_of_the_matrices(self, kernel):
-        features = LandmarkFeatures("precomputed", n_landmarks=30, random_state=0).fit(kernel)
-        error, low, high = features.kernel_error(kernel)
-        dense = np.linalg.norm(kernel - features.approximate_kernel(kernel)) / np.linalg.norm(kernel)
-        assert error == pytest.approx(dense, rel=1e-10)
-        assert low <= dense <= high
-        sampled = features.kernel_error(kernel, n_pairs=5000, random_state=0)
-        assert sampled.low < dense < sampled.high
-
     def test_all_rows_are_exact(self, kernel):
         features = LandmarkFeatures("precomputed", n_landmarks=200, random_state=0).fit(kernel)
         np.testing.assert_allclose(features.approximate_kernel(kernel), kernel, atol=1e-7)
@@ -536,7 +527,7 @@ class TestBadInput:
             LandmarkFeatures(**options).fit(self.X)
 
     def test_class_instead_of_a_part(self):
-        with pytest.raises(TypeError, match=r"KMeans is a class; give an instance, KMeans\(\)"):
+        with pytest.raises(ValueError, match=r"'landmarks' parameter .* or an instance of .* Got <class"):
             LandmarkFeatures(landmarks=KMeans).fit(self.X)
 
     @pytest.mark.parametrize("kernel", ["gaussian", "laplacian", rbf_kernel])
@@ -566,10 +557,9 @@ class TestBadInput:
 
     def test_precomputed_kernel_without_rows(self):
         features = LandmarkFeatures("precomputed", n_landmarks=4).fit(self.X @ self.X.T)
-        with pytest.raises(ValueError, match="values of a precomputed kernel between new rows are not known"):
-            features.exact_kernel(self.X @ self.X.T)
-        with pytest.raises(ValueError, match=r"needs the kernel matrix of the training rows, of shape \(20, 20\). Got"):
-            features.kernel_error((self.X @ self.X.T)[:5])
+        for method in (features.exact_kernel, features.kernel_error):
+            with pytest.raises(ValueError, match="values of a precomputed kernel between new rows are not known"):
+                method(self.X @ self.X.T)
         with pytest.raises(ValueError, match="X has 3 features, but LandmarkFeatures is expecting 20"):
             features.transform(self.X)
         with pytest.raises(ValueError, match="landmarks of a precomputed kernel cannot be found; give `n_landmarks`"):

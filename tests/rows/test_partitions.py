@@ -10,7 +10,8 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 
 from bochner import FourierFeatures
-from bochner.rows import PartitionedRows, open_rows
+from bochner.rows import open_rows
+from bochner.rows.partitions import PartitionedRows
 from tests.feature_models.examples import CHUNKINGS, MODELS, assert_same_model, fit_in_memory, make_data
 from tests.rows.array_partitions import ArrayPartitions
 
@@ -65,8 +66,6 @@ def test_rows_are_collected_by_number():
     np.testing.assert_array_equal(rows[numbers], X[numbers])
     np.testing.assert_array_equal(rows[20:60:3], X[20:60:3])
     np.testing.assert_array_equal(rows.select(numbers).y, y[numbers])
-    positive = X[:, 0] > 0
-    np.testing.assert_array_equal(rows.drop_zero_weights(positive.astype(float))[:5], X[positive][:5])
     assert rows[np.empty(0, dtype=int)].shape == (0, 4)
 
 

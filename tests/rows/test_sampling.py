@@ -10,15 +10,14 @@ from bochner.rows import (
     LengthScales,
     MemoryRows,
     TrainingRows,
-    distinct_rows,
     draw_pairs,
     pair_differences,
-    sample_pairs,
+    sample_batch,
     sample_rows,
-    sample_source,
     shuffled_sample,
     to_dense,
 )
+from bochner.rows.sampling import distinct_rows
 
 
 def test_sampled_rows_are_distinct_and_in_order(rng):
@@ -67,17 +66,16 @@ def test_rows_are_drawn_once_and_equally_often(rng):
 
 def test_sample_of_a_source_keeps_targets_and_weights(rng):
     X = np.arange(40_000.0)[:, None]
-    sample = sample_source(MemoryRows(X, 2.0 * X[:, 0], 3.0 * X[:, 0]), rng)
-    assert sample.shape == (2**15, 1)
-    y, weights = sample.collect_columns()
-    np.testing.assert_array_equal(y, 2.0 * sample.X[:, 0])
-    np.testing.assert_array_equal(weights, 3.0 * sample.X[:, 0])
+    sample = sample_batch(MemoryRows(X, 2.0 * X[:, 0], 3.0 * X[:, 0]), rng)
+    assert sample.X.shape == (2**15, 1)
+    np.testing.assert_array_equal(sample.y, 2.0 * sample.X[:, 0])
+    np.testing.assert_array_equal(sample.sample_weight, 3.0 * sample.X[:, 0])
 
 
 def test_samples_of_wide_rows_are_smaller(rng, monkeypatch):
     monkeypatch.setattr(bochner.rows.sampling, "MAX_SAMPLE_BYTES", 8 * 10 * 1600)
-    assert sample_source(MemoryRows(np.zeros((4000, 10))), rng).shape == (1600, 10)
-    assert sample_source(MemoryRows(np.zeros((4000, 1000))), rng).shape == (1024, 1000)
+    assert sample_batch(MemoryRows(np.zeros((4000, 10))), rng).X.shape == (1600, 10)
+    assert sample_batch(MemoryRows(np.zeros((4000, 1000))), rng).X.shape == (1024, 1000)
 
 
 def test_all_pairs_have_the_products_of_the_weights_of_their_rows(rng):
@@ -106,16 +104,6 @@ def test_distinct_rows_without_repetition_have_no_weights(rng):
     assert weights is None
     assert sorted(rows[:, 0].tolist()) == [0.0, 1.0]
     assert distinct_rows(np.array([[0.0], [-0.0]]), None)[1].tolist() == [2.0]
-
-
-def test_sampled_pairs_are_uniform_and_of_different_rows(rng):
-    first, second = sample_pairs(5, 9, rng)
-    assert (first != second).all()
-    first, second = sample_pairs(200, 15_000, rng)
-    assert (first != second).all()
-    for side in (first, second):
-        counts = np.bincount(side, minlength=200)
-        assert abs(counts - 75).max() < 6 * np.sqrt(75)
 
 
 def test_pair_differences_of_a_sparse_matrix_are_dense(rng):

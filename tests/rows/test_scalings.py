@@ -2,7 +2,6 @@
 """Metrics are compared with their dense matrix, and features with those of rows that were mapped before."""
 
 import pickle
-import tracemalloc
 from copy import deepcopy
 
 import numpy as np
@@ -22,35 +21,21 @@ METRICS = {
     "square": Metric(A),
     "fewer dimensions": Metric(A[:2]),
     "more dimensions": Metric(np.vstack([A, A[::-1] ** 2])),
-    "diagonal and directions": Metric(A[:2], np.array([0.5, 2.0, 1.0])),
-    "diagonal": Metric(np.empty((0, 3)), np.array([0.5, 2.0, 1.0])),
 }
 FULL_RANK = {name: metric for name, metric in METRICS.items() if name != "fewer dimensions"}
 each_metric = pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
 
 
-def dense(metric):
-    return to_dense(metric.matrix)
-
-
 @each_metric
 class TestMetric:
-    def test_matrix_has_the_diagonal_above_the_directions(self, metric):
-        expected = [metric.directions] if metric.diagonal is None else [np.diag(metric.diagonal), metric.directions]
-        np.testing.assert_array_equal(dense(metric), np.vstack(expected))
-        assert dense(metric).shape == (metric.n_dimensions(3), 3)
-        assert is_sparse(metric.matrix) == (metric.diagonal is not None)
-
     def test_map_multiplies_by_the_matrix(self, metric, rng):
         X = rng.normal(size=(20, 3))
-        np.testing.assert_allclose(metric.apply(X), X @ dense(metric).T, rtol=1e-12, atol=1e-14)
-        mapped = metric.apply(sparse.csr_array(X))
-        assert is_sparse(mapped) == (metric.diagonal is not None)
-        np.testing.assert_allclose(to_dense(mapped), X @ dense(metric).T, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(metric.apply(X), X @ metric.directions.T, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(metric.apply(sparse.csr_array(X)), X @ metric.directions.T, rtol=1e-12, atol=1e-14)
 
     def test_pulled_back_frequencies_have_the_same_phases(self, metric, rng):
         X, W = rng.normal(size=(20, 3)), rng.normal(size=(7, metric.n_dimensions(3)))
-        np.testing.assert_allclose(metric.fold(W), W @ dense(metric), rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(metric.fold(W), W @ metric.directions, rtol=1e-12, atol=1e-14)
         np.testing.assert_allclose(X @ metric.fold(W).T, metric.apply(X) @ W.T, rtol=1e-10, atol=1e-12)
 
     def test_length_scales_are_those_of_the_columns(self, metric):
@@ -58,13 +43,13 @@ class TestMetric:
         np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1.0, rtol=1e-12)
 
     def test_multiple_has_longer_length_scales(self, metric):
-        np.testing.assert_allclose(dense(metric * 4.0), dense(metric) / 4.0, rtol=1e-15)
+        np.testing.assert_allclose((metric * 4.0).directions, metric.directions / 4.0, rtol=1e-15)
         np.testing.assert_allclose((metric * 4.0).length_scales, 4.0 * metric.length_scales, rtol=1e-14)
 
     def test_rows_at_coordinates_minimize_the_distance(self, metric, rng):
         coordinates = rng.normal(size=(5, metric.n_dimensions(3)))
         found = metric.apply(metric.invert(coordinates, float))
-        best = coordinates @ np.linalg.pinv(dense(metric)).T @ dense(metric).T
+        best = coordinates @ np.linalg.pinv(metric.directions).T @ metric.directions.T
         np.testing.assert_allclose(found, best, rtol=1e-9, atol=1e-11)
 
     def test_scaled_rows_are_mapped(self, metric, rng):
@@ -72,14 +57,14 @@ class TestMetric:
         rows = TrainingRows(X, scaling=metric)
         assert rows.shape == (20, metric.n_dimensions(3))
         assert rows[2:5].dtype == np.float64
-        np.testing.assert_allclose(rows[2:5], X[2:5] @ dense(metric).T, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(rows[2:5], X[2:5] @ metric.directions.T, rtol=1e-6, atol=1e-7)
         np.testing.assert_allclose(
             to_dense(TrainingRows(sparse.csr_array(X), scaling=metric)[2:5]), rows[2:5], atol=1e-12
         )
 
     @pytest.mark.parametrize("duplicate", [deepcopy, lambda metric: pickle.loads(pickle.dumps(metric))])
     def test_copies(self, metric, duplicate):
-        np.testing.assert_array_equal(dense(duplicate(metric)), dense(metric))
+        np.testing.assert_array_equal(duplicate(metric).directions, metric.directions)
 
 
 @pytest.mark.parametrize("lengths", [2.0, np.array([1.0, 2.0, 4.0])])
@@ -99,18 +84,17 @@ def test_length_scales_divide_dense_and_sparse_rows_alike(rng, lengths):
 @pytest.mark.parametrize("units", [np.ones(3), np.array([1e20, 1.0, 1e-20]), np.array([1e150, 1.0, 1e-150])])
 def test_rows_are_recovered_from_coordinates_whatever_the_units(metric, units, rng):
     X = rng.normal(size=(20, 3)) * units
-    metric = Metric(metric.directions / units, None if metric.diagonal is None else metric.diagonal / units)
+    metric = Metric(metric.directions / units)
     np.testing.assert_allclose(metric.invert(metric.apply(X), float) / units, X / units, rtol=1e-9, atol=1e-11)
 
 
 def test_length_scales_neither_overflow_nor_underflow():
     scales = np.array([3e200, 1.0, 3e-200])
     np.testing.assert_allclose(Metric(np.diag(1.0 / scales)).length_scales, scales, rtol=1e-14)
-    np.testing.assert_allclose(Metric(np.zeros((2, 3)), 1.0 / scales).length_scales, scales, rtol=1e-14)
 
 
 def test_length_scales_beyond_the_largest_number_are_infinite_without_warning():
-    np.testing.assert_array_equal(Metric(np.zeros((0, 2)), np.array([1e-310, 2.0])).length_scales, [np.inf, 0.5])
+    np.testing.assert_array_equal(Metric(np.diag([1e-310, 2.0])).length_scales, [np.inf, 0.5])
 
 
 def test_columns_outside_the_metric_have_infinite_length_scales(rng):
@@ -122,19 +106,6 @@ def test_columns_outside_the_metric_have_infinite_length_scales(rng):
     Z = features.fit(X).transform(X)
     np.testing.assert_array_equal(features.relevance_, [1.0, 0.0])
     np.testing.assert_allclose(features.transform(X * [1.0, 1e6]), Z, atol=1e-12)
-
-
-def test_wide_sparse_rows_stay_sparse(rng):
-    X = sparse.random_array((300, 50_000), density=1e-3, format="csr", rng=rng)
-    metric = Metric(rng.normal(size=(4, 50_000)), np.ones(50_000))
-    tracemalloc.start()
-    mapped = metric.apply(X)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert is_sparse(metric.matrix)
-    assert peak < 0.1 * 8 * X.shape[0] * X.shape[1]
-    np.testing.assert_allclose(mapped[:5, :50_000].toarray(), X[:5].toarray())
-    np.testing.assert_allclose(mapped[:5, 50_000:].toarray(), X[:5] @ metric.directions.T)
 
 
 # The compiled product of `sorf` takes seconds to compile.
@@ -173,11 +144,11 @@ def assert_same_kernels(features, mapped, X, mapped_X, atol):
 )
 def test_fourier_features_are_those_of_mapped_rows(metric, options, rng):
     X = rng.normal(size=(80, 3))
-    mapped_X = X @ dense(metric).T
+    mapped_X = X @ metric.directions.T
     plain = FourierFeatures(**{"length_scale": 1.0, "n_frequencies": 8, "random_state": 0} | options)
     features = clone(plain).set_params(length_scale=metric).fit(X)
     mapped = plain.fit(mapped_X)
-    np.testing.assert_allclose(features.frequencies_, mapped.frequencies_ @ dense(metric), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(features.frequencies_, mapped.frequencies_ @ metric.directions, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(features.weights_, mapped.weights_, rtol=1e-5, atol=1e-7)
     assert_same_kernels(features, mapped, X, mapped_X, 1e-6)
     csr = clone(features).fit(sparse.csr_array(X))
@@ -193,7 +164,7 @@ def test_fourier_features_are_those_of_mapped_rows(metric, options, rng):
 )
 def test_landmark_features_are_those_of_mapped_rows(metric, name, landmarks, rng):
     X = rng.normal(size=(80, 3))
-    mapped_X = X @ dense(metric).T
+    mapped_X = X @ metric.directions.T
     plain = LandmarkFeatures(name, length_scale=1.0, n_landmarks=10, landmarks=landmarks, random_state=0)
     features, mapped = clone(plain).set_params(length_scale=metric).fit(X), plain.fit(mapped_X)
     if landmarks != "kmeans" or metric.n_dimensions(3) <= 3:
@@ -227,22 +198,18 @@ def test_float32_stays_float32_and_close_to_float64(features, metric, offset, rn
 @pytest.mark.parametrize("features", [FourierFeatures(n_frequencies=8), LandmarkFeatures(n_landmarks=8)])
 def test_given_metrics_are_checked(features, rng):
     X = rng.normal(size=(30, 3))
-    with pytest.raises(ValueError, match="`length_scale` is a metric of 2 columns and X has 3 columns; give a metric"):
+    with pytest.raises(
+        ValueError, match=r"`length_scale` is a metric of shape \(2, 2\) and X has 3 columns; give a metric"
+    ):
         clone(features).set_params(length_scale=Metric(np.eye(2))).fit(X)
     invalid = [
         Metric(np.full((3, 3), np.nan)),
         Metric(np.full((3, 3), np.inf)),
         Metric(np.zeros((3, 3))),
-        Metric(np.ones(3)),
-        Metric(np.eye(3).tolist()),
         Metric(np.empty((0, 3))),
-        Metric(np.eye(3), np.ones(2)),
-        Metric(np.eye(3), np.array([1.0, 0.0, 1.0])),
-        Metric(np.eye(3), np.array([1.0, np.nan, 1.0])),
-        Metric(np.eye(3), np.array([1.0, np.inf, 1.0])),
     ]
     for metric in invalid:
-        with pytest.raises(ValueError, match=r"`length_scale` must be a metric with an array of finite `directions`"):
+        with pytest.raises(ValueError, match="`length_scale` must be a metric of finite numbers, not all zero"):
             clone(features).set_params(length_scale=metric).fit(X)
     with pytest.raises(ValueError, match=r"Center or rescale the columns of X, .* or give a larger `length_scale`"):
         clone(features).set_params(length_scale=Metric(1e14 * np.eye(3))).fit(X + 1e3)

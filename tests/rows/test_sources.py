@@ -7,16 +7,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 import bochner.rows.sources
-from bochner.rows import (
-    Batch,
-    PartitionedRows,
-    check_finite,
-    column_ranges,
-    max_abs,
-    norm,
-    open_rows,
-    to_dense,
-)
+from bochner.rows import Batch, open_rows, to_dense
+from bochner.rows.partitions import PartitionedRows
 from bochner.rows.sources import check_batch_weights
 from bochner.tables.encoding import EncodedTable
 from bochner.tables.row_source import TableRows
@@ -127,47 +119,20 @@ class RowSourceTests:
         if self.has_weights:
             np.testing.assert_array_equal(batch.sample_weight, arrays[2][rows])
 
-    def test_columns_are_collected(self, source, arrays):
-        y, weights = source.collect_columns()
-        np.testing.assert_array_equal(y, arrays[1])
-        if self.has_weights:
-            np.testing.assert_array_equal(weights, arrays[2])
-        else:
-            assert weights is None
-
     def test_encodings_of_targets_compose(self, source, arrays):
         encoded = source.with_targets(double).with_targets(one_more)
         np.testing.assert_allclose(encoded.select(slice(7, 60)).y, 2.0 * arrays[1][7:60] + 1.0, rtol=1e-15)
-        np.testing.assert_allclose(encoded.collect_columns()[0], 2.0 * arrays[1] + 1.0, rtol=1e-15)
         assert encoded.accumulate(sum_of_targets) == pytest.approx((2.0 * arrays[1] + 1.0).sum())
         np.testing.assert_array_equal(source.select(slice(7, 60)).y, arrays[1][7:60])
 
     def test_targets_can_be_dropped(self, source, arrays):
         unlabeled = source.with_targets(None)
         assert not unlabeled.has_targets
-        X, _, weights = arrays
+        X, _, _ = arrays
         for rows in (slice(20, 60), np.array([5, 2])):
             batch = unlabeled.select(rows)
             assert batch.y is None
             np.testing.assert_array_equal(to_dense(batch.X), X[rows])
-        y, collected = unlabeled.collect_columns()
-        assert y is None
-        assert (collected is None) == (weights is None)
-
-    def test_rows_of_weight_zero_are_dropped(self, source, arrays):
-        X, y, weights = arrays
-        positive = np.ones(N_ROWS, dtype=bool) if weights is None else weights > 0.0
-        kept = source.drop_zero_weights(positive.astype(np.float64))
-        assert kept.shape == (positive.sum(), 4)
-        rows = np.array([70, 3, 3, 0])
-        expected = [None if column is None else column[positive] for column in arrays]
-        self.check(kept.select(rows), *(None if column is None else column[rows] for column in expected))
-        np.testing.assert_array_equal(kept.collect_columns()[0], y[positive])
-        assert kept.accumulate(sum_of_targets) == pytest.approx(y[positive].sum())
-        low, high = kept.column_ranges()
-        np.testing.assert_array_equal(low, X[positive].min(axis=0))
-        np.testing.assert_array_equal(high, X[positive].max(axis=0))
-        assert kept.norm() == pytest.approx(np.linalg.norm(X[positive]), rel=1e-12)
 
     def test_statistics_are_accumulated_over_all_rows(self, source, arrays):
         X, y, weights = arrays
@@ -188,21 +153,6 @@ class RowSourceTests:
         found = source.accumulate(number_and_size, arguments)
         assert [argument for argument, _ in found] == list(arguments.values())
         assert sum(size for _, size in found) == N_ROWS
-
-    def test_column_ranges_and_norm(self, arrays, tmp_path):
-        X, y, weights = arrays
-        source = self.make(X, y, None if weights is None else np.ones(N_ROWS), tmp_path)
-        source = source.validate(BaseEstimator(), accept_sparse="csr", dtype=np.float64)
-        low, high = source.column_ranges()
-        np.testing.assert_array_equal(low, X.min(axis=0))
-        np.testing.assert_array_equal(high, X.max(axis=0))
-        assert source.norm() == pytest.approx(np.linalg.norm(X), rel=1e-12)
-
-    def test_functions_of_rows_read_a_source(self, source, arrays):
-        low, high = column_ranges(source)
-        np.testing.assert_array_equal(max_abs(source), np.maximum(high, -low))
-        assert norm(source) == source.norm()
-        check_finite(source, "FourierFeatures")
 
     def test_parts_read_rows(self, source, arrays):
         rows = np.array([3, 200])
@@ -288,26 +238,6 @@ class TestCsvRows(TestFileRows):
 
     def test_dtype_is_kept(self):
         pytest.skip("the numbers of a CSV file are float64")
-
-
-def test_largest_magnitudes_count_negative_values_and_implicit_zeros():
-    X = np.array([[0.0, -3.0, 1.0], [0.0, 2.0, 0.0]])
-    np.testing.assert_array_equal(max_abs(X), [0, 3, 1])
-    np.testing.assert_array_equal(max_abs(sparse.csr_array(X)), [0, 3, 1])
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_norm_of_arrays(rng, order):
-    X = np.asarray(rng.normal(size=(300, 5)), order=order)
-    assert norm(X) == pytest.approx(np.linalg.norm(X), rel=1e-14)
-    assert norm(sparse.csr_array(X)) == pytest.approx(np.linalg.norm(X), rel=1e-14)
-    assert norm(X[:0]) == 0.0
-    assert norm(np.full((2, 2), 1e200)) == np.inf
-
-
-def test_arrays_with_missing_values_are_refused():
-    with pytest.raises(ValueError, match=r"Input X contains NaN.\nFourierFeatures"):
-        check_finite(np.array([[1.0, np.nan]]), "FourierFeatures")
 
 
 def test_rows_of_positive_weight_in_a_batch(rng):

@@ -37,7 +37,7 @@ def test_learned_direction_is_that_of_the_targets(rng):
     X, signs = rng.normal(size=(900, 6)), np.array([1.0, -1.0, 1.0, -1.0, 1.0, 0.0])
     metric, gain = learn(LearnedMetric(), X, np.sin(X @ signs)[:, None] + 0.1 * rng.normal(size=(900, 1)))
     assert isinstance(metric, Metric)
-    direction = np.linalg.svd(metric.matrix)[2][0]
+    direction = np.linalg.svd(metric.directions)[2][0]
     assert abs(direction @ signs) > 0.98 * np.sqrt(5.0)
     assert gain > 0.8
 

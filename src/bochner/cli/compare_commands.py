@@ -5,7 +5,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from sklearn.datasets import load_digits
@@ -13,12 +13,15 @@ from sklearn.preprocessing import StandardScaler
 
 from bochner.cli import console
 from bochner.cli.console import Decimal, Drop, Json, Kinds, app, check_output, echo
-from bochner.compare import Comparison
+from bochner.compare import compare as measure
 from bochner.compare.page import comparison_page, comparison_table, recommend, recommendation
 from bochner.pages import write_atomically
 from bochner.rows import Array, Floats
 from bochner.tables.description import column_messages
 from bochner.tables.table_encoder import TableEncoder
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 PAGE = Path("bochner-comparison.html")
 
@@ -33,8 +36,8 @@ def demo(
         check_output(output)
         # Without targets: ridge regression adds nothing to a look at the approximations.
         X = StandardScaler().fit_transform(load_digits().data)
-        comparison = Comparison(X, n_components=(32, 128), n_seeds=1)
-        _run(comparison, "digits", output)
+        found = measure(X, n_components=(32, 128), n_seeds=1, verbose=1)
+        _report(found, "digits", output)
 
 
 @app.command()
@@ -66,15 +69,16 @@ def compare(
         X, y, messages = _read(encoder, data, target)
         if messages and not as_json:
             echo("\n".join(messages))
-        comparison = Comparison(
+        found = measure(
             X,
             y,
             n_components=_sizes(n_components),
             length_scale=length_scale,
             n_seeds=seeds or (1 if quick else 2),
             n_train=1_000 if quick else 2_000,
+            verbose=1,
         )
-        _run(comparison, data.name, output, as_json)
+        _report(found, data.name, output, as_json)
 
 
 def _read(encoder: TableEncoder, data: Path, target: str | None) -> tuple[Floats, Array | None, list[str]]:
@@ -96,22 +100,16 @@ def _sizes(values: list[str] | None) -> list[int] | None:
     return [int(text) for text in texts] or None
 
 
-def _run(comparison: Comparison, name: str, output: Path, as_json: bool = False) -> None:
-    """Measure all fits, write the page and print the result."""
-    for number, fit in enumerate(comparison.run(), 1):
-        trial = f"{fit['method']}, {fit['n_components']} columns, seed {fit['seed']}"
-        echo(
-            f"{number} of {len(comparison.trials)}: {trial}: kernel error {100.0 * fit['kernel_error']:.3g} %", err=True
-        )
-    write_atomically(output, comparison_page(comparison, name, shlex.join(["bochner", *sys.argv[1:]])))
+def _report(found: "DataFrame", name: str, output: Path, as_json: bool = False) -> None:
+    """Write the page and print the result."""
+    write_atomically(output, comparison_page(found, name, shlex.join(["bochner", *sys.argv[1:]])))
     if as_json:
-        results, chosen = comparison.results(), recommend(comparison)
-        lines = json.loads(results.to_json(orient="records", double_precision=15))
-        call = results.loc[results["method"] == chosen, "call"].iloc[-1]
-        found = {"recommended": chosen, "call": call, "length_scale": comparison.length_scale, "results": lines}
-        typer.echo(json.dumps(found | {"page": str(output)}))
+        chosen, lines = recommend(found), json.loads(found.to_json(orient="records", double_precision=15))
+        call = found.loc[found["method"] == chosen, "call"].iloc[-1]
+        result = {"recommended": chosen, "call": call, "length_scale": found.attrs["length_scale"], "results": lines}
+        typer.echo(json.dumps(result | {"page": str(output)}))
         return
     terminal = console.report_console(width=120)
-    terminal.print(comparison_table(comparison, name).rich())
-    terminal.print(f"\n{' '.join(recommendation(comparison))}", markup=False, highlight=False)
+    terminal.print(comparison_table(found, name).rich())
+    terminal.print(f"\n{' '.join(recommendation(found))}", markup=False, highlight=False)
     terminal.print(f"The page: {output}", soft_wrap=True, highlight=False)

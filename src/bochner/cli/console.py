@@ -97,7 +97,7 @@ def main(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Data-driven random Fourier features."""
+    """Models of tables by kernel methods, and kernel features beside Nystroem."""
     context.with_resource(show_progress(shortest=SHORTEST_TASK))
 
 

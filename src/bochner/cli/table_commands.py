@@ -16,7 +16,8 @@ from rich.text import Text
 from bochner.cli import console
 from bochner.cli.console import Decimal, Drop, FileEncoding, Json, Kinds, Missing, app, echo
 from bochner.export import to_onnx
-from bochner.export.table_models import describe_inputs, save_onnx
+from bochner.export.tables import describe_inputs
+from bochner.pages import write_atomically
 from bochner.tables.description import column_messages, describe, table_warnings
 from bochner.tables.evaluation import evaluate, held_out, write_predictions
 from bochner.tables.model_files import load, save
@@ -258,9 +259,10 @@ def export(
         console.check_output(output, model, option="OUTPUT", suffix=".onnx")
         loaded = load(model)
         exported = to_onnx(loaded)
-        n_bytes = save_onnx(exported, output)
+        content = exported.SerializeToString()
+        write_atomically(output, content)
     inputs, outputs = describe_inputs(loaded), [value.name for value in exported.graph.output]
-    result = {"target": loaded.target_name_, "bytes": n_bytes, "output": str(output)}
+    result = {"target": loaded.target_name_, "bytes": len(content), "output": str(output)}
     if as_json:
         _print_result(result | {"inputs": inputs, "outputs": outputs}, as_json)
         return

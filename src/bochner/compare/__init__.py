@@ -4,6 +4,5 @@
 `methods` lists what is compared, `comparison` measures it, and `page` recommends a method and draws the results.
 """
 
-from bochner.compare.comparison import Comparison as Comparison
 from bochner.compare.comparison import compare as compare
 from bochner.compare.methods import KMeansNystroem as KMeansNystroem

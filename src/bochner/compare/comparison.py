@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The comparison: one fit per method, number of columns and seed, measured one at a time."""
 
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from itertools import product
 from math import nan
@@ -16,13 +17,12 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 from bochner.compare.methods import METHODS
 from bochner.features.fourier_features import FourierFeatures
-from bochner.progress import show_progress, track
 from bochner.rows import Array, Floats
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["LIMIT", "MANY_ROWS", "Comparison", "compare"]
+__all__ = ["LIMIT", "MANY_ROWS", "compare"]
 
 LIMIT = "SVD limit"  # not a method: the lowest error of any matrix of that rank
 MANY_ROWS = 100_000  # transformed rows in the reported times
@@ -34,93 +34,108 @@ MOST_WHOLE_NUMBERS = 20  # a target with more distinct whole numbers is a quanti
 ALPHAS = np.logspace(-9.0, 2.0, 23)
 
 
-class Comparison:
-    """All methods on the same rows, at the same numbers of columns.
+def compare(
+    X: Any,
+    y: Any = None,
+    *,
+    n_components: Sequence[int] | None = None,
+    length_scale: float | None = None,
+    n_seeds: int = 2,
+    n_train: int = 2_000,
+    verbose: int = 0,
+) -> "pandas.DataFrame":
+    """Measure the errors and times of Fourier features, landmark features and Nystroem on your rows.
+
+    The features approximate the Gaussian kernel. Each seed draws up to 2,000 training rows and up to 1,000 held-out
+    rows, on which errors are measured.
 
     Parameters
     ----------
-    X, y, n_components, length_scale, n_seeds
-        As in `compare`.
+    X : array-like of shape (n_samples, n_features)
+        Rows, standardized as for a kernel method.
+    y : array-like of shape (n_samples,), default=None
+        Targets: numbers, or classes. With them, ridge regression on the features is compared, too.
+    n_components : sequence of int, default=None
+        Numbers of columns to compare at; None means 64 and 256, or fewer than half of few training rows.
+    length_scale : float, default=None
+        Length scale of the kernel; None means the median distance between rows.
+    n_seeds : int, default=2
+        Repetitions with other rows and other random numbers.
     n_train : int, default=2000
         Largest number of training rows per fit.
+    verbose : int, default=0
+        Print a line about each fit to standard error when `verbose` > 0.
 
-    Attributes
-    ----------
-    task : {"regression", "classification"} or None
-        The kind of targets.
-    sizes : tuple of int
-        The numbers of columns.
-    length_scale : float
-        The length scale of the Gaussian kernel.
-    trials : list of (int, int, str)
-        Seed, number of columns and method of each fit, in the order of the work.
-    fits : list of dict
-        What is measured so far.
+    Returns
+    -------
+    DataFrame
+        One line per number of columns and method. `kernel_error` is the relative Frobenius error of the kernel matrix
+        of the held-out rows, and `test_error` the share of misclassified rows, or the error of ridge regression
+        relative to that of the mean; both are means over the seeds, with standard errors in the columns that end in
+        `_se`. `fit_seconds` and `transform_seconds` (of 100,000 rows) are medians, and `call` creates the features. The
+        method "SVD limit" is the lowest kernel error that is possible with that number of columns. The attributes
+        (`attrs`) have the task, the numbers of rows, columns and seeds, and the length scale.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from bochner.compare import compare
+    >>> found = compare(load_iris().data, n_components=[8], n_seeds=1)
+    >>> found.sort_values("kernel_error")["method"].iloc[0]
+    'SVD limit'
     """
+    if find_spec("pandas") is None:
+        raise ImportError("`compare` returns a data frame, which needs pandas: pip install pandas.")
+    X = check_array(X, dtype=np.float64, ensure_min_samples=FEWEST_ROWS)
+    task, y = _recognized(y)
+    check_consistent_length(X, y)
+    n_test = min(TEST_ROWS, len(X) // 2)
+    n_train = min(n_train, len(X) - n_test)
+    sizes, scale = _checked_sizes(n_components, n_train), _checked_scale(length_scale, X)
+    if n_seeds < 1:
+        raise ValueError(f"n_seeds is {n_seeds}; give at least 1.")
+    for make in METHODS.values():  # compile all loops, so that no measured time includes it
+        make(4, scale, 0).fit(X[:200]).transform(X[:200])
+    fits: list[dict[str, Any]] = []
+    # All methods with one seed before the next seed, so that a stopped run has printed all of them.
+    for seed in range(n_seeds):
+        split = _Split(X, y, task, n_train, n_test, scale, seed)
+        for size, method in product(sizes, (*METHODS, LIMIT)):
+            fits.append({"n_components": size, "method": method, "seed": seed} | split.measure(method, size))
+            if verbose > 0:
+                place = f"{len(fits)} of {n_seeds * len(sizes) * (len(METHODS) + 1)}"
+                error = f"kernel error {100.0 * fits[-1]['kernel_error']:.3g} %"
+                print(f"{place}: {method}, {size} columns, seed {seed}: {error}", file=sys.stderr, flush=True)
+    about = {"task": task, "n_rows": X.shape[0], "n_columns": X.shape[1], "n_train": n_train, "n_test": n_test}
+    found = _means(fits, ["kernel_error", "test_error"] if task else ["kernel_error"])
+    found.attrs = about | {"n_seeds": n_seeds, "length_scale": scale}
+    return found
 
-    def __init__(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        n_components: Sequence[int] | None = None,
-        length_scale: float | None = None,
-        n_seeds: int = 2,
-        n_train: int = 2_000,
-    ) -> None:
-        self.X: Floats = check_array(X, dtype=np.float64, ensure_min_samples=FEWEST_ROWS)
-        self.task, self.y = _recognized(y)
-        check_consistent_length(self.X, self.y)
-        self.n_test = min(TEST_ROWS, len(self.X) // 2)
-        self.n_train = min(n_train, len(self.X) - self.n_test)
-        self.sizes = _checked_sizes(n_components, self.n_train)
-        if n_seeds < 1:
-            raise ValueError(f"n_seeds is {n_seeds}; give at least 1.")
-        if length_scale is None:
-            median = FourierFeatures(n_frequencies=1, weighting="uniform", random_state=0).fit(self.X).length_scale_
-            length_scale = float(f"{median:.4g}")
-        elif not 0.0 < length_scale < np.inf:
-            raise ValueError(f"length_scale is {length_scale}; give a positive number, or None for the median.")
-        self.length_scale, self.n_seeds = length_scale, n_seeds
-        # All methods with one seed before the next seed, so that a stopped run has compared all of them.
-        self.trials = list(product(range(n_seeds), self.sizes, (*METHODS, LIMIT)))
-        self.fits: list[dict[str, Any]] = []
 
-    def run(self) -> Iterator[dict[str, Any]]:
-        """Measure all fits, one at a time."""
-        for make in METHODS.values():  # compile all loops, so that no measured time includes it
-            make(4, self.length_scale, 0).fit(self.X[:200]).transform(self.X[:200])
-        split: _Split | None = None
-        for seed, size, method in self.trials:
-            if split is None or split.seed != seed:
-                split = _Split(self, seed)
-            self.fits.append({"n_components": size, "method": method, "seed": seed} | split.measure(method, size))
-            yield self.fits[-1]
+def _means(fits: list[dict[str, Any]], errors: list[str]) -> "pandas.DataFrame":
+    """Return means over the seeds with standard errors (`_se`), by number of columns and method."""
+    import pandas
 
-    def results(self) -> "pandas.DataFrame":
-        """Return means over the seeds so far with standard errors (`_se`), by number of columns and method."""
-        import pandas
-
-        columns: dict[str, tuple[str, str]] = {}
-        errors = ["kernel_error", "test_error"] if self.task else ["kernel_error"]
-        for name in errors:
-            columns |= {name: (name, "mean"), f"{name}_se": (name, "sem")}
-        columns |= {name: (name, "median") for name in ("fit_seconds", "transform_seconds")}
-        groups = pandas.DataFrame(self.fits).groupby(["n_components", "method"], sort=False)
-        found = groups.agg(**columns, call=("call", "first")).reset_index()
-        return found.fillna({f"{name}_se": 0.0 for name in errors})  # of one seed
+    columns: dict[str, tuple[str, str]] = {}
+    for name in errors:
+        columns |= {name: (name, "mean"), f"{name}_se": (name, "sem")}
+    columns |= {name: (name, "median") for name in ("fit_seconds", "transform_seconds")}
+    groups = pandas.DataFrame(fits).groupby(["n_components", "method"], sort=False)
+    found = groups.agg(**columns, call=("call", "first")).reset_index()
+    return found.fillna({f"{name}_se": 0.0 for name in errors})  # of one seed
 
 
 class _Split:
     """Training and held-out rows of a seed, and what a fit on them is measured by."""
 
-    def __init__(self, comparison: Comparison, seed: int) -> None:
-        self.seed, self.scale, self.task = seed, comparison.length_scale, comparison.task
-        order = np.random.default_rng(seed).permutation(len(comparison.X))
-        test, train = np.split(order[: comparison.n_test + comparison.n_train], [comparison.n_test])
-        self.X_train, self.X_test = comparison.X[train], comparison.X[test]
-        self.y = None if comparison.y is None else (comparison.y[train], comparison.y[test])
-        self.exact = np.asarray(rbf_kernel(self.X_test, gamma=0.5 / self.scale**2))
+    def __init__(
+        self, X: Floats, y: Array | None, task: str | None, n_train: int, n_test: int, scale: float, seed: int
+    ) -> None:
+        self.seed, self.scale, self.task = seed, scale, task
+        test, train = np.split(np.random.default_rng(seed).permutation(len(X))[: n_test + n_train], [n_test])
+        self.X_train, self.X_test = X[train], X[test]
+        self.y = None if y is None else (y[train], y[test])
+        self.exact = np.asarray(rbf_kernel(self.X_test, gamma=0.5 / scale**2))
         self.eigenvalues = np.linalg.eigvalsh(self.exact)[::-1]
 
     def measure(self, method: str, size: int) -> dict[str, Any]:
@@ -152,61 +167,6 @@ class _Split:
         return float(np.linalg.norm(residuals) / np.linalg.norm(y_test - y_train.mean()))
 
 
-def compare(
-    X: Any,
-    y: Any = None,
-    *,
-    n_components: Sequence[int] | None = None,
-    length_scale: float | None = None,
-    n_seeds: int = 2,
-    verbose: int = 0,
-) -> "pandas.DataFrame":
-    """Measure the errors and times of Fourier features, landmark features and Nystroem on your rows.
-
-    The features approximate the Gaussian kernel. Each seed draws up to 2,000 training rows and up to 1,000 held-out
-    rows, on which errors are measured.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, n_features)
-        Rows, standardized as for a kernel method.
-    y : array-like of shape (n_samples,), default=None
-        Targets: numbers, or classes. With them, ridge regression on the features is compared, too.
-    n_components : sequence of int, default=None
-        Numbers of columns to compare at; None means 64 and 256, or fewer than half of few training rows.
-    length_scale : float, default=None
-        Length scale of the kernel; None means the median distance between rows.
-    n_seeds : int, default=2
-        Repetitions with other rows and other random numbers.
-    verbose : int, default=0
-        Show a progress bar when `verbose` > 0 and the output is a terminal.
-
-    Returns
-    -------
-    DataFrame
-        One line per number of columns and method. `kernel_error` is the relative Frobenius error of the kernel matrix
-        of the held-out rows, and `test_error` the share of misclassified rows, or the error of ridge regression
-        relative to that of the mean; both are means over the seeds, with standard errors in the columns that end in
-        `_se`. `fit_seconds` and `transform_seconds` (of 100,000 rows) are medians, and `call` creates the features. The
-        method "SVD limit" is the lowest kernel error that is possible with that number of columns.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from bochner.compare import compare
-    >>> found = compare(load_iris().data, n_components=[8], n_seeds=1)
-    >>> found.sort_values("kernel_error")["method"].iloc[0]
-    'SVD limit'
-    """
-    if find_spec("pandas") is None:
-        raise ImportError("`compare` returns a data frame, which needs pandas: pip install pandas.")
-    comparison = Comparison(X, y, n_components=n_components, length_scale=length_scale, n_seeds=n_seeds)
-    with show_progress(verbose):
-        for _ in track(comparison.run(), "fitting", len(comparison.trials)):
-            pass
-    return comparison.results()
-
-
 def _seconds(function: Callable[[Floats], Any], X: Floats) -> float:
     """Return the seconds that a call takes."""
     start = perf_counter()
@@ -225,6 +185,16 @@ def _checked_sizes(n_components: Sequence[int] | None, n_train: int) -> tuple[in
             f"rows: a frequency has two columns, and Nystroem needs one row per column."
         )
     return sizes
+
+
+def _checked_scale(length_scale: float | None, X: Floats) -> float:
+    """Return the length scale, by default the median distance, rounded so that calls are short."""
+    if length_scale is None:
+        median = FourierFeatures(n_frequencies=1, weighting="uniform", random_state=0).fit(X).length_scale_
+        return float(f"{median:.4g}")
+    if not 0.0 < length_scale < np.inf:
+        raise ValueError(f"length_scale is {length_scale}; give a positive number, or None for the median.")
+    return length_scale
 
 
 def _recognized(y: Any) -> tuple[Literal["regression", "classification"] | None, Array | None]:

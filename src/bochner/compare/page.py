@@ -2,12 +2,15 @@
 """What a comparison says: a recommendation, a table for the terminal, and a page with figures."""
 
 from math import isnan
-from typing import Any
+from typing import TYPE_CHECKING
 
-from bochner.compare.comparison import LIMIT, MANY_ROWS, Comparison
+from bochner.compare.comparison import LIMIT, MANY_ROWS
 from bochner.compare.methods import METHODS
 from bochner.inspection.displays import percent_axis
 from bochner.pages import Table, fill_template, picture_grid, subplots, svg
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 __all__ = ["comparison_page", "comparison_table", "recommend", "recommendation"]
 
@@ -19,14 +22,14 @@ FURTHEST = 100.0  # a limit this many times below the lowest error would only st
 COLORS, MARKERS = ("#1f6fb4",) * 4 + ("#d9601a",) * 2 + ("#5f5f5f",) * 2, "ov^*hXsD"
 
 
-def recommend(comparison: Comparison) -> str:
+def recommend(found: "DataFrame") -> str:
     """Return the fastest of the methods whose kernel error is within 10 % of the lowest.
 
     A wider margin would give up what a slower method gains; no margin would follow the noise of a few seeds. If there
     is a target, only methods whose test error is within the noise of the lowest are considered.
     """
-    lines = _methods(comparison)
-    if comparison.task:
+    lines = _methods(found)
+    if found.attrs["task"]:
         best = lines.loc[lines["test_error"].idxmin()]
         most = max(AS_GOOD * best["test_error"], best["test_error"] + best["test_error_se"])
         lines = lines[lines["test_error"] <= most]
@@ -36,18 +39,18 @@ def recommend(comparison: Comparison) -> str:
     return str(lines["seconds"].idxmin())
 
 
-def recommendation(comparison: Comparison) -> list[str]:
+def recommendation(found: "DataFrame") -> list[str]:
     """Return sentences on the recommended method, the best one of the other kind, and the test error."""
-    chosen, lines = recommend(comparison), _methods(comparison)
+    chosen, lines = recommend(found), _methods(found)
     is_rival = lines.index.str.contains("Nystroem") != ("Nystroem" in chosen)
     rival = lines.loc[is_rival, "kernel_error"].idxmin()
     errors, times = lines["kernel_error"].map(_share), lines["seconds"].map("{:.2g} s".format)
     sentences = [
-        f"Use {lines.loc[chosen, 'call']}: {errors[chosen]} error at {comparison.sizes[-1]} columns, compared with "
-        f"{errors[rival]} for {rival}. Fitting on {comparison.n_train:,} rows and transforming {MANY_ROWS:,} "
+        f"Use {lines.loc[chosen, 'call']}: {errors[chosen]} error at {found['n_components'].max()} columns, compared "
+        f"with {errors[rival]} for {rival}. Fitting on {found.attrs['n_train']:,} rows and transforming {MANY_ROWS:,} "
         f"rows takes about {times[chosen]}, and {times[rival]} with {rival}."
     ]
-    if comparison.task:
+    if found.attrs["task"]:
         lowest, test_errors = lines["test_error"].idxmin(), lines["test_error"].map(_share)
         sentences.append(
             f"Ridge regression on these features has a test error of {test_errors[chosen]}; the lowest is "
@@ -56,45 +59,45 @@ def recommendation(comparison: Comparison) -> list[str]:
     return sentences
 
 
-def comparison_table(comparison: Comparison, name: str) -> Table:
+def comparison_table(found: "DataFrame", name: str) -> Table:
     """Return the errors and times of all methods at each number of columns."""
-    results = comparison.results()
-    fields = ["kernel_error", "test_error"] if comparison.task else ["kernel_error"]
+    fields = ["kernel_error", "test_error"] if found.attrs["task"] else ["kernel_error"]
     lines, bold, ends = [], set(), set()
-    for _, line in results.iterrows():
+    for _, line in found.iterrows():
         errors = [_percent(line[field], line[f"{field}_se"]) for field in fields]
         seconds = [f"{line[field]:.3f}".replace("nan", "") for field in ("fit_seconds", "transform_seconds")]
         lines.append([line["method"], str(line["n_components"]), *errors, *seconds])
-    for _, at_size in results.groupby("n_components"):
+    for _, at_size in found.groupby("n_components"):
         ends.add(int(at_size.index[-1]))
         for column, field in enumerate(fields, 2):
             bold.add((int(at_size.loc[at_size["method"] != LIMIT, field].idxmin()), column))
-    seeds = f"mean of {comparison.n_seeds} seeds ± standard error" if comparison.n_seeds > 1 else "one seed"
-    title = f"Errors in % on {comparison.n_test:,} held-out rows of {name}, {seeds}"
+    seeds = f"mean of {found.attrs['n_seeds']} seeds ± standard error" if found.attrs["n_seeds"] > 1 else "one seed"
+    title = f"Errors in % on {found.attrs['n_test']:,} held-out rows of {name}, {seeds}"
     head = ["method", "columns", *(field.replace("_", " ") for field in fields), "fit, s", f"{MANY_ROWS:,} rows, s"]
     return Table(head, lines, title, frozenset(bold), frozenset(ends))
 
 
-def comparison_page(comparison: Comparison, name: str, command: str) -> str:
+def comparison_page(found: "DataFrame", name: str, command: str) -> str:
     """Return the page of a finished comparison."""
-    answer, *more = recommendation(comparison)
+    answer, *more = recommendation(found)
     return fill_template(
         "comparison.html",
-        comparison=comparison,
+        about=found.attrs,
         name=name,
         command=command,
         answer=answer,
         more=" ".join(more),
-        picture=picture_grid({"Error against time": _picture(comparison)}),
-        table=comparison_table(comparison, name).html(),
-        calls=_methods(comparison)["call"],
+        picture=picture_grid({"Error against time": _picture(found)}),
+        table=comparison_table(found, name).html(),
+        size=found["n_components"].max(),
+        calls=_methods(found)["call"],
     )
 
 
-def _picture(comparison: Comparison) -> str:
+def _picture(found: "DataFrame") -> str:
     """Draw the error against the time for many rows; a line joins the numbers of columns of a method."""
     figure, ((ax,),) = subplots(1, 1, (6.4, 4.8))
-    results = _with_seconds(comparison)
+    results = _with_seconds(found)
     for method, color, marker in zip(METHODS, COLORS, MARKERS, strict=True):
         lines = results[results["method"] == method]
         errors = lines["kernel_error"].clip(lower=SMALLEST)
@@ -104,7 +107,7 @@ def _picture(comparison: Comparison) -> str:
         if errors[LIMIT] > errors.drop(LIMIT).min() / FURTHEST:
             ax.axhline(errors[LIMIT], color="#5f5f5f", linestyle="--", linewidth=1.0)
     ax.set(xscale="log", yscale="log", ylabel="relative kernel error")
-    ax.set_xlabel(f"seconds to fit on {comparison.n_train:,} rows\nand to transform {MANY_ROWS:,} rows")
+    ax.set_xlabel(f"seconds to fit on {found.attrs['n_train']:,} rows\nand to transform {MANY_ROWS:,} rows")
     ax.margins(0.1)
     ax.grid(alpha=0.3)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -113,16 +116,15 @@ def _picture(comparison: Comparison) -> str:
     return svg(figure, "Error against time")
 
 
-def _with_seconds(comparison: Comparison) -> Any:
+def _with_seconds(found: "DataFrame") -> "DataFrame":
     """Return the results with the seconds to fit and to transform many rows."""
-    results = comparison.results()
-    return results.assign(seconds=results["fit_seconds"] + results["transform_seconds"])
+    return found.assign(seconds=found["fit_seconds"] + found["transform_seconds"])
 
 
-def _methods(comparison: Comparison) -> Any:
+def _methods(found: "DataFrame") -> "DataFrame":
     """Return the results of the methods at the largest number of columns, by method."""
-    results = _with_seconds(comparison)
-    return results[results["n_components"] == comparison.sizes[-1]].set_index("method").drop(LIMIT)
+    results = _with_seconds(found)
+    return results[results["n_components"] == found["n_components"].max()].set_index("method").drop(LIMIT)
 
 
 def _percent(error: float, noise: float) -> str:

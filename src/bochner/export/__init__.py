@@ -2,8 +2,8 @@
 """Export of fitted estimators to ONNX.
 
 After `register`, ``skl2onnx.to_onnx`` converts scikit-learn pipelines with estimators of bochner; `to_onnx` does both.
-`features`, `standardization`, `tables` and `linear_models` are the converters, one module per kind of estimator, which
-add nodes through `graph`. The packages of the extra `onnx` are imported when one of these functions is called.
+`estimators` and `tables` are the converters, which add nodes through `graph`. The packages of the extra `onnx` are
+imported when one of these functions is called.
 """
 
 from bochner.export.conversion import register as register

@@ -6,12 +6,8 @@ from typing import Any
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.export import linear_models
-from bochner.export.features import convert_features, set_feature_types
+from bochner.export import estimators, tables
 from bochner.export.graph import import_skl2onnx
-from bochner.export.standardization import convert_standardizer, set_standardizer_types
-from bochner.export.table_models import table_model_to_onnx
-from bochner.export.tables import convert_encoder, set_encoder_types
 from bochner.feature_models.classifier import FeatureClassifier
 from bochner.feature_models.regressor import FeatureRegressor
 from bochner.features.fourier_features import FourierFeatures
@@ -23,12 +19,12 @@ from bochner.tables.table_models import TableModel
 __all__ = ["register", "to_onnx"]
 
 CONVERTERS: dict[type, tuple[Any, Any]] = {
-    FourierFeatures: (set_feature_types, convert_features),
-    LandmarkFeatures: (set_feature_types, convert_features),
-    RobustStandardizer: (set_standardizer_types, convert_standardizer),
-    TableEncoder: (set_encoder_types, convert_encoder),
-    FeatureRegressor: (linear_models.set_regressor_types, linear_models.convert_regressor),
-    FeatureClassifier: (linear_models.set_classifier_types, linear_models.convert_classifier),
+    FourierFeatures: (estimators.set_feature_types, estimators.convert_features),
+    LandmarkFeatures: (estimators.set_feature_types, estimators.convert_features),
+    RobustStandardizer: (estimators.set_standardizer_types, estimators.convert_standardizer),
+    TableEncoder: (tables.set_encoder_types, tables.convert_encoder),
+    FeatureRegressor: (estimators.set_regressor_types, estimators.convert_regressor),
+    FeatureClassifier: (estimators.set_classifier_types, estimators.convert_classifier),
 }
 
 
@@ -55,11 +51,9 @@ def register() -> None:
     """
     skl2onnx = import_skl2onnx()
     for kind, (shapes, convert) in CONVERTERS.items():
-        extra: Any = {}
-        if kind is FeatureClassifier:
-            extra = {"options": linear_models.CLASSIFIER_OPTIONS, "parser": linear_models.parse_classifier}
+        options = estimators.CLASSIFIER_OPTIONS if kind is FeatureClassifier else None
         alias = f"Bochner{kind.__name__}"
-        skl2onnx.update_registered_converter(kind, alias, shapes, convert, overwrite=True, **extra)
+        skl2onnx.update_registered_converter(kind, alias, shapes, convert, overwrite=True, options=options)
 
 
 def to_onnx(model: Any, X: Any = None, **options: Any) -> Any:
@@ -96,7 +90,7 @@ def to_onnx(model: Any, X: Any = None, **options: Any) -> Any:
     check_is_fitted(model)
     register()
     if isinstance(model, TableModel):
-        return table_model_to_onnx(model)
+        return tables.table_model_to_onnx(model)
     if is_classifier(model):
         given = options.get("options") or {}
         options["options"] = given | {id(model): {"zipmap": False} | given.get(id(model), {})}

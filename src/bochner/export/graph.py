@@ -24,9 +24,6 @@ def import_skl2onnx() -> Any:
 class Graph:
     """The part of an ONNX graph that computes the outputs of one estimator; values are referred to by name.
 
-    Sums over columns are products with a matrix of ones, because the reductions of ONNX have another signature in each
-    version.
-
     Parameters
     ----------
     scope : Scope
@@ -81,10 +78,6 @@ class Graph:
         """
         return self.node("Gemm", rows, matrix) if intercept is None else self.node("Gemm", rows, matrix, intercept)
 
-    def column_sums(self, values: str, n_columns: int, weight: float = 1.0) -> str:
-        """Add the sums over the columns of a float64 matrix, times a weight, as a matrix of one column."""
-        return self.product(values, np.full((n_columns, 1), weight))
-
     def rows(self, dtype: Any) -> str:
         """Return the rows that the estimator gets, all inputs side by side, rounded to a dtype and in float64."""
         inputs = [self.cast(variable.full_name, dtype) for variable in self.operator.inputs]
@@ -116,10 +109,6 @@ def set_output(operator: Any, dtype: Any, width: int, position: int = 0) -> None
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
 
     given = [type(variable.type) for variable in operator.inputs]
-    if DoubleTensorType in given:
-        kind = DoubleTensorType
-    elif FloatTensorType in given or np.dtype(dtype) == np.float32:
-        kind = FloatTensorType
-    else:
-        kind = DoubleTensorType
+    is_single = DoubleTensorType not in given and (FloatTensorType in given or np.dtype(dtype) == np.float32)
+    kind = FloatTensorType if is_single else DoubleTensorType
     operator.outputs[position].set_type(kind([operator.inputs[0].get_first_dimension(), width]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-r"""Converter of `TableEncoder`: one input per column of the table.
+r"""Converter of `TableEncoder`, and models of tables: one input per column of the table.
 
 Numbers, booleans and durations (in seconds) are numbers, NaN where they are missing. Categories are text, empty where
 they are missing. Dates are days since the beginning of 1970 in local time, times are parts of a day.
@@ -9,17 +9,32 @@ The day of the year of a date needs the first day of its year. Year y begins
 \rfloor` days after the beginning of 1970.
 """
 
+import json
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
 
-from bochner.export.graph import ML_DOMAIN, Graph
-from bochner.export.standardization import add_clipping, add_standardization
+from bochner.export.estimators import add_standardization
+from bochner.export.graph import ML_DOMAIN, Graph, import_skl2onnx, set_output
+from bochner.feature_models.feature_model import FeatureModel
 from bochner.tables.columns import DAYS_PER_YEAR, Column
 from bochner.tables.encoding import Encoding
+from bochner.tables.table_encoder import TableEncoder
 
-__all__ = ["convert_encoder", "set_encoder_types"]
+__all__ = ["convert_encoder", "describe_inputs", "set_encoder_types", "table_model_to_onnx"]
 
+# What an input contains for each kind of column.
+INPUTS = {
+    "number": "number, NaN if missing",
+    "boolean": "1 or 0, NaN if missing",
+    "category": "text, empty if missing",
+    "date": "days since 1970-01-01 00:00 in local time, NaN if missing",
+    "time": "part of a day between 0 and 1, NaN if missing",
+    "duration": "seconds, NaN if missing",
+}
 DAYS_PER_GREGORIAN_YEAR = 365.2425  # the mean over 400 years
 
 
@@ -35,12 +50,8 @@ def convert_encoder(scope: Any, operator: Any, container: Any) -> None:
 
 def set_encoder_types(operator: Any) -> None:
     """Declare one output with the encoded columns, in the dtype of the encoding."""
-    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
-
     encoding = operator.raw_operator.encoding_
-    kind = FloatTensorType if encoding.single else DoubleTensorType
-    n_rows = operator.inputs[0].get_first_dimension()
-    operator.outputs[0].set_type(kind([n_rows, len(encoding.names)]))
+    set_output(operator, encoding.dtype, len(encoding.names))
 
 
 def _inputs(operator: Any) -> dict[str, Any]:
@@ -104,8 +115,7 @@ def _numbers(graph: Graph, encoding: Encoding, cells: dict[str, str]) -> list[st
     numbers = graph.node("Concat", *(cells[column.name] for column in columns), axis=1)
     fills = np.array([[column.fill for column in columns]])
     filled = graph.node("Where", graph.node("IsNaN", numbers), fills, numbers)
-    standardized = add_standardization(graph, filled, encoding.mean, encoding.scale)
-    return [add_clipping(graph, standardized, encoding.limit)]
+    return [add_standardization(graph, filled, encoding.mean, encoding.scale, encoding.limit)]
 
 
 def _others(graph: Graph, encoding: Encoding, cells: dict[str, str]) -> list[str]:
@@ -148,12 +158,10 @@ def _remainder(graph: Graph, values: str, divisor: float) -> str:
 
 def _year_start(graph: Graph, days: str) -> str:
     """Add the first day of the year of each date, in days since the beginning of 1970."""
-    estimate = graph.node("Floor", graph.node("Div", days, np.float64(DAYS_PER_GREGORIAN_YEAR)))
-    # The mean year is off by at most one: the latest of three beginnings that is not after the date.
-    previous, same, following = (
-        _first_day(graph, graph.node("Add", estimate, np.float64(1970.0 + shift))) for shift in (-1.0, 0.0, 1.0)
-    )
-    start = graph.node("Where", graph.node("Less", days, same), previous, same)
+    # Three days are more than the beginnings of years deviate from those of mean years: it is this year, or the next.
+    shifted = graph.node("Sub", days, np.float64(3.0))
+    year = graph.node("Floor", graph.node("Div", shifted, np.float64(DAYS_PER_GREGORIAN_YEAR)))
+    start, following = (_first_day(graph, graph.node("Add", year, np.float64(1970.0 + shift))) for shift in (0.0, 1.0))
     return graph.node("Where", graph.node("Less", days, following), start, following)
 
 
@@ -163,3 +171,102 @@ def _first_day(graph: Graph, years: str) -> str:
         cycles = graph.node("Div", graph.node("Sub", years, np.float64(origin)), np.float64(period))
         total = graph.node(sign, total, graph.node("Floor", cycles))
     return total
+
+
+def table_model_to_onnx(model: Any) -> Any:
+    """Export a model of a table, once the converters are registered.
+
+    Inputs have the names of the columns and shape (n_rows, 1); `describe_inputs` says what they contain. The first
+    output has the name of the target: predictions of shape (n_rows, 1), or classes of shape (n_rows,). A classification
+    has a second output with one column per class, the probabilities or else scores.
+
+    Parameters
+    ----------
+    model : TableRegressor or TableClassifier
+        The model.
+
+    Returns
+    -------
+    onnx.ModelProto
+        The exported model. Its metadata has the target, the task, the columns, and the version of bochner.
+    """
+    from onnx import helper
+
+    _check(model)
+    skl2onnx, encoding = import_skl2onnx(), model.encoder_.encoding_
+    names = [column.name for column in encoding.columns]
+    encoder = TableEncoder()  # of the columns that are used
+    encoder.encoding_, encoder.n_features_in_ = encoding, len(names)
+    encoder.feature_names_in_ = np.array(names, dtype=object)
+    outputs = _output_names(model)
+    exported = skl2onnx.convert_sklearn(
+        Pipeline([("encoder", encoder), ("model", model.estimator_)]),
+        name="bochner",
+        initial_types=[(column.name, _input_type(column, encoding.single)) for column in encoding.columns],
+        final_types=[(name, None) for name in outputs],
+        options={id(model.estimator_): {"zipmap": False}} if is_classifier(model) else None,
+    )
+    _rename(exported.graph, [*names, *outputs])
+    about = {
+        "target": _target(model),
+        "task": "classification" if is_classifier(model) else "regression",
+        "columns": json.dumps(describe_inputs(model)),
+        "bochner": version("bochner"),
+    }
+    helper.set_model_props(exported, about)
+    return exported
+
+
+def _check(model: Any) -> None:
+    """Refuse models that have no ONNX form, with what to do."""
+    if not isinstance(model.encoder_, TableEncoder):
+        raise ValueError("Only models with a `TableEncoder` are exported from the cells of a table; export a pipeline.")
+    if not isinstance(model.estimator_, FeatureModel):
+        raise ValueError(
+            f"{type(model.estimator_).__name__} has no ONNX form; fit the model with `FeatureRegressor` or "
+            f"`FeatureClassifier` as its estimator (`bochner fit --model features`)."
+        )
+    if getattr(model, "log_factor_", None) is not None:
+        raise ValueError(
+            "A model of the logarithms of its target has no ONNX form; give it an estimator and fit again."
+        )
+
+
+def describe_inputs(model: Any) -> dict[str, str]:
+    """Return what the input of each column contains, by the names of the columns."""
+    return {column.name: INPUTS[column.kind] for column in model.encoder_.encoding_.columns}
+
+
+def _input_type(column: Column, single: bool) -> Any:
+    """Return the type of the input of a column."""
+    from skl2onnx.common import data_types
+
+    if not column.name:
+        raise ValueError("A column without a name cannot be an input in ONNX; name it, and fit the model again.")
+    if column.kind == "category":
+        return data_types.StringTensorType([None, 1])
+    return (data_types.FloatTensorType if single else data_types.DoubleTensorType)([None, 1])
+
+
+def _target(model: Any) -> str:
+    return model.target_name_ or "prediction"
+
+
+def _output_names(model: Any) -> list[str]:
+    """Return the names of the outputs, none of which is the name of a column."""
+    names = [_target(model)]
+    if is_classifier(model):
+        names.append(f"{_target(model)}_{'probabilities' if hasattr(model.estimator_, 'predict_proba') else 'scores'}")
+    taken = {column.name for column in model.encoder_.encoding_.columns}
+    return [name + "_" if name in taken else name for name in names]
+
+
+def _rename(graph: Any, names: list[str]) -> None:
+    """Give inputs and outputs their names; skl2onnx has replaced characters other than letters and digits."""
+    variables = [*graph.input, *graph.output]
+    renamed = dict(zip((variable.name for variable in variables), names, strict=True))
+    for variable in variables:
+        variable.name = renamed[variable.name]
+    for node in graph.node:
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+        node.output[:] = [renamed.get(name, name) for name in node.output]

@@ -4,8 +4,7 @@
 `feature_map` defines the interface `FeatureMap` that linear models use, and adapts any scikit-learn transformer to it.
 `fourier` is the compiled map to Fourier features, on the sines and cosines of `trigonometry` and, for structured
 frequencies, the fast Walsh-Hadamard transform of `hadamard`. `kernel_columns` computes kernel values at landmarks, on
-the powers of `exponential`. `row_product` multiplies single rows. `moments` accumulates the second moments that least
-squares needs.
+the powers of `exponential`. `moments` accumulates the second moments that least squares needs.
 """
 
 from bochner.feature_maps.feature_map import GRAM_ROWS as GRAM_ROWS

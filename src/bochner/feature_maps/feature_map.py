@@ -35,7 +35,6 @@ __all__ = [
     "accepts_nan",
     "apply_to_features",
     "map_rows",
-    "multiply_rows",
 ]
 
 GRAM_ROWS = 1024  # rows per matrix product of a sum: enough for its speed, and little memory
@@ -58,8 +57,7 @@ class FeatureMap(ABC):
     block_rows : int
         How many rows to write at a time.
     row_products : float
-        Multiplications per row of the largest matrix product; infinity if it is unknown. A single row needs no BLAS
-        where it is known (`multiply_rows`).
+        Multiplications per row of the largest matrix product; infinity if it is unknown.
     """
 
     n_columns: int
@@ -171,7 +169,7 @@ class ProductMap(FeatureMap):
 
     def write(self, X: Any, out: Array) -> None:
         for rows in row_spans(X.shape[0], self.block_rows):
-            multiply_rows(self.inner.features(X[rows]), self.matrix, out[rows])
+            np.matmul(self.inner.features(X[rows]), self.matrix, out=out[rows])
 
 
 class TransformerMap(FeatureMap):
@@ -222,26 +220,6 @@ class TransformerMap(FeatureMap):
     def write(self, X: Any, out: Array) -> None:
         for rows in row_spans(X.shape[0], self.block_rows):
             out[rows] = _transform(self.transformer, X[rows])
-
-
-def multiply_rows(X: Array, matrix: Array, out: Array) -> None:
-    """Write the product of dense rows with a matrix into `out`; a single row is multiplied without BLAS.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n)
-        Rows.
-    matrix : ndarray of shape (n, m)
-        The matrix, C-contiguous, of the same dtype.
-    out : ndarray of shape (n_rows, m)
-        Where to write, of the same dtype.
-    """
-    if len(X) == 1:
-        from bochner.feature_maps.row_product import multiply_row  # imports numba
-
-        multiply_row(np.ascontiguousarray(X[0]), matrix, out[0])
-    else:
-        np.matmul(X, matrix, out=out)
 
 
 def accepts_nan(transformer: Any) -> bool:

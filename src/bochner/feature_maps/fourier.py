@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bochner.feature_maps.feature_map import FeatureMap, map_rows, multiply_rows
+from bochner.feature_maps.feature_map import FeatureMap, map_rows
 from bochner.rows import Array, Floats, Scaling, Unscaled, is_sparse, row_spans
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class FourierMap(FeatureMap):
         elif self._structured is not None:
             self._structured.multiply(block, self._quarter_turns, turns)
         else:
-            multiply_rows(block, self._turns, turns)
+            np.matmul(block, self._turns, out=turns)
         self._sincos_rows(turns, self._amplitudes, out)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.feature_maps.feature_map import FeatureMap, map_rows, multiply_rows
+from bochner.feature_maps.feature_map import FeatureMap, map_rows
 from bochner.function_kernels import PrecomputedKernel
 from bochner.kernels import Gaussian, IsotropicKernel, Kernel
 from bochner.rows import Array, Floats, LengthScales, Scaling, Unscaled, is_sparse, row_spans, to_dense
@@ -101,12 +101,12 @@ class KernelColumns(FeatureMap):
         self.n_columns = len(landmarks)
         self.dtype = dtype
         self.block_rows = max(16, BLOCK_BYTES // (dtype.itemsize * self.n_columns))
-        self.row_products = max(landmarks.size, scaling.row_products)
         self._kernel = kernel
         self._scaling = scaling
         # Relative to the landmarks' mean, squared distances lose no digits to a common offset.
         self._center = landmarks.mean(axis=0)
         self._landmarks: Any = scaling.apply(landmarks - self._center)
+        self.row_products = landmarks.shape[1] * max(self._landmarks.shape)
 
     def check(self, X: Any) -> None:
         """Raise a ValueError for NaN, infinity, and values too large for the length scale and the dtype."""
@@ -148,8 +148,9 @@ class DistanceColumns(KernelColumns):
         self._squares = np.square(self._landmarks).sum(axis=1).astype(self._work_dtype)
         transposed = self._landmarks.T if self._divisor is None else self._landmarks.T / self._divisor
         self._transposed = np.ascontiguousarray(transposed, dtype=self._work_dtype)
-        center = scaling.apply(self._center[None])[0] if scaling.keeps_sparse else np.full(1, np.inf)
-        self._scaled_center = center if np.linalg.norm(center) <= LARGEST_OFFSET else None
+        center = scaling.apply(self._center[None])[0]
+        keeps_sparse = isinstance(scaling, LengthScales) and np.linalg.norm(center) <= LARGEST_OFFSET
+        self._scaled_center = center if keeps_sparse else None
 
     def _write_block(self, block: Any, out: Array) -> None:
         products, squares = self._products(block)
@@ -178,7 +179,7 @@ class DistanceColumns(KernelColumns):
                 products -= offset @ self._transposed
                 squares = squares - 2.0 * (rows @ offset) + offset @ offset
         else:
-            multiply_rows(rows, self._transposed, products)
+            np.matmul(rows, self._transposed, out=products)
             squares = np.einsum("ij,ij->i", rows, rows)
         return products, (squares / (self._divisor or 1.0) ** 2).astype(self._work_dtype, copy=False)
 

@@ -16,7 +16,7 @@ from bochner.features.kernel_features import KernelFeatures
 from bochner.features.landmark_features import LandmarkFeatures
 from bochner.kernels import KERNELS, NAMED_KERNELS
 from bochner.parameters import refuse_foreign_kernel
-from bochner.rows import Floats, MemoryRows, RowSource, sample_source
+from bochner.rows import Floats, RowSource, sample_batch
 from bochner.validation import positive_values
 
 __all__ = ["default_features", "feature_map_of", "features_of_kernels", "fit_candidates", "seed_of"]
@@ -132,19 +132,14 @@ def fit_candidates(
 
 def _fit_transformer(features: Any, rows: RowSource, seed: int | None) -> Any:
     """Fit any scikit-learn transformer on rows in memory, or on a sample of remote rows."""
-    if rows.location == "memory":
-        sample = rows
-    elif rows.shape[0] > MAX_COLLECTED:
-        sample = sample_source(rows, np.random.default_rng(seed))
+    if rows.location == "memory" or rows.shape[0] <= MAX_COLLECTED:
+        batch = rows.select(slice(None))
     else:
-        sample = MemoryRows(*rows.select(slice(None))[:3])
-    y, weights = sample.collect_columns()
-    if weights is not None and not weights.all():
-        sample = sample.drop_zero_weights(weights)
-        y, weights = sample.collect_columns()
+        batch = sample_batch(rows, np.random.default_rng(seed))
+    X, y, weights = batch.drop_zero_weights()[:3]
     y = y[:, 0] if y is not None and y.ndim == 2 and y.shape[1] == 1 else y
     options = {"sample_weight": weights} if weights is not None and has_fit_parameter(features, "sample_weight") else {}
-    return features.fit(sample.data, y, **options)
+    return features.fit(X, y, **options)
 
 
 def feature_map_of(features: Any, width: int | None = None, row: Any = None) -> FeatureMap:

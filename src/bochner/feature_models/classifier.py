@@ -201,7 +201,7 @@ class FeatureClassifier(ClassifierMixin, FeatureModel):
                     f"`classes` must be the same in every call. Got {np.unique(classes).tolist()}, and "
                     f"{self.classes_.tolist()} before."
                 )
-            label_positions(self.classes_, rows.collect_columns()[0])  # refuses unknown classes
+            label_positions(self.classes_, rows.select(slice(None), with_rows=False).y)  # refuses unknown classes
             return self._add_rows(rows)
 
     def predict(self, X: Any) -> Any:

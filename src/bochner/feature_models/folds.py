@@ -225,7 +225,7 @@ def assign_folds(
         The start of each partition; None means the number of its first row.
     """
     if source.location == "memory":
-        y, _ = source.collect_columns()
+        y = source.select(slice(None), with_rows=False).y
         return GivenFolds.split(cv, source.data, y, classifier=class_counts is not None), None
     n_folds = count_folds(cv)
     if not n_folds or source.location == "file":  # rows of a file are often sorted

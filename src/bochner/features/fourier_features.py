@@ -15,11 +15,10 @@ from bochner.features.refinement import refine
 from bochner.inspection.sizes import OutOfReachError, SizeTrials, Suggestion
 from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel, make_kernel
 from bochner.memory import check_memory
-from bochner.parameters import FEATURE_EXPLANATIONS
 from bochner.rows import Metric, TrainingRows
 from bochner.samplers import SAMPLERS, Sampler, make_sampler
 from bochner.scaling.learned import LearnedLengthScales, LearnedMetric
-from bochner.validation import HasMethods, Interval, StrOptions, check_returned, make_part
+from bochner.validation import Interval, StrOptions, check_returned, make_part
 from bochner.weightings import COMPRESSION_ROWS, WEIGHTINGS, Weighting
 
 __all__ = ["FourierFeatures"]
@@ -77,9 +76,8 @@ class FourierFeatures(KernelFeatures):
     length_scale_ : float or ndarray of shape (n_features,)
         The length scale in use. With a metric, the length scales of the columns: the change of one column alone that
         moves a row by a distance of 1.
-    metric_ : {ndarray, CSR array} of shape (n_dimensions, n_features)
-        The map A of the columns: the kernel has the distances ``|A (x - y)|``. With many columns it is sparse: a
-        diagonal block, and below it a few directions. Only exists with a metric.
+    metric_ : ndarray of shape (n_dimensions, n_features)
+        The map A of the columns: the kernel has the distances ``|A (x - y)|``. Only exists with a metric.
     frequencies_ : ndarray of shape (n_frequencies, n_features)
         One frequency per row, in the units of the data.
     weights_ : ndarray of shape (n_frequencies,)
@@ -128,11 +126,11 @@ class FourierFeatures(KernelFeatures):
         **KernelFeatures._parameter_constraints,
         "kernel": [
             StrOptions(KERNELS, aliases=KERNEL_ALIASES),
-            HasMethods(["__call__", "at", "uniform_dim", "frequencies"]),
+            Kernel,
         ],
         "n_frequencies": [Interval(Integral, 1, None, closed="left"), StrOptions(["auto"])],
-        "sampler": [StrOptions(["auto", *SAMPLERS]), HasMethods(["sample"])],
-        "weighting": [StrOptions(WEIGHTINGS), HasMethods(["weigh"])],
+        "sampler": [StrOptions(["auto", *SAMPLERS]), Sampler],
+        "weighting": [StrOptions(WEIGHTINGS), Weighting],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "refine": [Interval(Integral, 0, None, closed="left", note="60 gives most of the gain, 0 switches it off")],
     }
@@ -141,8 +139,6 @@ class FourierFeatures(KernelFeatures):
         "sampler": SAMPLERS,
         "weighting": WEIGHTINGS,
     }
-    _explanations: ClassVar[Mapping[str, str]] = FEATURE_EXPLANATIONS
-    _size_parameter: ClassVar[str] = "n_frequencies"
 
     def __init__(
         self,
@@ -169,17 +165,14 @@ class FourierFeatures(KernelFeatures):
 
     def _fit_arrays(self, training: TrainingRows, labeled: TrainingRows, streams: Streams) -> None:
         """Draw the frequencies, weight them, and refine or compress them where that is asked for."""
-        if self.refine:
-            self._require_kernel_weights(f"`refine`={self.refine}", "use refine=0")
-        n_frequencies, n_components = self._resolve_size(training, streams.sizing)
+        n_frequencies, n_components = self._resolve_size(training, streams.sizing).values()
         kernel = make_kernel(self.kernel, training.shape[1])
         sampler = make_sampler(self.sampler, kernel)
         weighting: Weighting = make_part(self.weighting, WEIGHTINGS)
-        if n_components is not None and not hasattr(weighting, "compress"):
-            raise ValueError(
-                f"`n_components`={n_components} needs a weighting that compresses, and {type(weighting).__name__} has "
-                f"no `compress`; use None, or derive the class from bochner.weightings.Weighting."
-            )
+        if n_components is None and weighting.always_compresses:
+            n_components = 2 * n_frequencies
+        if self.refine:
+            self._refuse_target_weights(f"`refine`={self.refine}")
         self._check_memory(n_frequencies, n_components, training.X.shape)
 
         drawn = sampler.sample(kernel, n_frequencies, training, streams.drawing)
@@ -187,7 +180,7 @@ class FourierFeatures(KernelFeatures):
         remedy = "one frequency of finite numbers per row"
         frequencies = check_returned(name, drawn, (n_frequencies, training.shape[1]), remedy)
         drawn = drawn if hasattr(drawn, "is_fast") else frequencies  # structured frequencies keep their structure
-        rows = labeled if self._weighting_trait("needs_targets") else training
+        rows = labeled if weighting.needs_targets else training
         weights = weighting.weigh(frequencies, kernel, rows, streams.weighting)
         name, remedy = f"`weighting` {type(weighting).__name__}", "one non-negative, finite number per frequency"
         weights = check_returned(f"{name}.weigh", weights, (n_frequencies,), remedy, negative=False)
@@ -220,104 +213,53 @@ class FourierFeatures(KernelFeatures):
 
     def _check_memory(self, n_frequencies: int, n_components: int | None, shape: tuple[int, ...]) -> None:
         """Refuse frequencies that the memory of the machine is too small for."""
-        n_matrices = self._weighting_trait("n_square_matrices")
-        n_columns = n_matrices * n_frequencies + 3 * shape[1]
+        n_columns = self._weighting_class.n_square_matrices * n_frequencies + 3 * shape[1]
         if n_components is not None:
             n_columns += 2 * (n_components + min(shape[0], COMPRESSION_ROWS))
-        check_memory(
-            8 * n_frequencies * n_columns,
-            f"FourierFeatures with {n_frequencies:,} frequencies and `weighting`={self.weighting!r}",
-            "frequencies and their weights",
-            "use fewer frequencies" + (", or weighting='uniform'" if n_matrices else ""),
-        )
+        subject = f"FourierFeatures with {n_frequencies:,} frequencies and `weighting`={self.weighting!r}"
+        remedy = "use fewer frequencies, or weighting='uniform'"
+        check_memory(8 * n_frequencies * n_columns, subject, "frequencies and their weights", remedy)
 
-    def suggest(self, X: Any, tolerance: float | None = None, *, y: Any = None, confidence: float = 0.95) -> Suggestion:
-        """Suggest how many features these settings need for a kernel error below a tolerance.
-
-        Candidate sizes are fitted and validated on up to 4,000 rows. No kernel matrix is larger than that of 2,000
-        rows. With ``weighting="matrix"`` the suggestion is a number of columns, with twelve frequencies
-        per column.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
-            Training rows.
-        tolerance : float, default=None
-            Largest accepted relative Frobenius error of the kernel matrix of 2,000 held-out rows, or of all rows if
-            there are fewer. On more rows, the error is smaller, because the diagonal is a smaller part of the matrix.
-            None means the `tolerance` of the estimator.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
-            Targets to learn length scales from, as in `fit`.
-        confidence : float, default=0.95
-            Probability that the error with another `random_state` is below the tolerance.
-
-        Returns
-        -------
-        Suggestion
-            ``(n_frequencies, n_components, error)``, where `error` is the expected error. `n_components` is None unless
-            ``weighting="matrix"``.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bochner import FourierFeatures
-        >>> X = np.random.default_rng(0).normal(size=(1000, 3))
-        >>> n_frequencies, n_components, error = FourierFeatures(random_state=0).suggest(X, tolerance=0.05)
-        >>> features = FourierFeatures(n_frequencies=n_frequencies, random_state=1).fit(X)
-        >>> bool(features.kernel_error(X, random_state=0).error < 0.05)
-        True
-        """
-        self._require_kernel_weights("`suggest`", "select `n_frequencies` by cross-validation")
-        suggestion: Suggestion = self._suggest(X, tolerance, y, confidence)
-        return suggestion
-
-    def _resolve_size(self, training: TrainingRows, rng: np.random.Generator) -> tuple[int, int | None]:
-        """Return the numbers of frequencies and of columns, the latter None where nothing is compressed."""
+    def _resolve_size(self, training: TrainingRows, rng: np.random.Generator) -> dict[str, Any]:
         n_frequencies, n_components = self.n_frequencies, self.n_components
-        always_compresses = self._weighting_trait("always_compresses")
         if isinstance(n_frequencies, str):
-            if n_components is not None and always_compresses:
-                return POOL * n_components, n_components
-            self._require_kernel_weights(f"`n_frequencies`={n_frequencies!r}", "give a number of frequencies")
+            if n_components is not None and self._weighting_class.always_compresses:
+                return {"n_frequencies": POOL * n_components, "n_components": n_components}
             suggestion = self._suggest_size(training, self.tolerance, 0.95, rng)
             n_components = n_components or suggestion.n_components
             n_frequencies = max(suggestion.n_frequencies, -(-(n_components or 0) // 2))
-        if n_components is None:
-            return n_frequencies, 2 * n_frequencies if always_compresses else None
-        if n_components > 2 * n_frequencies:
+        if n_components is not None and n_components > 2 * n_frequencies:
             raise ValueError(
                 f"`n_components`={n_components} is more than the {2 * n_frequencies} columns of "
                 f"n_frequencies={n_frequencies}; give fewer components, or leave them out and set "
                 f"n_frequencies={-(-n_components // 2)}, which gives {2 * -(-n_components // 2)} columns."
             )
-        return n_frequencies, n_components
+        return {"n_frequencies": n_frequencies, "n_components": n_components}
 
     def check_parts(self) -> None:
         super().check_parts()
         kernel: Kernel = make_part(self.kernel, NAMED_KERNELS)
-        sampler = make_sampler(self.sampler, kernel)
-        if hasattr(sampler, "check_kernel"):  # a user's own sampler need not have it
-            sampler.check_kernel(kernel)
+        make_sampler(self.sampler, kernel).check_kernel(kernel)
 
-    def _weighting_trait(self, name: str) -> Any:
-        """Return a class attribute of the weighting; False if a user's own one does not have it."""
-        weighting = WEIGHTINGS.get(self.weighting) if isinstance(self.weighting, str) else self.weighting
-        return getattr(weighting, name, False)
+    @property
+    def _weighting_class(self) -> Any:
+        """What has the class attributes of the weighting."""
+        return WEIGHTINGS.get(self.weighting, Weighting) if isinstance(self.weighting, str) else self.weighting
 
     def _needs_targets(self) -> bool:
-        return super()._needs_targets() or self._weighting_trait("needs_targets")
+        return super()._needs_targets() or getattr(self._weighting_class, "needs_targets", False)
 
-    def _require_kernel_weights(self, option: str, remedy: str) -> None:
-        """Raise an error for an option that needs weights fitted to the kernel, if they are fitted to targets."""
-        if self._weighting_trait("needs_targets"):
+    def _refuse_target_weights(self, option: str) -> None:
+        if self._weighting_class.needs_targets:
             raise ValueError(
                 f"{option} needs weights that approximate the kernel, and `weighting`={self.weighting!r} fits them to "
-                f"y; {remedy}, or use another weighting, such as 'stein'."
+                f"y; use refine=0 and a number of frequencies, or another weighting, such as 'stein'."
             )
 
     def _suggest_size(
         self, training: TrainingRows, tolerance: float, confidence: float, rng: np.random.Generator
     ) -> Suggestion:
+        self._refuse_target_weights("The search for a number of frequencies")
         trials = SizeTrials(training.X, training.weights, int(rng.integers(2**31)))
         features = clone(self).set_params(length_scale=training.scaling.value)
 
@@ -327,7 +269,7 @@ class FourierFeatures(KernelFeatures):
         def plain(size: int) -> Any:
             return clone(features).set_params(n_frequencies=size, n_components=None)
 
-        compresses = self._weighting_trait("always_compresses")
+        compresses = self._weighting_class.always_compresses
         if compresses:
             # A few rows determine a matrix of a few columns only; if those are not enough, the pool is not compressed.
             largest = LARGEST_SIZE // POOL
@@ -339,10 +281,6 @@ class FourierFeatures(KernelFeatures):
                     raise
         size, error = trials.smallest(plain, tolerance, LARGEST_SIZE, confidence)
         return Suggestion(size, 2 * size if compresses else None, error)
-
-    def _fitted_size(self) -> dict[str, Any]:
-        n_components = None if self.matrix_ is None else self.matrix_.shape[1]
-        return {"n_frequencies": len(self.weights_), "n_components": n_components}
 
     def size_parameters(self, n_columns: int) -> dict[str, Any]:
         if self.n_components is None:

@@ -2,9 +2,8 @@
 """What the transformers share: a fit goes from rows to a scaling, to the arrays of the features, to a prepared map."""
 
 import reprlib
-import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -20,7 +19,7 @@ from bochner.feature_maps import FeatureMap, map_rows
 from bochner.feature_maps.kernel_columns import kernel_function
 from bochner.inspection.kernel_error import Approximation, KernelError, estimate_kernel_error
 from bochner.kernels import NAMED_KERNELS, make_kernel
-from bochner.parameters import Parametrized, refuse_foreign_kernel
+from bochner.parameters import FEATURE_EXPLANATIONS, Parametrized, refuse_foreign_kernel
 from bochner.rows import (
     Array,
     Floats,
@@ -38,11 +37,17 @@ from bochner.rows import (
 )
 from bochner.scaling.learned import LearnedLengthScales, LearnedMetric, regression_targets
 from bochner.scaling.median import LENGTH_SCALES, warn_of_dominant_column
-from bochner.validation import HasMethods, Interval, StrOptions, fit_context, make_part, positive_values
+from bochner.validation import HasMethods, Interval, StrOptions, fit_context, make_part, positive_values, returns_frames
 
 __all__ = ["LEARNERS", "KernelFeatures", "Streams"]
 
 LEARNERS: dict[str, type] = {"learn": LearnedLengthScales, "learn-matrix": LearnedMetric}
+LAZY_OUT = "`out` needs rows in memory; leave it out for a Dask collection."
+LAZY_FRAME = "Data frames need rows in memory; use `set_output(transform='default')`, which gives a Dask array."
+LAZY_KERNEL = (
+    "A kernel matrix of a Dask collection has as many entries as the square of its rows; give rows in memory, as by "
+    "`X[:1000].compute()`, or use `kernel_error`, which samples rows."
+)
 
 
 class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametrized):
@@ -64,7 +69,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         "random_state": ["random_state"],
     }
     _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {"kernel": NAMED_KERNELS, "length_scale": LEARNERS}
-    _size_parameter: ClassVar[str]  # whose value "auto" stands for trials of sizes
+    _explanations: ClassVar[Mapping[str, str]] = FEATURE_EXPLANATIONS
     kernel: Any
     length_scale: Any
     tolerance: float
@@ -143,7 +148,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             scaling = LengthScales(measure(training.X, streams.measuring, training.weights))
         else:
             scaling = make_scaling(self.length_scale, training.shape[1])
-        scaling.check(source if source.location == "memory" else labeled.X, type(self).__name__)
+        scaling.check(source.data if source.location == "memory" else labeled.X, type(self).__name__)
         if warn and isinstance(scaling, LengthScales) and scaling.is_uniform:
             warn_of_dominant_column(training.X, float(scaling.length_scales), training.weights, source.column_names)
         return training.scaled(scaling), labeled.scaled(scaling)
@@ -171,14 +176,14 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         """Return the map that the fitted arrays give, in their dtype or in another one."""
 
     @abstractmethod
+    def _resolve_size(self, training: TrainingRows, rng: np.random.Generator) -> dict[str, Any]:
+        """Return the parameters of the size, found by trials on scaled rows where it is "auto"."""
+
+    @abstractmethod
     def _suggest_size(
         self, training: TrainingRows, tolerance: float, confidence: float, rng: np.random.Generator
     ) -> Any:
         """Find the smallest sufficient size by trials on samples of scaled rows; see `suggest`."""
-
-    @abstractmethod
-    def _fitted_size(self) -> dict[str, Any]:
-        """Return the parameters that give other features the size of these fitted ones."""
 
     @abstractmethod
     def size_parameters(self, n_columns: int) -> dict[str, Any]:
@@ -240,7 +245,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         check_is_fitted(self)
         if not isinstance(self._scaling, Metric):
             raise AttributeError("Only `length_scale='learn-matrix'` learns a metric; use it, or `length_scale_`.")
-        return self._scaling.matrix
+        return self._scaling.directions
 
     @property
     def relevance_(self) -> Floats:
@@ -314,34 +319,68 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         self._validate_params()
         multiples = positive_values("factors", factors).tolist()
         source = open_rows(X, y, sample_weight)
-        features: Self = clone(self).set_params(random_state=_integer_seed(self.random_state))
+        seed, is_seed = self.random_state, isinstance(self.random_state, Integral)
+        seed = seed if is_seed else int(check_random_state(seed).randint(2**31 - 1))
+        features: Self = clone(self).set_params(random_state=seed)
         if multiples == [1.0]:
             return [features.fit_rows(source, warn=warn)]
-        training, _ = features._fit_scaling(source, Streams.spawn(features.random_state), warn)
-        scaling, lengths = training.scaling, training.scaling.length_scales
-        if lengths is None:
+        streams = Streams.spawn(seed)
+        training, _ = features._fit_scaling(source, streams, warn)
+        scaling = training.scaling
+        if isinstance(scaling, Unscaled):
             raise ValueError(
                 f"`kernel`={self.kernel!r} has no length scale, of which multiples {multiples} were asked for; leave "
                 f"them at [1.0]."
             )
-        with np.errstate(over="ignore", under="ignore"):
-            products = np.outer(multiples, np.ravel(lengths)[np.isfinite(np.ravel(lengths))])
-        if not np.isfinite(products).all() or not products.all():
-            raise ValueError(
-                f"A multiple in {multiples} of the length scale {np.max(lengths):.3g} overflows or underflows float64; "
-                f"rescale the columns of X, or give multiples closer to 1."
-            )
-        if getattr(features, features._size_parameter) == "auto":
-            shortest = clone(features).set_params(length_scale=(scaling * min(multiples)).value)
-            features.set_params(**shortest.fit_rows(source, warn=False)._fitted_size())
-        variants = [clone(features).set_params(length_scale=(scaling * factor).value) for factor in multiples]
+        with np.errstate(over="ignore", under="ignore"):  # the next line refuses infinity and zero
+            scalings = [scaling * factor for factor in multiples]
+        scalings = [make_scaling(multiple.value, features.n_features_in_) for multiple in scalings]
+        shortest = training.scaled(scalings[int(np.argmin(multiples))])
+        features.set_params(**features._resolve_size(shortest, streams.sizing))
+        variants = [clone(features).set_params(length_scale=multiple.value) for multiple in scalings]
         candidates = [variant.fit_rows(source, warn=False) for variant in variants]
         for candidate in candidates if features._learns() else []:
             candidate.learning_gain_ = features.learning_gain_
         return candidates
 
-    def _suggest(self, X: Any, tolerance: float | None, y: Any, confidence: float) -> Any:
-        """Check the arguments of `suggest`, find the scaling, and try sizes."""
+    def suggest(self, X: Any, tolerance: float | None = None, *, y: Any = None, confidence: float = 0.95) -> Any:
+        """Suggest how many features these settings need for a kernel error below a tolerance.
+
+        Candidate sizes are fitted and validated on up to 4,000 rows. No kernel matrix is larger than that of 2,000
+        rows. With ``weighting="matrix"`` the suggestion is a number of columns, with twelve frequencies per column.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
+            Training rows.
+        tolerance : float, default=None
+            Largest accepted relative Frobenius error of the kernel matrix of 2,000 held-out rows, or of all rows if
+            there are fewer. On more rows, the error is smaller, because the diagonal is a smaller part of the matrix.
+            None means the `tolerance` of the estimator.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
+            Targets to learn length scales from, as in `fit`.
+        confidence : float, default=0.95
+            Probability that the error with another `random_state` is below the tolerance.
+
+        Returns
+        -------
+        Suggestion or LandmarkSuggestion
+            For Fourier features ``(n_frequencies, n_components, error)``, for landmark features ``(n_landmarks,
+            error)``, where `error` is the expected error. `n_components` is None unless ``weighting="matrix"``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bochner import FourierFeatures, LandmarkFeatures
+        >>> X = np.random.default_rng(0).normal(size=(1000, 3))
+        >>> n_frequencies, n_components, error = FourierFeatures(random_state=0).suggest(X, tolerance=0.05)
+        >>> features = FourierFeatures(n_frequencies=n_frequencies, random_state=1).fit(X)
+        >>> bool(features.kernel_error(X, random_state=0).error < 0.05)
+        True
+        >>> n_landmarks, error = LandmarkFeatures(random_state=0).suggest(X, tolerance=0.05)
+        >>> n_landmarks < n_frequencies
+        True
+        """
         self._validate_params()
         tolerance = self.tolerance if tolerance is None else tolerance
         _check_fraction("tolerance", tolerance)
@@ -366,7 +405,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         ndarray of shape (n_samples, n_features_out)
             Features, whose inner products approximate the kernel. For a Dask collection, a lazy Dask array.
         """
-        X = self._validate(X, partial(self._refuse_lazy_transform, out))
+        lazy_error = LAZY_FRAME if returns_frames(self) else None
+        X = self._validate(X, lazy_error if out is None else LAZY_OUT)
         # A lazy result holds this map, also after the estimator is fitted again.
         prepare = partial(self.feature_map_.validate_block, dtype=self.feature_map_.dtype)
         return apply_to_rows(partial(map_rows, self.feature_map_, out=out), X, prepare)
@@ -386,8 +426,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         ndarray of shape (n_samples_X, n_samples_Y)
             Kernel values.
         """
-        X = self._scaling.apply(self._validate(X, _refuse_lazy_kernel))
-        Y = None if Y is None else self._scaling.apply(self._validate(Y, _refuse_lazy_kernel))
+        X = self._scaling.apply(self._validate(X, LAZY_KERNEL))
+        Y = None if Y is None else self._scaling.apply(self._validate(Y, LAZY_KERNEL))
         return np.asarray(self.kernel_(X, Y).astype(self.feature_map_.dtype, copy=False))
 
     def approximate_kernel(self, X: Any, Y: Any = None) -> Array:
@@ -405,8 +445,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         ndarray of shape (n_samples_X, n_samples_Y)
             Approximate kernel values.
         """
-        features = map_rows(self.feature_map_, self._validate(X, _refuse_lazy_kernel))
-        other = features if Y is None else map_rows(self.feature_map_, self._validate(Y, _refuse_lazy_kernel))
+        features = map_rows(self.feature_map_, self._validate(X, LAZY_KERNEL))
+        other = features if Y is None else map_rows(self.feature_map_, self._validate(Y, LAZY_KERNEL))
         return np.asarray(features @ other.T)
 
     def kernel_error(
@@ -451,7 +491,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
     def _approximation(self, X: Any) -> Approximation:
         """Return validated rows, the exact kernel and the features of blocks of them, in float64."""
         source = open_rows(X).validate(self, reset=False, **self.feature_map_.row_options)
-        self._scaling.check(source, type(self).__name__)
+        if source.location == "memory":  # of other rows, only a sample is read
+            self._scaling.check(source.data, type(self).__name__)
         kernel, scaling, feature_map = self.kernel_, self._scaling, self._make_map(np.float64)
 
         def diagonal(x: Any) -> Floats:
@@ -463,26 +504,12 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             return feature_map.features(x if isinstance(scaling, Unscaled) else x.astype(np.float64, copy=False))
 
         matrix = kernel_function(kernel)
-        return Approximation(source.data, scaling.apply, matrix, diagonal, features, feature_map.n_columns)
+        return Approximation(source.data, scaling.apply, matrix, diagonal, features)
 
-    def _validate(self, X: Any, refuse_lazy: Callable[[], str | None] = lambda: None) -> Any:
+    def _validate(self, X: Any, lazy_error: str | None = None) -> Any:
         """Return X with the number of columns and the dtype of the fitted arrays; a Dask collection as it is."""
         check_is_fitted(self)
-        return validate_rows(self, X, self.feature_map_.check, refuse_lazy, **self.feature_map_.row_options)
-
-    def _refuse_lazy_transform(self, out: Array | None) -> str | None:
-        """Return why a Dask collection cannot be transformed, if it cannot."""
-        if out is not None:
-            return "`out` needs rows in memory; leave it out for a Dask collection."
-        row = np.zeros((1, self.n_features_in_), dtype=self.feature_map_.dtype)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # about column names, which the probe does not have
-            if type(self.transform(row)) is np.ndarray:
-                return None
-        return (
-            "`set_output` or `transform_output` asks for data frames, which need rows in memory; use "
-            "`set_output(transform='default')` for a Dask collection, which becomes a Dask array."
-        )
+        return validate_rows(self, X, self.feature_map_.check, lambda: lazy_error, **self.feature_map_.row_options)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -509,20 +536,6 @@ class Streams(NamedTuple):
         return cls(*np.random.default_rng(seed).spawn(len(cls._fields)))
 
 
-def _integer_seed(random_state: Any) -> int:
-    """Return an integer seed as it is, and draw one from any other random state."""
-    if isinstance(random_state, Integral):
-        return int(random_state)
-    return int(check_random_state(random_state).randint(2**31 - 1))
-
-
 def _check_fraction(name: str, value: Any) -> None:
     if not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
         raise ValueError(f"`{name}` must be between 0 and 1. Got {value!r} instead.")
-
-
-def _refuse_lazy_kernel() -> str:
-    return (
-        "A kernel matrix of a Dask collection has as many entries as the square of its rows; give rows in memory, "
-        "as by `X[:1000].compute()`, or use `kernel_error`, which samples rows."
-    )

@@ -15,11 +15,9 @@ from bochner.feature_maps.kernel_columns import kernel_function
 from bochner.features.kernel_features import KernelFeatures, Streams
 from bochner.features.landmark_refinement import refine_landmarks
 from bochner.function_kernels import FunctionKernel, PrecomputedKernel
-from bochner.inspection.kernel_error import Approximation
 from bochner.inspection.sizes import LandmarkSuggestion, OutOfReachError, SizeTrials
 from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, IsotropicKernel, Kernel, make_kernel
 from bochner.landmarks import LANDMARKS, LandmarkSelection, inverse_root
-from bochner.parameters import FEATURE_EXPLANATIONS
 from bochner.rows import (
     Array,
     Floats,
@@ -32,7 +30,7 @@ from bochner.rows import (
     to_dense,
 )
 from bochner.scaling.learned import LearnedLengthScales, LearnedMetric
-from bochner.validation import HasMethods, Interval, StrOptions, check_returned, make_part
+from bochner.validation import Interval, StrOptions, check_returned, make_part
 from bochner.weightings import MATRIX_GRID
 
 __all__ = ["LandmarkFeatures"]
@@ -84,7 +82,7 @@ class LandmarkFeatures(KernelFeatures):
     ----------
     length_scale_ : float or ndarray of shape (n_features,)
         The length scale in use, as in `FourierFeatures`; None for a function or a precomputed kernel.
-    metric_ : {ndarray, CSR array} of shape (n_dimensions, n_features)
+    metric_ : ndarray of shape (n_dimensions, n_features)
         The map of the columns, as in `FourierFeatures`. Only exists with a metric.
     landmarks_ : ndarray of shape (n_landmarks, n_features)
         The landmarks, in the units of the data; indices of training rows for a precomputed kernel.
@@ -133,14 +131,12 @@ class LandmarkFeatures(KernelFeatures):
         "kernel": [StrOptions([*KERNELS, "precomputed"], aliases=KERNEL_ALIASES), callable],
         "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions(["auto"])],
         "refine": [Interval(Integral, 0, None, closed="left"), StrOptions(["auto"])],
-        "landmarks": [StrOptions(LANDMARKS), HasMethods(["select"])],
+        "landmarks": [StrOptions(LANDMARKS), LandmarkSelection],
     }
     _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {
         **KernelFeatures._default_parts,
         "landmarks": LANDMARKS,
     }
-    _explanations: ClassVar[Mapping[str, str]] = FEATURE_EXPLANATIONS
-    _size_parameter: ClassVar[str] = "n_landmarks"
 
     def __init__(
         self,
@@ -161,47 +157,10 @@ class LandmarkFeatures(KernelFeatures):
         self.tolerance = tolerance
         self.random_state = random_state
 
-    def suggest(
-        self, X: Any, tolerance: float | None = None, *, y: Any = None, confidence: float = 0.95
-    ) -> LandmarkSuggestion:
-        """Suggest how many landmarks these settings need for a kernel error below a tolerance.
-
-        Candidate sizes are fitted and validated on up to 4,000 rows.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, Dask collection} of shape (n_samples, n_features)
-            Training rows.
-        tolerance : float, default=None
-            Largest accepted relative Frobenius error of the kernel matrix of 2,000 held-out rows, or of all rows if
-            there are fewer. None means the `tolerance` of the estimator.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
-            Targets to learn length scales from, as in `fit`.
-        confidence : float, default=0.95
-            Probability that the error with another `random_state` is below the tolerance.
-
-        Returns
-        -------
-        LandmarkSuggestion
-            ``(n_landmarks, error)``, where `error` is the expected error.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from bochner import LandmarkFeatures
-        >>> X = np.random.default_rng(0).normal(size=(1000, 3))
-        >>> n_landmarks, error = LandmarkFeatures(random_state=0).suggest(X, tolerance=0.05)
-        >>> features = LandmarkFeatures(n_landmarks=n_landmarks, random_state=1).fit(X)
-        >>> bool(features.kernel_error(X, random_state=0).error < 0.05)
-        True
-        """
-        suggestion: LandmarkSuggestion = self._suggest(X, tolerance, y, confidence)
-        return suggestion
-
     def _fit_arrays(self, training: TrainingRows, labeled: TrainingRows, streams: Streams) -> None:
         """Select the landmarks and fit the whitening."""
         del labeled
-        n_landmarks = self._resolve_size(training, streams.sizing)
+        n_landmarks = self._resolve_size(training, streams.sizing)["n_landmarks"]
         kernel = self._make_kernel(training.shape[1])
         function = kernel_function(kernel)
         selected = _select(self._make_selection(), function, n_landmarks, training, streams.drawing)
@@ -265,19 +224,19 @@ class LandmarkFeatures(KernelFeatures):
         if source.shape[0] != source.shape[1]:
             raise ValueError(f"A precomputed kernel must be a square matrix. Got shape {source.shape} instead.")
         self.kernel_ = PrecomputedKernel(source.data)
-        weights = source.collect_columns()[1]
+        weights = source.select(slice(None)).sample_weight
         return MemoryRows(np.arange(source.shape[0]), weights=weights)  # its rows are their indices
 
-    def _resolve_size(self, training: TrainingRows, rng: np.random.Generator) -> int:
-        """Return the number of landmarks."""
-        if not isinstance(self.n_landmarks, str):
-            return self.n_landmarks
-        try:
-            return self._suggest_size(training, self.tolerance, 0.95, rng).n_landmarks
-        except OutOfReachError:
-            if training.shape[0] >= LARGEST_SIZE:
-                raise
-            return training.shape[0]  # no more landmarks are possible
+    def _resolve_size(self, training: TrainingRows, rng: np.random.Generator) -> dict[str, Any]:
+        n_landmarks = self.n_landmarks
+        if isinstance(n_landmarks, str):
+            try:
+                n_landmarks = self._suggest_size(training, self.tolerance, 0.95, rng).n_landmarks
+            except OutOfReachError:
+                if training.shape[0] >= LARGEST_SIZE:
+                    raise
+                n_landmarks = training.shape[0]  # no more landmarks are possible
+        return {"n_landmarks": n_landmarks}
 
     def _suggest_size(
         self, training: TrainingRows, tolerance: float, confidence: float, rng: np.random.Generator
@@ -285,40 +244,15 @@ class LandmarkFeatures(KernelFeatures):
         if self.kernel == "precomputed":
             raise ValueError("The number of landmarks of a precomputed kernel cannot be found; give `n_landmarks`.")
         trials = SizeTrials(training.X, training.weights, int(rng.integers(2**31)))
-        features = clone(self)
-        if self._has_length_scale():
-            features.set_params(length_scale=training.scaling.value)
 
         def resized(size: int) -> Any:
-            return clone(features).set_params(n_landmarks=size)
+            return clone(self).set_params(length_scale=training.scaling.value, n_landmarks=size)
 
         largest = min(LARGEST_SIZE, trials.n_fit)
         return LandmarkSuggestion(*trials.smallest(resized, tolerance, largest, confidence, "landmarks"))
 
-    def _fitted_size(self) -> dict[str, Any]:
-        return {"n_landmarks": self.landmarks_.shape[0]}
-
     def size_parameters(self, n_columns: int) -> dict[str, Any]:
         return {"n_landmarks": n_columns}
-
-    def _approximation(self, X: Any) -> Approximation:
-        if not isinstance(self.kernel_, PrecomputedKernel):
-            return super()._approximation(X)
-        matrix = self._validate(X)
-        if matrix.shape[0] != matrix.shape[1]:
-            raise ValueError(
-                f"The error of a precomputed kernel needs the kernel matrix of the training rows, of shape "
-                f"{(self.n_features_in_,) * 2}. Got {matrix.shape} instead."
-            )
-        feature_map, kernel = self.feature_map_, PrecomputedKernel(matrix)
-        return Approximation(
-            rows=TrainingRows(np.arange(matrix.shape[0])),
-            points=self._scaling.apply,
-            matrix=kernel,
-            diagonal=lambda rows: kernel.pairs(rows, rows),
-            features=lambda rows: feature_map.features(matrix[rows]),
-            width=feature_map.n_columns,
-        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -334,15 +268,12 @@ def _select(
 ) -> Any:
     """Select landmarks, and refuse none, too many, or ones that are not like the rows."""
     landmarks = selection.select(kernel, n_landmarks, rows, rng)
-    if isinstance(rows.scaling, Unscaled):  # rows of any kind, of which the shape alone can be checked
-        values, row_shape = np.broadcast_to(0.0, np.shape(landmarks)), rows.X.shape[1:]
-    else:
-        landmarks = values = to_dense(landmarks)
-        row_shape = rows.shape[1:]
-    n_selected = int(np.clip([*np.shape(values), 0][0], 1, n_landmarks))
+    if isinstance(rows.scaling, Unscaled):  # rows of any kind, about which the kernel itself complains
+        return landmarks
+    landmarks = to_dense(landmarks)
+    n_selected = int(np.clip(len(landmarks), 1, n_landmarks))
     name, remedy = f"`landmarks` {type(selection).__name__}.select", f"1 to {n_landmarks} rows of finite numbers"
-    check_returned(name, values, (n_selected, *row_shape), remedy)
-    return landmarks
+    return check_returned(name, landmarks, (n_selected, rows.shape[1]), remedy)
 
 
 def _fit_whitening(

@@ -17,17 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-__all__ = ["STYLES", "ImportanceDisplay", "KernelErrorDisplay", "WeightsDisplay", "percent_axis"]
+__all__ = ["ImportanceDisplay", "KernelErrorDisplay", "WeightsDisplay", "percent_axis"]
 
-# Colors of increasing lightness, which remain distinct in grayscale, each with its own marker and dash pattern.
-STYLES: tuple[dict[str, Any], ...] = (
-    {"color": "#1b1b1b", "marker": "o", "linestyle": "-"},
-    {"color": "#7a1f5c", "marker": "s", "linestyle": "--"},
-    {"color": "#1f6fb4", "marker": "^", "linestyle": "-."},
-    {"color": "#d9601a", "marker": "D", "linestyle": "-"},
-    {"color": "#4aa564", "marker": "v", "linestyle": ":"},
-    {"color": "#a9a9a9", "marker": "x", "linestyle": "--"},
-)
+MARKERS = "os^DvxP*"  # no two methods share one, so that a print without color can be read
 BARS: dict[str, Any] = {"color": "#8fb4d9", "edgecolor": "#1b1b1b", "linewidth": 0.5}
 
 
@@ -141,8 +133,8 @@ class KernelErrorDisplay(_Display):
         ax : matplotlib Axes, default=None
             Axes to draw on; None creates a new figure.
         styles : mapping from str to mapping, default=None
-            Keyword arguments of matplotlib's ``errorbar`` (color, marker, linestyle) for each method; None means the
-            default styles.
+            Keyword arguments of matplotlib's ``errorbar`` (color, marker, linestyle) for each method; None means
+            matplotlib's colors, with different markers.
 
         Returns
         -------
@@ -152,7 +144,7 @@ class KernelErrorDisplay(_Display):
         self._set_axes(ax)
         for i, (name, values) in enumerate(self.errors.items()):
             bars = values.std(axis=1, ddof=1) / np.sqrt(values.shape[1]) if values.shape[1] > 1 else None
-            style = STYLES[i % len(STYLES)] if styles is None else styles[name]
+            style = {"marker": MARKERS[i % len(MARKERS)]} if styles is None else styles[name]
             self.ax_.errorbar(self.n_columns, values.mean(axis=1), bars, label=name, markersize=4, **style)
         self.ax_.set(xscale="log", yscale="log", xlabel="columns", ylabel="relative kernel error")
         self.ax_.set_xticks(self.n_columns, labels=[str(n) for n in self.n_columns])

@@ -82,8 +82,6 @@ class Approximation(NamedTuple):
         Exact kernel values of each point of a block with itself.
     features : callable
         Features of a block of rows, of shape (n, width) in float64.
-    width : int
-        Number of features.
     """
 
     rows: Rows
@@ -91,7 +89,6 @@ class Approximation(NamedTuple):
     matrix: Callable[[Any, Any], Floats]
     diagonal: Callable[[Any], Floats]
     features: Callable[[Any], Floats]
-    width: int
 
 
 @dataclass(frozen=True)
@@ -197,12 +194,7 @@ def _outlying_rows(approximation: Approximation, count: int, rng: np.random.Gene
         return np.asarray(np.square(values).sum(axis=1))
 
     spans = list(row_blocks(rows.shape[0], 8 * max(rows.shape[1], FEWEST_PILOTS)))
-    numbers, sums = np.arange(0), np.zeros(0)
-    for span, added in zip(spans, in_threads(part, spans), strict=True):
-        numbers, sums = np.append(numbers, np.arange(span.start, span.stop)), np.append(sums, added)
-        smallest = np.argsort(sums, kind="stable")[:count]
-        numbers, sums = numbers[smallest], sums[smallest]
-    return numbers
+    return np.argsort(np.concatenate(list(in_threads(part, spans))), kind="stable")[:count]
 
 
 def _survey(
@@ -267,13 +259,8 @@ def _pair_sums(approximation: Approximation, numbers: Indices, weights: Floats) 
 def _read(approximation: Approximation, numbers: Indices) -> _Block:
     """Read some rows and map them to points and features."""
     rows = approximation.rows[numbers]
-    features = np.empty((len(numbers), approximation.width))
-
-    def write(span: slice) -> None:
-        features[span] = approximation.features(rows[span])
-
-    list(in_threads(write, row_spans(len(numbers), SPAN_ROWS)))
-    return _Block(approximation.points(rows), features)
+    blocks = [rows[span] for span in row_spans(len(numbers), SPAN_ROWS)]
+    return _Block(approximation.points(rows), np.concatenate(list(in_threads(approximation.features, blocks))))
 
 
 def _squares(approximation: Approximation, rows: _Block, others: _Block) -> Floats:

@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from importlib.metadata import version
 from itertools import chain
 from numbers import Real
-from time import monotonic
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -73,6 +73,8 @@ class DaskPartitions(Partitions):
         weights : dask array, series or ndarray, default=None
             Sample weights, in chunks of the same rows.
         """
+        from dask.core import flatten
+
         if not is_collection(X):
             raise ValueError("y or `sample_weight` is a Dask collection and X is not; give X as one too.")
         X, y, weights = _equally_partitioned(X, y, weights)
@@ -81,7 +83,7 @@ class DaskPartitions(Partitions):
         columns = {"X": X, "y": _column("y", y), "sample_weight": _column("sample_weight", weights, sum(chunks))}
         columns = {name: column for name, column in columns.items() if column is not None}
         arrays = {name: rows if name == "X" else _align(name, column, chunks) for name, column in columns.items()}
-        keys = {name: _flat_keys(array) for name, array in arrays.items()}
+        keys = {name: list(flatten(array.__dask_keys__())) for name, array in arrays.items()}
         templates = {name: template(column) for name, column in columns.items()}
         return cls(templates, _shared_graph([*arrays.values()], [*chain(*keys.values())]), keys, chunks)
 
@@ -184,14 +186,12 @@ def _align(name: str, column: Any, chunks: tuple[float, ...]) -> Any:
 
 def _compute(graph: dict[Any, Any], key: Any) -> Any:
     """Compute one key of a graph, on the connected cluster or in this process; explain a failure of the cluster."""
-    from dask.base import compute
+    from dask.base import compute, get_scheduler
     from dask.delayed import Delayed
 
-    client = _client()
-    if client is None:
+    client: Any = getattr(get_scheduler(), "__self__", None)
+    if not hasattr(client, "nthreads"):
         return compute(Delayed(key, graph))[0]
-    if client.asynchronous:
-        raise ValueError("Dask's client is asynchronous, and `fit` waits for its result; use a synchronous Client().")
     from distributed import CancelledError, KilledWorker
     from distributed.comm.core import CommClosedError
 
@@ -205,10 +205,9 @@ def _compute(graph: dict[Any, Any], key: Any) -> Any:
             "chunks, as by `X.rechunk({0: 100_000})`, or workers with more memory."
         ) from error
     except (CommClosedError, CancelledError, OSError) as error:
-        address = getattr(client.scheduler, "address", "its address") if client.scheduler else "its address"
         raise ClusterError(
-            f"The connection to the Dask scheduler at {address} is lost and nothing was fitted; restart the cluster, "
-            f"connect to it, and fit again."
+            "The connection to the Dask scheduler is lost and nothing was fitted; restart the cluster, connect to it, "
+            "and fit again."
         ) from error
 
 
@@ -216,17 +215,18 @@ def _wait(client: Any, result: Any) -> Any:
     """Return the result of a future, and cancel it when the cluster has had no workers for too long."""
     from distributed import wait
 
-    last_seen = monotonic()
     while not result.done():
         with suppress(TimeoutError):
             wait(result, timeout=POLL_SECONDS)
-        last_seen = monotonic() if client.nthreads() else last_seen
-        if monotonic() - last_seen > NO_WORKERS_SECONDS:
+            break
+        try:
+            client.wait_for_workers(1, timeout=NO_WORKERS_SECONDS)
+        except TimeoutError:
             result.cancel()
             raise ClusterError(
                 f"The Dask cluster has had no workers for {NO_WORKERS_SECONDS:.0f} seconds, and nothing was fitted; "
                 f"start workers, with more memory if they ran out of it, and fit again."
-            )
+            ) from None
     return result.result()
 
 
@@ -248,39 +248,13 @@ def _yielded_slot() -> Iterator[None]:
 
 def _check_workers(client: Any) -> None:
     """Raise an error if a worker has no or another bochner: tasks would end it, and then the next one."""
-
-    def find_version() -> str:  # pickled by value, so that a worker without bochner can run it
-        from importlib.metadata import PackageNotFoundError, version
-
-        import bochner.rows  # noqa: F401 - and what it needs
-
-        try:
-            return version("bochner")
-        except PackageNotFoundError:  # the source is on the path
-            return "of an unknown version"
-
-    own = find_version()
-    for address, found in client.run(find_version, on_error="return").items():
+    own = version("bochner")
+    for address, found in client.run(version, "bochner", on_error="return").items():
         if found != own and isinstance(found, str | ImportError):  # else the worker was lost before it could answer
             raise ClusterError(
                 f"The Dask worker at {address} has bochner {found}, and this process has {own}; install the same "
                 f"version of bochner[dask] on every worker, restart them, and fit again."
             )
-
-
-def _client() -> Any:
-    """Return the Dask client that computations go to, None where they stay in this process."""
-    distributed = sys.modules.get("distributed")
-    if distributed is None:
-        return None
-    import dask
-
-    if dask.config.get("scheduler", None) not in (None, "dask.distributed", "distributed"):
-        return None
-    try:
-        return distributed.get_client()
-    except ValueError:
-        return None
 
 
 def map_blocks(function: Callable[[Any], Any], X: Any, empty: Any) -> Any:
@@ -371,9 +345,3 @@ def _shared_graph(arrays: Sequence[Any], keys: Sequence[Any]) -> Any:
     # The blocks of a persisted array are futures, which `optimize` drops. A task could then not tell their keys from
     # plain tuples.
     return optimized | {key: graph[key] for key in keys if key not in optimized}
-
-
-def _flat_keys(collection: Any) -> list[Any]:
-    from dask.core import flatten
-
-    return list(flatten(collection.__dask_keys__()))

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from bochner.rows.arrays import Array, Floats, Indices, as_csr
+from bochner.rows.arrays import Array, Indices, as_csr
 from bochner.rows.block_sizes import MAX_FETCH_BYTES
 from bochner.rows.sources import Batch, RowSource, Statistic, add_pair, check_batch_weights, compose, stack_batches
 
-__all__ = ["PartitionedRows", "Partitions", "concatenate"]
+__all__ = ["PartitionedRows", "Partitions"]
 
 Result = TypeVar("Result")
 SAMPLED_PARTITIONS = 128  # that are computed for a sample of rows; more if they are short
@@ -79,7 +79,7 @@ class Partitions(ABC):
     def lengths(self) -> NDArray[np.intp]:
         """Number of rows of each partition."""
         narrowest = "y" if "y" in self.templates else next(iter(self.templates))
-        lengths = self.reduce(_length, concatenate, [narrowest], dict.fromkeys(range(self.n_partitions)))
+        lengths = self.reduce(_length, add_pair, [narrowest], dict.fromkeys(range(self.n_partitions)))
         return np.array(lengths, dtype=np.intp)
 
     @property
@@ -92,11 +92,6 @@ class Partitions(ABC):
 def _length(argument: None, block: Any) -> list[int]:
     del argument
     return [block.shape[0]]
-
-
-def concatenate(left: list[Any], right: list[Any]) -> list[Any]:
-    """Combine lists of results in the order of the partitions."""
-    return left + right
 
 
 class _Blocks(NamedTuple):
@@ -143,8 +138,6 @@ class PartitionedRows(RowSource):
         Checks and encodes a block of targets.
     has_targets : bool, default=False
         Whether targets are read.
-    kept : ndarray of int, default=None
-        The numbers of the rows that are left after those of weight zero were dropped; None means all rows.
     allow_nan : bool, default=False
         Whether rows may contain NaN.
     """
@@ -153,19 +146,13 @@ class PartitionedRows(RowSource):
     dtype: Any = None
     encode: Callable[[Any], Array] = np.asarray
     has_targets: bool = False
-    kept: Indices | None = None
     allow_nan: bool = False
     _last: dict[bytes, Batch] = field(default_factory=dict, repr=False, compare=False)
     location = "cluster"
 
     @property
     def shape(self) -> tuple[int, int]:
-        n_rows = int(self.partitions.lengths.sum()) if self.kept is None else len(self.kept)
-        return n_rows, int(self.partitions.templates["X"].shape[1])
-
-    @property
-    def has_weights(self) -> bool:
-        return "sample_weight" in self.partitions.templates
+        return int(self.partitions.lengths.sum()), int(self.partitions.templates["X"].shape[1])
 
     @property
     def target_template(self) -> Any:
@@ -199,7 +186,7 @@ class PartitionedRows(RowSource):
         lengths = self.partitions.lengths
         n_partitions, ends = int(np.count_nonzero(lengths)), np.cumsum(lengths)
         n_visits = max(SAMPLED_PARTITIONS, size * n_partitions // int(ends[-1]))
-        if n_partitions <= n_visits or self.kept is not None:
+        if n_partitions <= n_visits:
             return super().draw_rows(size, rng)
         # One partition at a random place of each equal part of all rows. The rows are drawn from all of it, because
         # it is computed as a whole and may be in some order.
@@ -211,7 +198,6 @@ class PartitionedRows(RowSource):
     def select(self, rows: Any, with_rows: bool = True) -> Batch:
         in_slice = isinstance(rows, slice)
         numbers = np.arange(*rows.indices(self.shape[0])) if in_slice else np.asarray(rows, dtype=np.intp)
-        numbers = numbers if self.kept is None else self.kept[numbers]
         key = bytes([with_rows]) + numbers.tobytes()
         if key not in self._last:  # the next candidate for a parameter often selects the same rows
             self._last.clear()
@@ -228,12 +214,8 @@ class PartitionedRows(RowSource):
         owners = np.searchsorted(ends, unique, side="right")
         local = unique - (ends - lengths)[owners]
         arguments = {int(i): (int(lengths[i]), local[owners == i]) for i in np.unique(owners)}
-        parts = self.partitions.reduce(partial(_select, blocks), concatenate, blocks.names, arguments)
+        parts = self.partitions.reduce(partial(_select, blocks), add_pair, blocks.names, arguments)
         return stack_batches(parts).select(inverse)
-
-    def drop_zero_weights(self, weights: Floats) -> "PartitionedRows":
-        chosen = np.flatnonzero(weights > 0.0)
-        return replace(self, kept=chosen if self.kept is None else self.kept[chosen], _last={})
 
     def accumulate(
         self,
@@ -244,7 +226,7 @@ class PartitionedRows(RowSource):
     ) -> Statistic | None:
         arguments = self.partitions.first_rows if arguments is None else arguments
         blocks = self._blocks(with_rows)
-        of_partition = partial(_part_of_partition, part, blocks, self.kept is not None)
+        of_partition = partial(_part_of_partition, part, blocks)
         total: Statistic | None = self.partitions.reduce(of_partition, add_pair, blocks.names, arguments, description)
         return total
 
@@ -262,8 +244,7 @@ def _select(blocks: _Blocks, argument: tuple[int, Indices], *given: Any) -> list
 
 
 def _part_of_partition(
-    part: Callable[[Any, Batch], Statistic | None], blocks: _Blocks, drop: bool, argument: Any, *given: Any
+    part: Callable[[Any, Batch], Statistic | None], blocks: _Blocks, argument: Any, *given: Any
 ) -> Statistic | None:
     blocks.check_lengths(given)
-    batch = blocks.batch(given)
-    return part(argument, batch.drop_zero_weights() if drop else batch)
+    return part(argument, blocks.batch(given))

@@ -10,12 +10,12 @@ from scipy import sparse
 
 from bochner.rows.arrays import Floats, Indices, is_sparse, to_dense
 from bochner.rows.block_sizes import MAX_SAMPLE_BYTES, MAX_SAMPLE_ROWS, MIN_SAMPLE_ROWS
-from bochner.rows.sources import MemoryRows, Rows, RowSource
+from bochner.rows.sources import Batch, Rows, RowSource
 from bochner.rows.threads import row_blocks
 
 __all__ = [
-    *("distinct_rows", "draw_pairs", "pair_blocks", "pair_differences", "row_weights", "sample_pairs", "sample_rows"),
-    *("sample_source", "shuffled_sample"),
+    *("distinct_rows", "draw_pairs", "pair_blocks", "pair_differences", "row_weights", "sample_rows"),
+    *("sample_batch", "shuffled_sample"),
 ]
 
 
@@ -58,12 +58,11 @@ def shuffled_sample(X: Rows, size: int, rng: np.random.Generator) -> tuple[Any, 
     return points[order], np.ones(len(order)) if counts is None else counts[order]
 
 
-def sample_source(source: RowSource, rng: np.random.Generator) -> MemoryRows:
+def sample_batch(source: RowSource, rng: np.random.Generator) -> Batch:
     """Collect a sample of many rows: up to 2**15 random rows, fewer where rows are wide; see `RowSource.draw_rows`."""
     row_bytes = source.shape[1] * source.dtype.itemsize
     size = int(np.clip(MAX_SAMPLE_BYTES // row_bytes, MIN_SAMPLE_ROWS, MAX_SAMPLE_ROWS))
-    batch = source.select(source.draw_rows(size, rng))
-    return MemoryRows(batch.X, batch.y, batch.sample_weight)
+    return source.select(source.draw_rows(size, rng))
 
 
 def draw_pairs(X: Rows, size: int, rng: np.random.Generator) -> tuple[Indices, Indices, Floats]:
@@ -99,7 +98,7 @@ def distinct_rows(X: Any, weights: Floats | None) -> tuple[Any, Floats | None]:
     Examples
     --------
     >>> import numpy as np
-    >>> from bochner.rows import distinct_rows
+    >>> from bochner.rows.sampling import distinct_rows
     >>> rows, weights = distinct_rows(np.array([[2.0], [1.0], [2.0]]), None)
     >>> rows.tolist(), weights.tolist()
     ([[1.0], [2.0]], [1.0, 2.0])
@@ -124,24 +123,6 @@ def distinct_rows(X: Any, weights: Floats | None) -> tuple[Any, Floats | None]:
     position = {key: i for i, key in enumerate(order)}
     totals = np.bincount([position[key] for key in keys], weights=weights, minlength=len(order)).astype(np.float64)
     return X[[first[key] for key in order]], None if (totals == 1.0).all() else totals
-
-
-def sample_pairs(n_rows: int, size: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
-    """Sample `size` unordered pairs of different rows, with replacement; all pairs, once each, when there are no more.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner.rows import sample_pairs
-    >>> first, second = sample_pairs(3, 10, np.random.default_rng(0))
-    >>> list(zip(first.tolist(), second.tolist()))
-    [(0, 1), (0, 2), (1, 2)]
-    """
-    if size >= n_rows * (n_rows - 1) // 2:
-        return np.triu_indices(n_rows, k=1)
-    first = rng.integers(n_rows, size=size)
-    step = rng.integers(1, n_rows, size=size)  # never 0, so that the two rows differ
-    return first, (first + step) % n_rows
 
 
 def pair_differences(X: Rows, first: Indices, second: Indices, width: int = 1) -> Iterator[tuple[slice, Floats]]:

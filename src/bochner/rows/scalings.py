@@ -8,18 +8,15 @@ the rows x: frequencies by `fold`, landmarks by `invert`.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
+from sklearn.utils import assert_all_finite
 
-from bochner.rows.arrays import Floats, is_sparse
-from bochner.rows.sources import check_finite, max_abs, norm
+from bochner.rows.arrays import Floats, is_sparse, max_abs, norm
 
 __all__ = ["LengthScales", "Metric", "Scaling", "Unscaled", "make_scaling"]
-
-SMALLEST_LENGTH = 1e-300  # the inverse of a smaller one overflows
 
 
 class Scaling(ABC):
@@ -33,29 +30,17 @@ class Scaling(ABC):
         The value of the parameter `length_scale` that stands for this map.
     is_uniform : bool
         Whether all columns are divided by the same number, which keeps the order of `distinct_rows`.
-    keeps_sparse : bool
-        Whether sparse rows stay sparse.
-    row_products : int
-        Multiplications per row of a matrix product.
     """
 
     length_scales: Any
 
     @property
     def value(self) -> Any:
-        return self
+        return self.length_scales
 
     @property
     def is_uniform(self) -> bool:
         return np.ndim(self.length_scales) == 0
-
-    @property
-    def keeps_sparse(self) -> bool:
-        return bool(np.min(self.length_scales) > SMALLEST_LENGTH)
-
-    @property
-    def row_products(self) -> int:
-        return 0
 
     @abstractmethod
     def apply(self, X: Any) -> Any:
@@ -82,7 +67,7 @@ class Scaling(ABC):
 
         Parameters
         ----------
-        X : {ndarray, CSR matrix, RowSource} of shape (n_samples, n_features)
+        X : {ndarray, CSR matrix} of shape (n_samples, n_features)
             Rows.
         estimator_name : str
             The estimator that an error message about missing values names.
@@ -92,7 +77,7 @@ class Scaling(ABC):
         # No entry is larger than the norm, which takes one pass; squares below 1e-20 may underflow.
         if not X.shape[0] or (bound > 1e-10 and norm(X) <= bound):
             return
-        check_finite(X, estimator_name)
+        assert_all_finite(X, estimator_name=estimator_name, input_name="X")
         magnitudes = max_abs(X)
         with np.errstate(over="ignore"):
             multiples = magnitudes / self.length_scales
@@ -109,10 +94,6 @@ class Unscaled(Scaling):
     """The rows as they are, of any kind, for functions of two sets of rows and precomputed kernels."""
 
     length_scales = None
-
-    @property
-    def value(self) -> None:
-        return None
 
     def apply(self, X: Any) -> Any:
         return X
@@ -149,15 +130,15 @@ class LengthScales(Scaling):
 
     length_scales: float | Floats
 
-    @property
-    def value(self) -> float | Floats:
-        return self.length_scales
-
     def apply(self, X: Any) -> Any:
-        if is_sparse(X):
-            return _short_indices(sparse.csr_array(X.astype(np.float64).multiply(1.0 / np.asarray(self.length_scales))))
-        rows = X.astype(np.float64)
-        return np.divide(rows, self.length_scales, out=rows)
+        if not is_sparse(X):
+            rows = X.astype(np.float64)
+            return np.divide(rows, self.length_scales, out=rows)
+        rows = sparse.csr_array(X, dtype=np.float64, copy=True)
+        rows.data /= self.length_scales if self.is_uniform else np.asarray(self.length_scales)[rows.indices]
+        # Distances of scikit-learn accept 32-bit indices only.
+        rows.indices, rows.indptr = sparse.safely_cast_index_arrays(rows, np.int32)
+        return rows
 
     def fold(self, frequencies: Any) -> Any:
         return frequencies / self.length_scales  # structured frequencies keep their structure
@@ -173,95 +154,53 @@ class LengthScales(Scaling):
 class Metric(Scaling):
     r"""A linear map A of the columns: the distance of two rows is :math:`|A (x - y)|`.
 
-    Many columns need a map that is not as large as the square of their number: a diagonal one, and below it a few more
-    directions.
-
     Parameters
     ----------
     directions : ndarray of shape (n_directions, n_features)
         Rows of A.
-    diagonal : ndarray of shape (n_features,), default=None
-        Diagonal of the block above the directions, with positive entries; None means that A is `directions` alone.
 
     Examples
     --------
     >>> import numpy as np
     >>> from bochner.rows import Metric
-    >>> metric = Metric(np.array([[1.0, 1.0]]), diagonal=np.array([2.0, 0.5]))
-    >>> metric.apply(np.array([[1.0, 2.0]]))
-    array([[2., 1., 3.]])
+    >>> Metric(np.array([[1.0, 1.0], [2.0, 0.0]])).apply(np.array([[1.0, 2.0]]))
+    array([[3., 2.]])
     """
 
     directions: Floats
-    diagonal: Floats | None = None
 
     @property
-    def keeps_sparse(self) -> bool:
-        return self.diagonal is not None
-
-    @property
-    def row_products(self) -> int:
-        return int(self.directions.size)
-
-    @property
-    def matrix(self) -> Any:
-        """The map A: an ndarray, or a CSR matrix if it has a diagonal block."""
-        if self.diagonal is None:
-            return self.directions
-        return sparse.vstack([sparse.diags_array(self.diagonal), sparse.csr_array(self.directions)], format="csr")
+    def value(self) -> "Metric":
+        return self
 
     @property
     def length_scales(self) -> Floats:
         """The change of one column alone that moves a row by a distance of 1; infinite where A is zero."""
-        rows = self.directions if self.diagonal is None else np.vstack([self.diagonal, self.directions])
-        largest = np.abs(rows).max(axis=0, initial=0.0)
+        largest = np.abs(self.directions).max(axis=0, initial=0.0)
         largest[largest == 0.0] = 1.0
         # Relative to the largest entry, squares neither overflow nor underflow.
-        norms = largest * np.sqrt(np.square(rows / largest).sum(axis=0))
+        norms = largest * np.sqrt(np.square(self.directions / largest).sum(axis=0))
         with np.errstate(divide="ignore", over="ignore"):
             return np.asarray(1.0 / norms)
 
     def apply(self, X: Any) -> Any:
-        X = X.astype(np.float64, copy=False)
-        along = X @ self.directions.T
-        if self.diagonal is None:
-            return along
-        if is_sparse(X):
-            return _short_indices(sparse.hstack([X.multiply(self.diagonal), sparse.csr_array(along)], format="csr"))
-        return np.hstack([X * self.diagonal, along])
+        return X.astype(np.float64, copy=False) @ self.directions.T
 
     def fold(self, frequencies: Any) -> Floats:
-        frequencies = np.asarray(frequencies)
-        if self.diagonal is None:
-            return np.asarray(frequencies @ self.directions)
-        n_features = len(self.diagonal)
-        return np.asarray(frequencies[:, :n_features] * self.diagonal + frequencies[:, n_features:] @ self.directions)
+        return np.asarray(np.asarray(frequencies) @ self.directions)
 
     def invert(self, points: Any, dtype: Any) -> Any:
-        if self.diagonal is None:
-            # Columns of equal norm: one in small units is as well determined as the others.
-            units = self.length_scales
-            units = np.where(np.isfinite(units), units, 0.0)
-            multiples = linalg.lstsq(self.directions * units, points.T, check_finite=False)[0]
-            return (multiples.T * units).astype(dtype)
-        # (D^2 + V'V) x = D u + V'v by the Woodbury identity, in the columns D x.
-        scaled, n_features = self.directions / self.diagonal, len(self.diagonal)
-        along = points[:, :n_features] + points[:, n_features:] @ scaled
-        inner = np.eye(len(scaled)) + scaled @ scaled.T
-        correction = linalg.solve(inner, scaled @ along.T, assume_a="pos", check_finite=False)
-        return ((along - correction.T @ scaled) / self.diagonal).astype(dtype)
+        # Columns of equal norm: one in small units is as well determined as the others.
+        units = self.length_scales
+        units = np.where(np.isfinite(units), units, 0.0)
+        multiples = linalg.lstsq(self.directions * units, points.T, check_finite=False)[0]
+        return (multiples.T * units).astype(dtype)
 
     def __mul__(self, factor: float) -> "Metric":
-        return Metric(self.directions / factor, None if self.diagonal is None else self.diagonal / factor)
+        return Metric(self.directions / factor)
 
     def n_dimensions(self, n_features: int) -> int:
-        return len(self.directions) + (0 if self.diagonal is None else n_features)
-
-
-def _short_indices(X: Any) -> Any:
-    """Return a CSR matrix with 32-bit indices, the only ones that scikit-learn's distances accept."""
-    X.indices, X.indptr = sparse.safely_cast_index_arrays(X, np.int32)
-    return X
+        return len(self.directions)
 
 
 def make_scaling(given: Any, n_features: int) -> Scaling:
@@ -274,45 +213,30 @@ def make_scaling(given: Any, n_features: int) -> Scaling:
     n_features : int
         Number of columns of the rows.
     """
-    if isinstance(given, Real):
-        return LengthScales(float(given))
     if isinstance(given, Metric):
         return _checked_metric(given, n_features)
     try:
         scales = np.asarray(given.length_scales if isinstance(given, LengthScales) else given, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"`length_scale` must contain numbers only. Got {given!r} instead.") from None
-    if scales.shape != (n_features,):
+    if scales.shape not in ((), (n_features,)):
         raise ValueError(
             f"`length_scale` has shape {scales.shape} and X has {n_features} columns; give one number, one number per "
             f"column, 'median', 'scale', 'learn' or 'learn-matrix'."
         )
     if not np.isfinite(scales).all() or scales.min() <= 0.0:
-        raise ValueError(f"`length_scale` must contain positive numbers only. Got {scales.tolist()} instead.")
-    return LengthScales(scales)
+        raise ValueError(f"`length_scale` must contain positive, finite numbers only. Got {scales.tolist()} instead.")
+    return LengthScales(scales if scales.ndim else float(scales))
 
 
 def _checked_metric(metric: Metric, n_features: int) -> Metric:
     """Return a metric of that many columns, with finite entries of which some are not zero."""
-    directions, diagonal = metric.directions, metric.diagonal
-    if np.ndim(directions) == 2 and np.shape(directions)[1] != n_features:
+    directions = np.asarray(metric.directions, dtype=np.float64)
+    if directions.ndim != 2 or directions.shape[1] != n_features:
         raise ValueError(
-            f"`length_scale` is a metric of {np.shape(directions)[1]} columns and X has {n_features} columns; give a "
-            f"metric of X."
+            f"`length_scale` is a metric of shape {directions.shape} and X has {n_features} columns; give a metric "
+            f"with one row per direction and one column per column of X."
         )
-    is_valid = (
-        isinstance(directions, np.ndarray)  # type: ignore[redundant-expr]  # users write components without types
-        and directions.ndim == 2
-        and bool(np.isfinite(directions).all())
-    )
-    if diagonal is None:
-        is_valid = is_valid and bool(directions.any())
-    else:
-        is_positive = np.shape(diagonal) == (n_features,) and 0.0 < np.min(diagonal) <= np.max(diagonal) < np.inf
-        is_valid = is_valid and bool(is_positive)
-    if not is_valid:
-        raise ValueError(
-            f"`length_scale` must be a metric with an array of finite `directions`, not all zero, or with one positive "
-            f"number per column as `diagonal`. Got {metric!r} instead."
-        )
-    return metric
+    if not np.isfinite(directions).all() or not directions.any():
+        raise ValueError(f"`length_scale` must be a metric of finite numbers, not all zero. Got {metric!r} instead.")
+    return Metric(directions)

@@ -9,23 +9,22 @@ A source collects selected rows into memory (`select`) and accumulates statistic
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial, reduce
+from functools import partial, reduce
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
-from sklearn.utils import assert_all_finite, check_array
-from sklearn.utils.sparsefuncs import min_max_axis
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_non_negative
 
 from bochner.progress import track
 from bochner.rows.arrays import Array, Floats, Indices, is_sparse, stack_rows
 from bochner.rows.block_sizes import MAX_BATCH_ROWS
-from bochner.rows.threads import SMALL_VECTOR, row_spans, sum_over_spans
+from bochner.rows.threads import row_spans
 from bochner.validation import check_weight_range, check_weights, validate_numbers
 
 __all__ = [
     *("Batch", "MemoryRows", "RowSource", "Rows", "Statistic"),
-    *("as_source", "check_batch_weights", "check_finite", "column_ranges", "max_abs", "norm"),
+    *("add_pair", "check_batch_weights", "compose", "stack_batches"),
 ]
 
 
@@ -38,13 +37,7 @@ class Rows(Protocol):
     def __getitem__(self, rows: Any, /) -> Any: ...
 
 
-class Addable(Protocol):
-    """A statistic of some rows; the sum of two statistics is that of the rows of both."""
-
-    def __add__(self, other: Any, /) -> Any: ...
-
-
-Statistic = TypeVar("Statistic", bound=Addable)
+Statistic = TypeVar("Statistic")  # of some rows; the sum of two statistics is that of the rows of both
 
 
 class Batch(NamedTuple):
@@ -119,11 +112,6 @@ class RowSource(ABC):
 
     @property
     @abstractmethod
-    def has_weights(self) -> bool:
-        """Whether there are sample weights."""
-
-    @property
-    @abstractmethod
     def target_template(self) -> Any:
         """The targets of no rows: their dtype, and their shape beyond the first axis."""
 
@@ -187,18 +175,6 @@ class RowSource(ABC):
         return np.sort(rng.choice(n_rows, min(size, n_rows), replace=False, shuffle=False))
 
     @abstractmethod
-    def drop_zero_weights(self, weights: Floats) -> "RowSource":
-        """Return the source without the rows whose collected weight is zero."""
-
-    def collect_columns(self) -> tuple[Any, Floats | None]:
-        """Collect the targets and the weights of all rows."""
-        if not (self.has_targets or self.has_weights):
-            return None, None
-        batches: list[Batch] = self.accumulate(_columns_of, with_rows=False) or []
-        stacked = stack_batches(batches)
-        return stacked.y, stacked.sample_weight
-
-    @abstractmethod
     def accumulate(
         self,
         part: Callable[[Any, Batch], Statistic | None],
@@ -227,20 +203,6 @@ class RowSource(ABC):
             The sum; None when no batch contributed.
         """
 
-    def column_ranges(self) -> tuple[Array, Array]:
-        """Return the smallest and the largest value of each column."""
-        return self._extent.low, self._extent.high
-
-    def norm(self) -> float:
-        """Return the Frobenius norm of the rows; infinity or NaN where it overflows."""
-        return float(np.sqrt(self._extent.squares))
-
-    @cached_property
-    def _extent(self) -> "_Extent":
-        """Column ranges and the sum of squares of the rows with a positive weight; this reads and checks all rows."""
-        infinite = np.full(self.shape[1], np.inf)
-        return self.with_targets(None).accumulate(_extent_of) or _Extent(infinite, -infinite, 0.0)
-
     def __getitem__(self, rows: Any) -> Any:
         return self.select(rows).X
 
@@ -267,10 +229,6 @@ class MemoryRows(RowSource):
     @property
     def has_targets(self) -> bool:
         return self.y is not None
-
-    @property
-    def has_weights(self) -> bool:
-        return self.weights is not None
 
     @property
     def target_template(self) -> Any:
@@ -306,13 +264,6 @@ class MemoryRows(RowSource):
         batch = Batch(self.X if with_rows else None, self.y, self.weights).select(rows)
         return batch if batch.y is None else batch._replace(y=self.encode(batch.y))
 
-    def drop_zero_weights(self, weights: Floats) -> "MemoryRows":
-        batch = Batch(self.X, self.y, self.weights).select(weights > 0.0)
-        return replace(self, X=batch.X, y=batch.y, weights=batch.sample_weight)
-
-    def collect_columns(self) -> tuple[Any, Floats | None]:
-        return self.select(slice(None), with_rows=False).y, self.weights
-
     def accumulate(
         self,
         part: Callable[[Any, Batch], Statistic | None],
@@ -328,61 +279,10 @@ class MemoryRows(RowSource):
         )
         return total
 
-    def column_ranges(self) -> tuple[Array, Array]:
-        if is_sparse(self.X):
-            low, high = min_max_axis(self.X, axis=0)
-            return low, high
-        return self.X.min(axis=0), self.X.max(axis=0)
-
-    def norm(self) -> float:
-        values = self.X.data if is_sparse(self.X) else self.X
-        if not values.size:
-            return 0.0
-        values = values.T if values.flags.f_contiguous else values
-
-        def square(span: slice) -> Array:
-            flat = values[span].ravel()
-            return np.array(np.dot(flat, flat), dtype=np.float64)
-
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            # A million entries take less than a millisecond, which is not worth a thread.
-            span_rows = max(1, 2**20 * len(values) // values.size)
-            is_small = values.size <= SMALL_VECTOR
-            return float(np.sqrt(sum_over_spans(square, len(values), span_rows, is_small)))
-
-
-@dataclass(frozen=True)
-class _Extent:
-    """The ends of each column's range and the sum of all squares."""
-
-    low: Array
-    high: Array
-    squares: float
-
-    def __add__(self, other: "_Extent") -> "_Extent":
-        low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
-        return _Extent(low, high, self.squares + other.squares)
-
-
-def _extent_of(start: Any, batch: Batch) -> _Extent | None:
-    del start
-    rows = MemoryRows(batch.drop_zero_weights().X)
-    return _Extent(*rows.column_ranges(), rows.norm() ** 2) if rows.shape[0] else None
-
-
-def _columns_of(start: Any, batch: Batch) -> list[Batch]:
-    del start
-    return [batch._replace(X=None)]
-
 
 def stack_batches(batches: Sequence[Batch]) -> Batch:
     """Return the batch of the rows of several batches."""
     return Batch(*(None if column[0] is None else stack_rows(column) for column in zip(*batches, strict=True)))
-
-
-def as_source(X: Any, weights: Floats | None = None) -> RowSource:
-    """Return a source of rows as it is, and an array or CSR matrix as one."""
-    return X if isinstance(X, RowSource) else MemoryRows(X, None, weights)
 
 
 def compose(first: Callable[[Any], Array], second: Callable[[Any], Array] | None) -> Callable[[Any], Array]:
@@ -399,29 +299,6 @@ def add_pair(left: Any, right: Any) -> Any:
     if left is None or right is None:
         return right if left is None else left
     return left + right
-
-
-def column_ranges(X: Any) -> tuple[Array, Array]:
-    """Return the smallest and the largest value of each column of an array or of a source."""
-    return as_source(X).column_ranges()
-
-
-def max_abs(X: Any) -> Floats:
-    """Return the largest magnitude of each column, without a temporary of the size of the rows."""
-    low, high = column_ranges(X)
-    return np.asarray(np.maximum(high, -low), dtype=np.float64)
-
-
-def norm(X: Any) -> float:
-    """Return the Frobenius norm of rows, in one pass and in threads; infinity or NaN where it overflows."""
-    return as_source(X).norm()
-
-
-def check_finite(X: Any, estimator_name: str) -> None:
-    """Raise an error for NaN and infinity in rows in memory; other rows are checked as they are read."""
-    source = as_source(X)
-    if isinstance(source, MemoryRows):
-        assert_all_finite(source.X, estimator_name=estimator_name, input_name="X")
 
 
 def check_batch_weights(weights: Any, n_rows: int) -> Floats | None:

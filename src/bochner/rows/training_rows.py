@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bochner.rows.arrays import Floats, Indices
-from bochner.rows.sampling import distinct_rows, sample_source
+from bochner.rows.sampling import distinct_rows, sample_batch
 from bochner.rows.scalings import Scaling, Unscaled
 from bochner.rows.sources import RowSource
 from bochner.validation import check_weight_range
@@ -84,19 +84,16 @@ def collect_rows(source: RowSource, rng: np.random.Generator) -> tuple[TrainingR
     """
     n_rows, n_features = source.shape
     is_sampled = n_rows > MOST_ROWS or n_rows * n_features * source.dtype.itemsize > MOST_BYTES
-    source = sample_source(source, rng) if is_sampled else source
-    X, y, weights = source.select(slice(None))[:3]
+    batch = sample_batch(source, rng) if is_sampled else source.select(slice(None))
+    X, y, weights = batch.drop_zero_weights()[:3]
     if weights is None:
         return TrainingRows(X), y
-    kept = weights > 0.0
-    if not kept.any():
+    if not len(weights):
         raise ValueError(
             "All sampled rows have a `sample_weight` of zero; leave out the rows without weight."
             if is_sampled
             else "No row has a positive `sample_weight`; give some rows a weight."
         )
-    if not kept.all():
-        X, weights, y = X[kept], weights[kept], None if y is None else y[kept]
     check_weight_range(weights)
     # Smaller shares change no digit of a sum, but squares of sums over such rows alone would underflow.
     return TrainingRows(X, np.maximum(weights, SMALLEST_SHARE * weights.max())), y

@@ -13,6 +13,7 @@ from typing import Any
 import numba
 import numpy as np
 
+from bochner.feature_maps.exponential import exp2_32
 from bochner.kernels import Exponential, Gaussian, Kernel, Laplacian, Matern, PowerExponential
 from bochner.rows import Array, Floats
 
@@ -22,7 +23,7 @@ MAX_COLUMNS = 40  # with more columns, squared distances are cheaper through a m
 # Larger exponents would give denormal numbers, which slow all arithmetic down.
 LARGEST_EXPONENT = 60.0
 
-# Full fastmath would allow the compiler to undo the rounding in `_exp2`; these three flags do not.
+# Full fastmath would allow the compiler to undo the rounding in `exp2_32`; these three flags do not.
 _compile = numba.njit(nogil=True, cache=True, fastmath={"contract", "nsz", "arcp"}, error_model="numpy")
 # Sums may be reordered, so that they become SIMD code.
 _compile_sums = numba.njit(nogil=True, cache=True, fastmath={"contract", "nsz", "reassoc"}, error_model="numpy")
@@ -209,21 +210,6 @@ def _contract_rows(X: Any, columns: Any, weights: Any, p: float, out: Any) -> No
 
 
 @_compile
-def _exp2(t: Any) -> Any:
-    """Return 2^t in float32 for |t| < 126: the bits of t, rounded by adding a constant, become the exponent."""
-    shifted = t + np.float32(12582912.0)
-    f = t - (shifted - np.float32(12582912.0))
-    power = np.float32(0.0001546144469856913) * f + np.float32(0.0013400428177615838)
-    power = power * f + np.float32(0.009618056678524637)
-    power = power * f + np.float32(0.05550327226670302)
-    power = power * f + np.float32(0.24022650922288757)
-    power = power * f + np.float32(0.6931472067028326)
-    power = power * f + np.float32(1.0)
-    bits = (np.float32(shifted).view(np.int32) + np.int32(127)) << np.int32(23)
-    return power * np.int32(bits).view(np.float32)
-
-
-@_compile
 def _log2(x: Any) -> Any:
     """Return the logarithm of a positive, normal float32: the exponent, and a series of the mantissa's artanh."""
     bits = np.float32(x).view(np.int32)
@@ -249,9 +235,9 @@ def _profile32(sums: Any, factor: Any, exponent: Any, is_matern: bool, values: A
         if exponent == np.float32(0.5):
             t = np.sqrt(t)
         elif exponent != one:
-            t = _exp2(min(max(exponent * _log2(max(t, tiny)), np.float32(-100.0)), np.float32(20.0)))
+            t = exp2_32(min(max(exponent * _log2(max(t, tiny)), np.float32(-100.0)), np.float32(20.0)))
             t = t if s > zero else zero
-        exponential = _exp2(-log2_e * min(t, largest))
+        exponential = exp2_32(-log2_e * min(t, largest))
         if slopes.size:
             ratio = exponent * t / max(s, tiny)
             slope = np.float32(0.5) * factor if is_matern else (ratio if s > zero else zero)

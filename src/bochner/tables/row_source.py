@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bochner.progress import track
-from bochner.rows import Array, Batch, Floats, MemoryRows, RowSource, Statistic, add_pair, compose, stack_batches
+from bochner.rows import Array, Batch, MemoryRows, RowSource, Statistic, add_pair, compose, stack_batches
 from bochner.tables.encoding import EncodedTable
 
 
@@ -32,7 +32,6 @@ class TableRows(RowSource):
     lengths: list[int]
     encode: Callable[[Any], Array] = np.asarray
     has_targets: bool = True
-    has_weights = False
     location = "file"
 
     @property
@@ -70,9 +69,6 @@ class TableRows(RowSource):
                 break
         batch = stack_batches(parts).select(inverse)
         return batch if with_rows else batch._replace(X=None)
-
-    def drop_zero_weights(self, weights: Floats) -> "TableRows":
-        return self  # every row of a table has weight 1
 
     def accumulate(
         self,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-r"""Converters of `FourierFeatures` and `LandmarkFeatures`.
+r"""Converters of features, of the models on them, and of `RobustStandardizer`.
 
 Features are columns times a matrix: cosines and sines times amplitudes, or kernel values at landmarks times a
 whitening. `Columns` keeps the two apart, so that a linear model multiplies its coefficients by the matrix once, at
@@ -20,13 +20,20 @@ import numpy as np
 from bochner.export.graph import Graph, set_output
 from bochner.features.fourier_features import FourierFeatures
 from bochner.features.kernel_features import KernelFeatures
-from bochner.features.landmark_features import LandmarkFeatures
-from bochner.kernels import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
+from bochner.kernels import Exponential, Gaussian, Matern, RationalQuadratic
+from bochner.losses import Quantile
 from bochner.rows import Array, Floats, Metric, Scaling
+from bochner.scaling.robust_standardizer import LARGEST
 
-__all__ = ["Columns", "convert_features", "feature_columns", "set_feature_types"]
+__all__ = [
+    *("CLASSIFIER_OPTIONS", "add_standardization", "convert_classifier", "convert_features", "convert_regressor"),
+    *("convert_standardizer", "set_classifier_types", "set_feature_types", "set_regressor_types"),
+    *("set_standardizer_types",),
+]
 
 MOST_TERMS = 20  # of a Matern kernel; beyond, its powers of the distance overflow long before it vanishes
+# What skl2onnx offers for classifiers; it asks for `nocl` itself.
+CLASSIFIER_OPTIONS = {"zipmap": [True, False, "columns"], "raw_scores": [True, False], "nocl": [False]}
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,7 @@ class Columns:
 def convert_features(scope: Any, operator: Any, container: Any) -> None:
     """Write the features of rows."""
     graph, features = Graph(scope, operator, container), operator.raw_operator
-    columns = feature_columns(graph, features, graph.rows(features.feature_map_.dtype))
+    columns = _feature_columns(graph, features, graph.rows(features.feature_map_.dtype))
     if columns.matrix.ndim == 1:
         graph.write(graph.node("Mul", columns.name, columns.matrix.astype(columns.dtype)))
     else:
@@ -70,26 +77,10 @@ def set_feature_types(operator: Any) -> None:
     set_output(operator, feature_map.dtype, feature_map.n_columns)
 
 
-def feature_columns(graph: Graph, features: KernelFeatures, rows: str) -> Columns:
-    """Add the columns that the features are made of.
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph.
-    features : FourierFeatures or LandmarkFeatures
-        Fitted features.
-    rows : str
-        The rows, in float64.
-
-    Returns
-    -------
-    Columns
-        The columns.
-    """
+def _feature_columns(graph: Graph, features: Any, rows: str) -> Columns:
+    """Add the columns that the features of float64 rows are made of."""
     if isinstance(features, FourierFeatures):
         return _fourier_columns(graph, features, rows)
-    assert isinstance(features, LandmarkFeatures)
     values = _kernel_values(graph, features.kernel_, features.landmarks_, features._scaling, rows)
     return Columns(values, np.dtype(np.float64), features.whitening_)
 
@@ -118,9 +109,8 @@ def _kernel_values(graph: Graph, kernel: Any, landmarks: Any, scaling: Scaling, 
     rows = graph.node("Sub", rows, center)
     landmarks = scaling.apply(landmarks - center)
     mapped = _scale(graph, scaling, rows)
-    if type(kernel) in _EXPONENTS:
-        return _product_values(graph, _EXPONENTS[type(kernel)], landmarks, mapped)
-    squares = graph.column_sums(graph.node("Mul", mapped, mapped), landmarks.shape[1])
+    # A product with ones, because the reductions of ONNX have another signature in each version.
+    squares = graph.product(graph.node("Mul", mapped, mapped), np.ones((landmarks.shape[1], 1)))
     products = graph.product(mapped, np.ascontiguousarray(-2.0 * landmarks.T))
     distances = graph.node("Add", graph.node("Add", products, squares), np.square(landmarks).sum(axis=1))
     return _PROFILES[type(kernel)](graph, kernel, graph.node("Max", distances, np.float64(0.0)))
@@ -129,18 +119,15 @@ def _kernel_values(graph: Graph, kernel: Any, landmarks: Any, scaling: Scaling, 
 def _scale(graph: Graph, scaling: Scaling, rows: str) -> str:
     if not isinstance(scaling, Metric):
         return graph.node("Div", rows, np.asarray(scaling.length_scales, dtype=np.float64))
-    along = graph.product(rows, np.ascontiguousarray(scaling.directions.T))
-    if scaling.diagonal is None:
-        return along
-    return graph.node("Concat", graph.node("Mul", rows, scaling.diagonal), along, axis=1)
+    return graph.product(rows, np.ascontiguousarray(scaling.directions.T))
 
 
 def _check_kernel(kernel: Any) -> None:
-    if type(kernel) not in _PROFILES and type(kernel) not in _EXPONENTS:
+    if type(kernel) not in _PROFILES:
         kind = "a function or a precomputed matrix" if hasattr(kernel, "function") else type(kernel).__name__
         raise ValueError(
-            f"LandmarkFeatures with {kind} as `kernel` cannot be exported to ONNX; use one of gaussian, laplacian, "
-            f"cauchy, exponential, matern and rational_quadratic."
+            f"LandmarkFeatures with {kind} as `kernel` cannot be exported to ONNX; use gaussian, exponential, matern "
+            f"or rational_quadratic, or FourierFeatures."
         )
     if isinstance(kernel, Matern) and (kernel.nu % 1.0 != 0.5 or kernel.nu > MOST_TERMS):
         raise ValueError(
@@ -182,37 +169,86 @@ _PROFILES: dict[type, Callable[[Graph, Any, str], str]] = {
 }
 
 
-def _absolute(node: Callable[..., str], differences: str) -> str:
-    return node("Abs", differences)
+def convert_regressor(scope: Any, operator: Any, container: Any) -> None:
+    """Write the predictions, one column per target."""
+    graph, model = Graph(scope, operator, container), operator.raw_operator
+    scores = _scores(graph, model)
+    n_outputs = np.size(model.intercept_)
+    if isinstance(model.loss_, Quantile) and n_outputs > 1:
+        raise ValueError(f"ONNX has no model of {n_outputs} quantiles at once; export one model per level.")
+    graph.write(graph.node("Exp", scores) if model.loss_.link == "log" else scores)
 
 
-def _log_quadratic(node: Callable[..., str], differences: str) -> str:
-    return node("Log", node("Add", node("Mul", differences, differences), "one"))
+def set_regressor_types(operator: Any) -> None:
+    """Declare one output with one column per target."""
+    model = operator.raw_operator
+    set_output(operator, model._dtype, np.size(model.intercept_))
 
 
-# Product kernels are e^(-sum_j f(x_j - y_j)).
-_EXPONENTS: dict[type, Callable[[Callable[..., str], str], str]] = {Laplacian: _absolute, Cauchy: _log_quadratic}
+def convert_classifier(scope: Any, operator: Any, container: Any) -> None:
+    """Write the labels, and the probabilities or, if there are none, the scores of all classes."""
+    graph, model = Graph(scope, operator, container), operator.raw_operator
+    scores = _scores(graph, model)
+    if len(model.classes_) == 2:
+        positions = graph.cast(graph.node("Greater", scores, np.float64(0.0)), np.int64)
+        scores = graph.node("Concat", graph.node("Neg", scores), scores, axis=1)
+    else:
+        positions = graph.node("ArgMax", scores, axis=1)
+    positions = graph.node("Reshape", positions, np.array([-1]))
+    graph.node("Gather", _class_labels(model.classes_), positions, output=operator.outputs[0].full_name)
+    if hasattr(model, "predict_proba") and not container.get_options(model, {"raw_scores": False})["raw_scores"]:
+        # For two classes, 1 / (1 + e^-s) of the scores -s and s.
+        is_binary = len(model.classes_) == 2
+        scores = graph.node("Sigmoid", scores) if is_binary else graph.node("Softmax", scores, axis=1)
+    graph.write(scores, 1)
 
 
-def _product_values(graph: Graph, exponent: Callable[..., str], landmarks: Floats, rows: str) -> str:
-    """Add the values of a product kernel, one row at a time, so that no array has three dimensions."""
-    from onnx import TensorProto, helper, numpy_helper
+def set_classifier_types(operator: Any) -> None:
+    """Declare labels, and a matrix with one column per class."""
+    from skl2onnx.common.data_types import Int64TensorType, StringTensorType
 
-    nodes: list[Any] = []
+    model = operator.raw_operator
+    kind = StringTensorType if _class_labels(model.classes_).dtype.kind == "U" else Int64TensorType
+    operator.outputs[0].set_type(kind([operator.inputs[0].get_first_dimension()]))
+    set_output(operator, model._dtype, len(model.classes_), 1)
 
-    def node(op_type: str, *inputs: str) -> str:
-        nodes.append(helper.make_node(op_type, inputs, [f"value_{len(nodes)}"]))
-        return str(nodes[-1].output[0])
 
-    total = node("MatMul", exponent(node, node("Sub", "row", "landmarks")), "ones")
-    values = node("Exp", node("Neg", total))
-    constants = {"landmarks": landmarks, "ones": np.ones(landmarks.shape[1]), "one": np.float64(1.0)}
-    used = {name for one in nodes for name in one.input}  # onnxruntime warns of others
-    body = helper.make_graph(
-        nodes,
-        "kernel_values_of_a_row",
-        [helper.make_tensor_value_info("row", TensorProto.DOUBLE, [landmarks.shape[1]])],
-        [helper.make_tensor_value_info(values, TensorProto.DOUBLE, [len(landmarks)])],
-        [numpy_helper.from_array(np.asarray(constants[name]), name) for name in sorted(used & set(constants))],
-    )
-    return graph.node("Scan", rows, body=body, num_scan_inputs=1)
+def _class_labels(classes: Array) -> Array:
+    """Return classes as text or as int64, the two types of labels; scikit-learn refuses other ones in `fit`."""
+    return classes.astype(np.str_ if classes.dtype.kind in "OU" else np.int64)
+
+
+def _scores(graph: Graph, model: Any) -> str:
+    """Add the scores z(x) . c + b, in float64."""
+    features = model.features_
+    if not isinstance(features, KernelFeatures):
+        raise ValueError(
+            f"A model with features={features!r:.100} cannot be exported to ONNX; put other transformers before the "
+            f"model in a pipeline, and give it FourierFeatures or LandmarkFeatures."
+        )
+    columns = _feature_columns(graph, features, graph.rows(model._dtype))
+    coef, intercept = np.atleast_2d(model.coef_).T, np.atleast_1d(model.intercept_)
+    return graph.product(graph.cast(columns.name, np.float64), columns.product(coef), intercept)
+
+
+def convert_standardizer(scope: Any, operator: Any, container: Any) -> None:
+    """Write the standardized and clipped rows."""
+    graph, model = Graph(scope, operator, container), operator.raw_operator
+    graph.write(add_standardization(graph, graph.rows(np.float64), model.center_, model.scale_, model.limit))
+
+
+def set_standardizer_types(operator: Any) -> None:
+    """Declare one output with the columns of the rows."""
+    set_output(operator, np.float64, operator.raw_operator.n_features_in_)
+
+
+def add_standardization(graph: Graph, rows: str, center: Any, scale: Any, limit: float) -> str:
+    """Add (x - center) / scale of float64 rows, softly clipped as by `soft_clip`."""
+    centered = graph.node("Sub", rows, np.asarray(center, dtype=np.float64))
+    rows = graph.node("Div", centered, np.asarray(scale, dtype=np.float64))
+    if not np.isfinite(limit):
+        return rows
+    bounded = graph.node("Clip", rows, np.float64(-LARGEST), np.float64(LARGEST))
+    ratios = graph.node("Div", bounded, np.float64(limit))
+    squares = graph.node("Mul", ratios, ratios)
+    return graph.node("Div", bounded, graph.node("Sqrt", graph.node("Add", squares, np.float64(1.0))))
