@@ -59,11 +59,22 @@ def measure(kind: Kind, rows: Fold, method: str, seed: int) -> dict[str, Any]:
         "fit_seconds": fitted - begin,
         "seconds_of_10000_predictions": (process_time() - fitted) / len(rows.X_test) * 10_000,
     }
-    return seconds | errors(kind, np.asarray(answer), rows.y_test)
+    return seconds | errors(kind, np.asarray(answer), rows.y_test) | coverages(model, rows)
+
+
+def coverages(model: Any, rows: Fold) -> dict[str, float]:
+    """Return the shares of test targets in prediction intervals of 80 and 90 %, if the model has them."""
+    if not hasattr(model, "predict_interval"):
+        return {}
+    shares = {}
+    for percent in (80, 90):
+        lower, upper = model.predict_interval(rows.X_test, coverage=percent / 100).T
+        shares[f"coverage_{percent}"] = float(np.mean((lower <= rows.y_test) & (rows.y_test <= upper)))
+    return shares
 
 
 def errors(kind: Kind, predicted: Any, actual: Any) -> dict[str, float]:
-    """Return the error of TabArena's protocol, and for classes the error rate and the log loss."""
+    """Return the error of TabArena's protocol, and for classes the error rate, the log loss and the Brier score."""
     if kind == "regression":
         return {"error": float(np.sqrt(np.mean(np.square(np.ravel(predicted) - actual))))}
     labels = np.arange(predicted.shape[1])
@@ -71,7 +82,8 @@ def errors(kind: Kind, predicted: Any, actual: Any) -> dict[str, float]:
     loss = float(log_loss(actual, probabilities / probabilities.sum(axis=1, keepdims=True), labels=labels))
     error = 1.0 - roc_auc_score(actual, predicted[:, 1]) if kind == "binary" else loss
     rate = float(np.mean(predicted.argmax(axis=1) != actual))
-    return {"error": float(error), "log_loss": loss, "error_rate": rate}
+    brier = float(np.mean(np.square(predicted - np.eye(len(labels))[actual]).sum(axis=1)))
+    return {"error": float(error), "log_loss": loss, "brier": brier, "error_rate": rate}
 
 
 def run(options: Namespace, done: set[tuple[str, str, int]]) -> Iterator[dict[str, Any]]:

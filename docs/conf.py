@@ -57,7 +57,6 @@ INTERNAL = {
     *("get_metadata_routing", "set_output", "count", "index"),
     *("gradient_at", "log_embedding", "log_factor_embedding", "log_slope", "slope", "mixing", "profile", "factor"),
     *("quantile", "radii", "uniform_dim", "check_kernel", "points", "compress"),
-    *("is_possible", "learn_from", "n_added_dimensions"),
 }
 
 
@@ -94,7 +93,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": ["gallery"],
     "filename_pattern": r"/plot_",
     "ignore_pattern": r"/serve/|__init__\.py",
-    "subsection_order": [f"../examples/{name}" for name in ("approximation", "learning", "models", "scale", "beyond")],
+    "subsection_order": [f"../examples/{name}" for name in ("models", "learning", "approximation", "scale", "beyond")],
     "within_subsection_order": "FileNameSortKey",
     "reset_modules": ("gallery_style.apply",),
     "image_scrapers": ("gallery_style.scrape",),

@@ -18,6 +18,12 @@ __all__ = ["REFERENCE", "summarize"]
 REFERENCE = "forest"  # its Elo rating is 1,000
 RIVALS = ("hgb", "catboost")
 ROUNDS = 200
+MEASURES = {
+    "error": "TabArena's measure",
+    "rate": "RMSE or error rate",
+    "log_loss": "log loss",
+    "brier": "Brier score",
+}
 SMALLEST = 1e-6  # a table without a single error would otherwise have no ratio
 
 Row = dict[str, Any]
@@ -30,10 +36,12 @@ def summarize(results: list[Row]) -> dict[str, Any]:
     frame["rate"] = frame["error_rate"].fillna(frame["error"]) if "error_rate" in frame else frame["error"]
     failures = frame[frame["failure"].notna()]
     methods = [method for method in METHODS if method in set(frame["method"])]
-    errors, rates = _filled(frame, "error", methods), _filled(frame, "rate", methods)
+    errors = _filled(frame, "error", methods)
+    measures = {column: label for column, label in MEASURES.items() if column in frame}
     return {
         "rows": _leaderboard(frame, errors, methods),
-        "ratios": [*_ratios(errors, "TabArena's measure"), *_ratios(rates, "RMSE or error rate")],
+        "ratios": [r for column, label in measures.items() for r in _ratios(_filled(frame, column, methods), label)],
+        "coverage": _coverage(frame),
         "tables": _tables(frame, errors),
         "failures": failures[["method", "table", "fold", "failure"]].to_dict("records"),
         "limit_of_rows": int(frame["limit_of_rows"].max()),
@@ -104,6 +112,17 @@ def _ratios(errors: pd.DataFrame, measure: str) -> list[Row]:
             row = {"method": method, "rival": rival, "tables": group, "measure": measure, "n_tables": len(ratios)}
             row |= {"median": float(ratios.median()), "mean": float(np.exp(np.log(ratios).mean()))}
             rows.append(row | {"above": int((ratios > 1.05).sum()), "lower": int((ratios < 1).sum())})
+    return rows
+
+
+def _coverage(frame: pd.DataFrame) -> list[Row]:
+    """Return the shares of targets in prediction intervals of methods that have them: means over folds, by table."""
+    rows = []
+    for column in frame.filter(like="coverage_"):
+        means = frame.dropna(subset=column).groupby(["method", "table"])[column].mean()
+        for method, shares in means.groupby("method"):
+            row = {"method": method, "percent": int(column.removeprefix("coverage_")), "n_tables": len(shares)}
+            rows.append(row | {"low": shares.min(), "median": shares.median(), "high": shares.max()})
     return rows
 
 

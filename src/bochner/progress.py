@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from time import monotonic
 from typing import Any, TypeVar
 
-__all__ = ["is_progress_shown", "progress_bar", "show_progress", "track"]
+__all__ = ["progress_bar", "show_progress", "track"]
 
 Item = TypeVar("Item")
 FIRST_LINE = 2.0  # seconds after which a task says how far it is; then after twice the time
@@ -23,16 +23,11 @@ _shortest: ContextVar[float | None] = ContextVar("shortest_task", default=None)
 @contextmanager
 def show_progress(verbose: int = 1, shortest: float = 0.0) -> Iterator[None]:
     """Show the progress of the code inside when `verbose` > 0; lines mention tasks of at least `shortest` seconds."""
-    token = _shortest.set(shortest if verbose > 0 and not is_progress_shown() else _shortest.get())
+    token = _shortest.set(shortest if verbose > 0 and _shortest.get() is None else _shortest.get())
     try:
         yield
     finally:
         _shortest.reset(token)
-
-
-def is_progress_shown() -> bool:
-    """Return whether progress was asked for."""
-    return _shortest.get() is not None
 
 
 @contextmanager

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 import bench_tabular
-from bench_tabular import errors, limited, run
-from tabular.data import TABLES, Source, folds, load
+from bench_tabular import coverages, errors, limited, run
+from tabular.data import TABLES, Fold, Source, folds, load
 from tabular.methods import METHODS, Method, TypedColumns
-from tabular.results import _filled, _ranks, _ratios, summarize
+from tabular.results import _coverage, _filled, _ranks, _ratios, summarize
 
 TABLE = """name,size,empty,shade,day,price
 a,1.0,,red,2024-03-01,1.0
@@ -81,11 +81,29 @@ def test_measures_are_those_of_tabarena() -> None:
     measured = errors("binary", np.column_stack([1 - p, p]), y)
     assert measured["error"] == pytest.approx(1 - roc_auc_score(y, p))
     assert measured["error_rate"] == 0.5
+    assert measured["brier"] == pytest.approx(2 * brier_score_loss(y, p))  # both classes are counted
     probabilities = np.array([[0.5, 0.3, 0.2], [0.2, 0.2, 0.6], [0.1, 0.8, 0.1]])
     assert errors("multiclass", probabilities, np.array([0, 2, 1]))["error"] == pytest.approx(
         log_loss([0, 2, 1], probabilities)
     )
     assert errors("regression", np.array([1.0, 2.0]), np.array([0.0, 4.0]))["error"] == pytest.approx(np.sqrt(2.5))
+
+
+class Constant(LinearRegression):
+    """A model whose intervals end at 1 - coverage and at coverage."""
+
+    def predict_interval(self, X: pd.DataFrame, coverage: float) -> np.ndarray:
+        """Return the same interval for every row."""
+        return np.tile([1 - coverage, coverage], (len(X), 1))
+
+
+def test_coverage_is_the_share_of_targets_in_the_intervals() -> None:
+    X = pd.DataFrame({"x": np.zeros(100)})
+    rows = Fold(X, X, np.zeros(100), (np.arange(100) + 0.5) / 100)
+    assert coverages(Constant(), rows) == pytest.approx({"coverage_80": 0.6, "coverage_90": 0.8})
+    assert coverages(LinearRegression(), rows) == {}
+    results = [{"method": "tables", "table": "a", "coverage_80": share} for share in (0.75, 0.85)]
+    assert _coverage(pd.DataFrame(results))[0]["median"] == pytest.approx(0.8)
 
 
 def spin() -> None:

@@ -23,7 +23,8 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = "plot_quantiles"  # the one example that runs here; `make docs` runs all
 PAGES = (
     "index.html",
-    "get-started/replace-svc.html",
+    "get-started/story.html",
+    "guide/scikit-learn-tools.html",
     "guide/fourier-features.html",
     "choosing.html",
     "performance.html",

@@ -2,7 +2,7 @@
 """The command line: `compare_commands` compares kernel approximations, `table_commands` fits models to tables.
 
 Each command checks its options before any work, calls the library, and prints the result; all computations are in the
-library. `console` has what the commands share, `cluster` starts or connects to a Dask cluster.
+library. `console` has what the commands share.
 """
 
 from bochner.cli import compare_commands as compare_commands

@@ -2,6 +2,7 @@
 """Smallest number of features whose kernel error stays below a tolerance."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,15 +120,12 @@ class SizeTrials:
         error : float
             Its expected kernel error.
         """
-
-        def error_at(size: int, split: int, draw: int) -> float:
-            return self._error(make_features(size), split, draw)
-
         n_splits = 3 if 2 * self.n_validation >= TRIAL_ROWS else 8
-        return smallest_size(error_at, tolerance, largest, confidence, n_splits, unit)
+        return smallest_size(partial(self._error, make_features), tolerance, largest, confidence, n_splits, unit)
 
-    def _error(self, features: Any, split: int, draw: int) -> float:
+    def _error(self, make_features: Callable[[int], Any], size: int, split: int, draw: int) -> float:
         """Fit features with the seed of a draw on a split of the rows, and return the error on the other rows."""
+        features = make_features(size)
         splitting, drawing = np.random.default_rng([self.seed, split]), np.random.default_rng([self.seed, split, draw])
         order = splitting.permutation(self.X.shape[0])
         fit, validation = order[-self.n_fit :], order[: self.n_validation]

@@ -142,7 +142,9 @@ class _KernelMachine(Parametrized):
         check_is_fitted(self)
         return np.asarray(self._validate(X, reset=False))
 
-    def _fit_rows(self, X: Array, Y: Floats, w: Floats, labels: Indices | None) -> tuple[Floats, Floats]:
+    def _fit_rows(
+        self, X: Array, Y: Floats, w: Floats, labels: Indices | None = None, log_odds: float | None = None
+    ) -> tuple[Floats, Floats]:
         """Select and fit the members on distinct rows; return leave-one-out residuals and variances."""
         generator = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         scalings = {uses_ranks: ColumnScaling.from_rows(X, w, uses_ranks) for uses_ranks in (False, True)}
@@ -162,7 +164,7 @@ class _KernelMachine(Parametrized):
                 (str(c.kernel), "soft ranks" if c.uses_ranks else "plain", c.kind, float(np.sqrt(c.error)))
                 for c in candidates
             ]
-            return fit_members(self.members_, X, Y, w, learns_leaves=labels is None)
+            return fit_members(self.members_, X, Y, w, labels is not None, log_odds)
 
     def _distinct(self, X: Array, y: Array, sample_weight: Any) -> tuple[Floats, Array, Floats]:
         """Return distinct rows and targets, and their weights with mean 1."""
@@ -176,7 +178,7 @@ class _KernelMachine(Parametrized):
 class KernelRegressor(MultiOutputMixin, RegressorMixin, _KernelMachine):
     r"""Kernel ridge regression with learned scales, for rows of numbers in memory.
 
-    The prediction is the mean of up to three kernel expansions :math:`f(x) = \sum_i a_i k(A x - A x_i)` with
+    The prediction is the mean of several kernel expansions :math:`f(x) = \sum_i a_i k(A x - A x_i)` with
     :math:`a = (K + \lambda W^{-1})^{-1} y`. Kernels, scales A (one number per column, or a matrix) and penalties are
     learned on held-out folds of a sample and chosen on validation rows. Above 5,000 rows, the expansions are those of
     the leaves of a tree.
@@ -195,8 +197,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, _KernelMachine):
     members_ : list of KernelMember
         The kernels with their length scales or matrices, penalties, validation errors and trees.
     validation_errors_ : list of tuple
-        The candidates of the last stage, the best one first: kernel, scaling of the columns, kind of scales, and root
-        mean squared error on validation rows relative to that of predicting the mean.
+        The candidates of the first division of the rows, the best one first: kernel, scaling of the columns, kind of
+        scales, and root mean squared error on validation rows relative to that of predicting the mean.
     n_features_in_ : int
         Number of columns seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -252,7 +254,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, _KernelMachine):
         self._target_means = np.average(Y, axis=0, weights=w)
         deviations = np.sqrt(np.average(np.square(Y - self._target_means), axis=0, weights=w))
         self._target_scales = np.where(deviations > 1e-12 * np.abs(self._target_means), deviations, 1.0)
-        residuals, variances = self._fit_rows(X, (Y - self._target_means) / self._target_scales, w, None)
+        residuals, variances = self._fit_rows(X, (Y - self._target_means) / self._target_scales, w)
         known = np.isfinite(variances)
         scaled = residuals[known] / np.sqrt(variances[known])[:, None]
         self._amplitudes = np.sqrt(np.average(np.square(scaled), axis=0, weights=w[known]))
@@ -337,8 +339,9 @@ def _residual_quantiles(residuals: Floats, w: Floats) -> Floats:
 class KernelClassifier(ClassifierMixin, _KernelMachine):
     r"""Kernel ridge classification with learned scales and calibrated probabilities, for rows of numbers in memory.
 
-    One-versus-rest scores :math:`s_k` are those of `KernelRegressor` with targets of 1 and -1. The probabilities are
-    the softmax of :math:`t s_k + u s_k^3 + b_k`, whose numbers minimize the log loss of leave-one-out scores.
+    One-versus-rest scores :math:`s_k` are those of `KernelRegressor` with targets of 1 and -1. The score of two classes
+    is a logit, from there by one Newton step of kernel logistic regression. The probabilities are the softmax of
+    :math:`t s_k + u s_k^3 + b_k`, whose numbers minimize the log loss of leave-one-out scores.
 
     Parameters
     ----------
@@ -358,8 +361,8 @@ class KernelClassifier(ClassifierMixin, _KernelMachine):
     members_ : list of KernelMember
         The kernels with their length scales or matrices, penalties, validation errors and trees.
     validation_errors_ : list of tuple
-        The candidates of the last stage, the best one first: kernel, scaling of the columns, kind of scales, and root
-        mean squared error on validation rows relative to that of predicting the mean.
+        The candidates of the first division of the rows, the best one first: kernel, scaling of the columns, kind of
+        scales, and root mean squared error on validation rows relative to that of predicting the mean.
     calibration_ : Calibration
         The numbers t, u and b of the probabilities.
     n_features_in_ : int
@@ -430,10 +433,13 @@ class KernelClassifier(ClassifierMixin, _KernelMachine):
         X, labels, w = self._weigh_classes(X, labels, w)
         signs = np.where(labels[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
         Y = signs[:, 1:] if len(self.classes_) == 2 else signs
-        self._score_means = np.average(Y, axis=0, weights=w)
-        residuals, variances = self._fit_rows(X, Y - self._score_means, w, labels)
+        means = np.average(Y, axis=0, weights=w)
+        log_odds = float(2.0 * np.arctanh(means[0].clip(-0.9999, 0.9999))) if len(means) == 1 else None
+        self._score_offsets = means if log_odds is None else np.array([log_odds])
+        residuals, variances = self._fit_rows(X, Y - means, w, labels, log_odds)
         known = np.isfinite(variances)
-        self.calibration_ = Calibration.from_scores((Y - residuals)[known], labels[known], w[known])
+        scores = Y - means - residuals + self._score_offsets
+        self.calibration_ = Calibration.from_scores(scores[known], labels[known], w[known])
         return self
 
     def decision_function(self, X: Any) -> Array:
@@ -489,7 +495,7 @@ class KernelClassifier(ClassifierMixin, _KernelMachine):
         return np.asarray(self.classes_[numbers])
 
     def _scores(self, X: Array) -> Floats:
-        return np.asarray(mean_prediction(self.members_, X) + self._score_means)
+        return np.asarray(mean_prediction(self.members_, X) + self._score_offsets)
 
     def _score_slopes(self, X: Array) -> Floats:
         return self.calibration_.slopes(self._scores(X))[:, None, :]

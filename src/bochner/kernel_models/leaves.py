@@ -1,29 +1,31 @@
 # SPDX-License-Identifier: BSD-3-Clause
-r"""Kernel ridge regression in the leaves of a tree.
+r"""Kernel ridge regression, or one Newton step of kernel logistic regression from there, in the leaves of a tree.
 
-Up to 5,000 rows are one leaf. More rows are divided at quantiles of their first principal direction, until a leaf has
-at most 2,500 rows. Each leaf is trained on its rows and on some beyond each split, so that predictions hardly jump
-there.
+Up to 5,000 rows, or 7,000 rows with classes, are one leaf. More rows are divided at quantiles of their first principal
+direction, until a leaf has at most 2,500 rows. Each leaf is trained on its rows and on some beyond each split, so that
+predictions hardly jump there.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy import special
 
-from bochner.rows import Array, Floats, Indices, row_spans
+from bochner.rows import Array, Floats, Indices, Mask, row_spans
 from bochner.scaling.cholesky import factorize
 from bochner.scaling.kernel_values import KernelShape
 from bochner.scaling.scale_learning import LearnedScales, learn_scales
 
 __all__ = ["Leaf", "LeafTree", "Split"]
 
-MAX_EXACT_ROWS = 5_000
+MAX_EXACT_ROWS, MAX_EXACT_CLASS_ROWS = 5_000, 7_000  # leaves of classes do not learn scales, and need more rows
 LEAF_ROWS = 2_500
 MARGIN, TOTAL_MARGIN = 0.1, 0.3  # shares of the rows around one split, and around all splits of a leaf
 DIRECTION_ROWS = 4_000
 BLOCK_ROWS = 1_024
 SCALE_ROWS, SCALE_STEPS = 2_000, 4  # rows and steps of the scales of a leaf
+LARGEST_PROBABILITY = 0.98  # of ridge regression, where the Newton step starts
 
 
 @dataclass(frozen=True)
@@ -70,21 +72,31 @@ class Leaf:
         learned = learn_scales(shape, X[sample], Y[sample], w[sample], start=start, max_steps=SCALE_STEPS)
         self.scales = learned.scales.astype(np.float32)
 
-    def fit(self, shape: KernelShape, X: Array, Y: Floats, w: Floats, penalty: float) -> tuple[Floats, Floats]:
+    def fit(
+        self, shape: KernelShape, X: Array, Y: Floats, w: Floats, penalty: float, log_odds: float | None = None
+    ) -> tuple[Floats, Floats]:
         """Solve for the coefficients; return leave-one-out residuals of the own rows, and their variances.
 
         Variances are relative to that of the kernel, and include the noise of the rows. Rows that the leaf is not
-        trained on have NaN.
+        trained on have NaN. With the `log_odds` of two classes, predictions are logits minus `log_odds`.
         """
         self.rows, self.noise = X[self.members] * self.scales, penalty / w[self.members]
-        factor = factorize(shape.matrix(self.rows), self.noise)
-        self.coef = factor.solve(Y[self.members]).astype(np.float64)
+        K, targets = shape.matrix(self.rows), Y[self.members]
+        factor = factorize(K, self.noise)
+        self.coef = factor.solve(targets).astype(np.float64)
+        if log_odds is not None:
+            fitted = targets - self.noise[:, None] * self.coef
+            targets, curvature = _newton_targets(targets > 0.0, fitted, log_odds)
+            self.noise = self.noise / (4.0 * curvature)  # the same as before, where the probability is one half
+            factor = factorize(K, self.noise)
+            self.coef = factor.solve(targets).astype(np.float64)
         variances = 1.0 / factor.inverse_diagonal()
+        left_out = targets - self.coef * variances[:, None]
         where = np.full(len(X), -1)
         where[self.members] = np.arange(len(self.members))
         found = where[self.own]
         is_known = (found >= 0)[:, None]
-        residuals = np.where(is_known, self.coef[found] * variances[found, None], np.nan)
+        residuals = np.where(is_known, Y[self.own] - left_out[found], np.nan)
         return residuals, np.where(is_known[:, 0], variances[found], np.nan)
 
     def predict(self, shape: KernelShape, X: Array) -> Floats:
@@ -109,8 +121,26 @@ class Leaf:
         return np.asarray(np.concatenate(blocks) * self.scales[:, None])
 
 
+def _newton_targets(is_positive: Mask, fitted: Floats, log_odds: float) -> tuple[Floats, Floats]:
+    """Return working targets and curvatures of the log loss, from centered predictions of targets of 1 and -1."""
+    start = 0.5 * (1.0 + fitted + np.tanh(0.5 * log_odds))
+    probabilities = np.clip(start, 1.0 - LARGEST_PROBABILITY, LARGEST_PROBABILITY)
+    curvature = probabilities * (1.0 - probabilities)
+    targets = special.logit(probabilities) - log_odds + (is_positive - probabilities) / curvature
+    return targets, curvature[:, 0]
+
+
 class LeafTree:
     """A tree that divides rows into leaves.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, n_columns)
+        Scaled rows in random order.
+    max_exact_rows, leaf_rows : int
+        Up to so many rows are one leaf; more rows are divided into leaves of at most `leaf_rows`.
+    margin : float
+        Share of the rows of a node, around its split, that both children are trained on.
 
     Attributes
     ----------
@@ -118,9 +148,7 @@ class LeafTree:
         The nodes; the first one is the root.
     """
 
-    def __init__(
-        self, X: Array, max_exact_rows: int = MAX_EXACT_ROWS, leaf_rows: int = LEAF_ROWS, margin: float = MARGIN
-    ) -> None:
+    def __init__(self, X: Array, max_exact_rows: int, leaf_rows: int, margin: float) -> None:
         self.nodes: list[Split | Leaf] = []
         everything = np.arange(len(X))
         if len(X) > max_exact_rows:

@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bochner.kernel_models.leaves import BLOCK_ROWS, Leaf, LeafTree
+from bochner.kernel_models.leaves import (
+    BLOCK_ROWS,
+    LEAF_ROWS,
+    MARGIN,
+    MAX_EXACT_CLASS_ROWS,
+    MAX_EXACT_ROWS,
+    Leaf,
+    LeafTree,
+)
 from bochner.kernel_models.training_rows import ColumnScaling
 from bochner.kernels import Kernel
 from bochner.progress import track
@@ -42,7 +50,7 @@ class KernelMember:
     scales: Floats
     penalty: float
     validation_error: float
-    tree: LeafTree = field(default_factory=lambda: LeafTree(np.empty((0, 1), np.float32)))
+    tree: LeafTree = field(init=False, repr=False)
 
     @property
     def length_scale_(self) -> Floats | None:
@@ -65,25 +73,31 @@ class KernelMember:
 
 
 def fit_members(
-    members: Sequence[KernelMember], X: Floats, Y: Floats, w: Floats, learns_leaves: bool = False
+    members: Sequence[KernelMember],
+    X: Floats,
+    Y: Floats,
+    w: Floats,
+    has_classes: bool = False,
+    log_odds: float | None = None,
 ) -> tuple[Floats, Floats]:
     """Fit all leaves in threads; return the mean leave-one-out residuals, and variances of the first member.
 
-    If `learns_leaves`, each of several leaves has scales of its own.
-    Residuals and variances of rows that no leaf was trained on are NaN.
+    Without classes, each of several leaves has scales of its own. Two classes have `log_odds`, which are subtracted
+    from all logits. Residuals and variances of rows that no leaf was trained on are NaN.
     """
+    max_exact_rows = MAX_EXACT_CLASS_ROWS if has_classes else MAX_EXACT_ROWS
     tasks: list[tuple[int, KernelMember, Leaf, Array]] = []
     for number, member in enumerate(members):
         rows = member.rows(X)
-        member.tree = LeafTree(rows)
+        member.tree = LeafTree(rows, max_exact_rows, LEAF_ROWS, MARGIN)
         tasks += [(number, member, leaf, rows) for leaf in member.tree.leaves]
     tasks.sort(key=lambda task: -len(task[2].members))
 
     def fit(task: tuple[int, KernelMember, Leaf, Array]) -> tuple[Floats, Floats]:
         _, member, leaf, rows = task
-        if learns_leaves and len(member.tree.nodes) > 1:
+        if not has_classes and len(member.tree.nodes) > 1:
             leaf.learn(member.shape, rows, Y, w, member.penalty)
-        return leaf.fit(member.shape, rows, Y, w, member.penalty)
+        return leaf.fit(member.shape, rows, Y, w, member.penalty, log_odds)
 
     # A single leaf leaves all threads to BLAS.
     results = map(fit, tasks) if len(tasks) == 1 else in_threads(fit, tasks)

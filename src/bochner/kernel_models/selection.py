@@ -32,6 +32,8 @@ Task = TypeVar("Task")
 FIRST_SAMPLE, SECOND_SAMPLE = 1_000, 2_000  # rows that the scales are learned on
 SAMPLE_ROWS = 2 * SECOND_SAMPLE  # rows of both stages, validation rows included
 LEAST_ROWS = 20  # fewer rows are too few to learn from
+# Few rows are divided several times, because a single division is noisy: this number over that of the rows.
+DIVIDED_ROWS, MIN_DIVISIONS, MAX_DIVISIONS = 2_500, 2, 6
 MAX_METRIC_COLUMNS = 60
 MAX_MEMBERS = 3
 SMALLEST_GAIN = 0.005  # by which a further member lowers the error of the mean
@@ -78,6 +80,12 @@ class Sample:
     n_learn: int = 0
     n_used: int = 0
 
+    def rotated(self, share: float) -> "Sample":
+        """Return this sample with a share of its rows moved from the beginning to the end."""
+        n = int(share * len(self.Y))
+        rows = {uses_ranks: np.roll(X, -n, axis=0) for uses_ranks, X in self.rows.items()}
+        return replace(self, rows=rows, Y=np.roll(self.Y, -n, axis=0), w=np.roll(self.w, -n))
+
     def divided(self, n_learn: int, n_validation: int) -> "Sample":
         """Return this sample with numbers of rows to learn from and to validate with."""
         n_learn = min(n_learn, int(0.7 * len(self.Y)))
@@ -121,9 +129,9 @@ class Sample:
 
 
 def select_members(sample: Sample, is_fast: bool) -> tuple[list[Candidate], list[Candidate]]:
-    """Return the members, the best one first, and all candidates of the last stage, sorted by their errors.
+    """Return the members, and all candidates of the last stage of the first division, sorted by their errors.
 
-    Errors are relative to the mean square of the validation targets.
+    Each division of the sample into rows to learn from and validation rows has members of its own, the best one first.
     """
     if len(sample.Y) < LEAST_ROWS:
         learned = LearnedScales(np.ones(sample.rows[False].shape[1]), 1.0, 1.0)
@@ -135,11 +143,23 @@ def select_members(sample: Sample, is_fast: bool) -> tuple[list[Candidate], list
         return [only], [only]
     stage = sample.divided(FIRST_SAMPLE, SECOND_SAMPLE)
     candidates = _first_stage(stage)
-    is_hopeless = candidates[0].error > HOPELESS
-    if not is_fast and len(sample.Y) >= FEW_ROWS and not is_hopeless:
+    if is_fast:
+        return candidates[:1], candidates
+    if len(sample.Y) < FEW_ROWS:
+        found = [(stage, candidates)]
+        n_divisions = int(np.clip(DIVIDED_ROWS // len(sample.Y), MIN_DIVISIONS, MAX_DIVISIONS))
+        for number in range(1, n_divisions):
+            stage = sample.rotated(number / n_divisions).divided(FIRST_SAMPLE, SECOND_SAMPLE)
+            found.append((stage, _first_stage(stage)))
+    elif candidates[0].error > HOPELESS:
+        found = [(stage, candidates)]
+    else:
         stage = sample.divided(SECOND_SAMPLE, SECOND_SAMPLE)
-        candidates = _second_stage(stage, candidates)
-    return _average(stage, candidates, 1 if is_fast else MAX_MEMBERS), candidates
+        found = [(stage, _second_stage(stage, candidates, validates=True))]
+        stage = sample.rotated(0.5).divided(SECOND_SAMPLE, SECOND_SAMPLE)
+        found.append((stage, _second_stage(stage, candidates, validates=False)))
+    members = [member for stage, candidates in found for member in _average(stage, candidates)]
+    return members, found[0][1]
 
 
 def _first_stage(sample: Sample) -> list[Candidate]:
@@ -168,12 +188,12 @@ def _first_stage(sample: Sample) -> list[Candidate]:
     return sorted(found + _in_parallel(learn, tasks, "learning a matrix"), key=_error)
 
 
-def _second_stage(sample: Sample, candidates: list[Candidate]) -> list[Candidate]:
-    """Continue the best two on more rows, and validate them again beside the best of the first stage."""
+def _second_stage(sample: Sample, candidates: list[Candidate], validates: bool) -> list[Candidate]:
+    """Continue the best two on more rows; if asked for, validate the best of the first stage beside them."""
     learned = [candidate for candidate in candidates if candidate.kind != "one scale"][:2]
     shared = [candidate for candidate in candidates[3:] if candidate.kind == "one scale"][:1]
     tasks = [(candidate, True) for candidate in learned]
-    tasks += [(candidate, False) for candidate in candidates[:3] + shared]
+    tasks += [(candidate, False) for candidate in candidates[:3] + shared if validates]
 
     def work(task: tuple[Candidate, bool]) -> list[Candidate]:
         candidate, continues = task
@@ -187,10 +207,10 @@ def _in_parallel(work: Callable[[Task], list[Candidate]], tasks: Sequence[Task],
     return [candidate for found in track(in_threads(work, tasks), name, len(tasks)) for candidate in found]
 
 
-def _average(sample: Sample, candidates: list[Candidate], max_members: int) -> list[Candidate]:
+def _average(sample: Sample, candidates: list[Candidate]) -> list[Candidate]:
     """Return the best candidate and those that lower the error of the mean of the predictions."""
     members, total, error = [candidates[0]], candidates[0].predictions, candidates[0].error
-    while len(members) < min(max_members, len(candidates)):
+    while len(members) < min(MAX_MEMBERS, len(candidates)):
         rest = [candidate for candidate in candidates if candidate not in members]
         errors = [sample.error((total + c.predictions) / (len(members) + 1)) for c in rest]
         number = int(np.argmin(errors))

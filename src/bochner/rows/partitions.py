@@ -15,11 +15,19 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
-from sklearn.utils.validation import validate_data
 
 from bochner.rows.arrays import Array, Indices, as_csr
 from bochner.rows.block_sizes import MAX_FETCH_BYTES
-from bochner.rows.sources import Batch, RowSource, Statistic, add_pair, check_batch_weights, compose, stack_batches
+from bochner.rows.sources import (
+    Batch,
+    MemoryRows,
+    RowSource,
+    Statistic,
+    add_pair,
+    check_batch_weights,
+    compose,
+    stack_batches,
+)
 
 __all__ = ["PartitionedRows", "Partitions"]
 
@@ -171,11 +179,9 @@ class PartitionedRows(RowSource):
         return replace(self, encode=compose(self.encode, encode), has_targets=has_targets, _last={})
 
     def validate(self, estimator: Any, **options: Any) -> "PartitionedRows":
-        for option in ("multi_output", "y_numeric"):
-            options.pop(option, None)
         # A source that was validated before comes from an estimator, which has seen to the names of the columns.
         template = self.partitions.templates["X"] if self.dtype is None else np.empty((0, self.shape[1]), self.dtype)
-        checked = validate_data(estimator, template, ensure_min_samples=0, **options)
+        checked = MemoryRows(template).validate(estimator, ensure_min_samples=0, **options)
         allow_nan = options.get("ensure_all_finite", True) is not True
         source = replace(self, dtype=checked.dtype, allow_nan=allow_nan, _last={})
         if not source.shape[0]:

@@ -7,9 +7,9 @@ A source collects selected rows into memory (`select`) and accumulates statistic
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -174,7 +174,10 @@ class RowSource(ABC):
         n_rows = self.shape[0]
         return np.sort(rng.choice(n_rows, min(size, n_rows), replace=False, shuffle=False))
 
-    @abstractmethod
+    def batches(self, with_rows: bool = True) -> Iterator[tuple[int, int, Batch]]:
+        """Yield the number, the first row and the batch of each partition that has rows and is read in this process."""
+        raise NotImplementedError
+
     def accumulate(
         self,
         part: Callable[[Any, Batch], Statistic | None],
@@ -202,6 +205,11 @@ class RowSource(ABC):
         statistic or None
             The sum; None when no batch contributed.
         """
+        total: Statistic | None = None
+        steps = track(self.batches(with_rows), description, len(self.partition_numbers))
+        for number, first_row, batch in steps:
+            total = add_pair(total, part(first_row if arguments is None else arguments[number], batch))
+        return total
 
     def __getitem__(self, rows: Any) -> Any:
         return self.select(rows).X
@@ -236,11 +244,7 @@ class MemoryRows(RowSource):
 
     @property
     def partition_numbers(self) -> list[int]:
-        return list(range(len(self._spans)))
-
-    @property
-    def _spans(self) -> list[slice]:
-        return row_spans(self.shape[0], MAX_BATCH_ROWS)
+        return [number for number, _ in enumerate(row_spans(self.shape[0], MAX_BATCH_ROWS))]
 
     @property
     def data(self) -> Any:
@@ -264,20 +268,9 @@ class MemoryRows(RowSource):
         batch = Batch(self.X if with_rows else None, self.y, self.weights).select(rows)
         return batch if batch.y is None else batch._replace(y=self.encode(batch.y))
 
-    def accumulate(
-        self,
-        part: Callable[[Any, Batch], Statistic | None],
-        arguments: Mapping[int, Any] | None = None,
-        description: str = "",
-        with_rows: bool = True,
-    ) -> Statistic | None:
-        spans = self._spans
-        starts = [span.start for span in spans] if arguments is None else [arguments[i] for i in range(len(spans))]
-        steps = track(list(zip(starts, spans, strict=True)), description, len(spans))
-        total: Statistic | None = reduce(
-            add_pair, (part(start, self.select(span, with_rows)) for start, span in steps), None
-        )
-        return total
+    def batches(self, with_rows: bool = True) -> Iterator[tuple[int, int, Batch]]:
+        for number, span in enumerate(row_spans(self.shape[0], MAX_BATCH_ROWS)):
+            yield number, span.start, self.select(span, with_rows)
 
 
 def stack_batches(batches: Sequence[Batch]) -> Batch:

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The encoded rows of a table as a row source, which feature models read batch by batch."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from bochner.progress import track
-from bochner.rows import Array, Batch, MemoryRows, RowSource, Statistic, add_pair, compose, stack_batches
+from bochner.rows import Array, Batch, MemoryRows, RowSource, compose, stack_batches
 from bochner.tables.encoding import EncodedTable
 
 
@@ -61,7 +60,7 @@ class TableRows(RowSource):
         numbers = np.arange(*rows.indices(self.shape[0])) if isinstance(rows, slice) else np.asarray(rows, np.intp)
         unique, inverse = np.unique(numbers, return_inverse=True)
         parts: list[Batch] = []
-        for first_row, batch in self._batches():
+        for _, first_row, batch in self.batches():
             start, stop = np.searchsorted(unique, [first_row, first_row + batch.X.shape[0]])
             if stop > start or not parts:
                 parts.append(batch.select(unique[start:stop] - first_row))
@@ -70,25 +69,9 @@ class TableRows(RowSource):
         batch = stack_batches(parts).select(inverse)
         return batch if with_rows else batch._replace(X=None)
 
-    def accumulate(
-        self,
-        part: Callable[[Any, Batch], Statistic | None],
-        arguments: Mapping[int, Any] | None = None,
-        description: str = "",
-        with_rows: bool = True,
-    ) -> Statistic | None:
-        total: Any = None
-        steps = track(self._batches(), description, self.table.table.n_chunks())
-        for number, (first_row, batch) in enumerate(steps):
-            if batch.X.shape[0]:
-                start = first_row if arguments is None else arguments[number]
-                total = add_pair(total, part(start, batch))
-        result: Statistic | None = total
-        return result
-
-    def _batches(self) -> Iterator[tuple[int, Batch]]:
-        """Yield batches of rows with targets, with the index of their first row among all such rows."""
+    def batches(self, with_rows: bool = True) -> Iterator[tuple[int, int, Batch]]:
         first_row = 0
-        for batch in self.table.batches():
-            yield first_row, Batch(batch.X, self.encode(batch.y) if self.has_targets else None)
-            first_row += len(batch.X)
+        for number, batch in enumerate(self.table.batches()):
+            if len(batch.X):
+                yield number, first_row, Batch(batch.X, self.encode(batch.y) if self.has_targets else None)
+                first_row += len(batch.X)
