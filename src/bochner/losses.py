@@ -99,7 +99,7 @@ class Loss(BaseEstimator, ABC):
         return np.asarray(curvature.sum(axis=2))
 
     def n_outputs(self, n_targets: int) -> int:
-        """Return the number of outputs for a number of targets, or of classes."""
+        """Return the number of outputs for a number of targets of a regression."""
         return n_targets
 
     def check_targets(self, y: Array) -> None:
@@ -357,9 +357,6 @@ class SquaredHinge(Loss):
     penalizes_intercept = True
     perfect_score = 1.0
 
-    def n_outputs(self, n_targets: int) -> int:
-        return 1 if n_targets == 2 else n_targets
-
     def evaluate(self, y: Array, scores: Floats) -> tuple[Floats, Floats]:
         signs = self._signs(y, scores)
         slack = np.maximum(1.0 - signs * scores, 0.0)
@@ -389,9 +386,6 @@ class LogLoss(Loss):
     """
 
     ignores_shift = True
-
-    def n_outputs(self, n_targets: int) -> int:
-        return 1 if n_targets == 2 else n_targets
 
     def evaluate(self, y: Array, scores: Floats) -> tuple[Floats, Floats]:
         if scores.shape[2] == 1:

@@ -6,7 +6,11 @@ import pytest
 from sklearn.svm import LinearSVC
 
 import bochner.feature_models.active_sets
-from bochner.feature_models.active_sets import ClassProblems
+import bochner.feature_models.paths
+from bochner.feature_models.active_sets import ActiveSetSolver
+from bochner.feature_models.newton import ALL_ROWS, TOLERANCE
+from bochner.feature_models.paths import _follow
+from bochner.losses import SquaredHinge
 from bochner.rows import Batch
 
 CS = np.array([1e-4, 0.1, 10.0, 1e3])
@@ -35,12 +39,22 @@ def problems(request, batch, monkeypatch):
     monkeypatch.setattr(bochner.feature_models.active_sets, "MAX_SPAN_ROWS", 70)
     monkeypatch.setattr(bochner.feature_models.active_sets, "MIN_NEAR", 4)
     monkeypatch.setattr(bochner.feature_models.active_sets, "SCORE_BYTES", 1 << 14)
-    monkeypatch.setattr(bochner.feature_models.active_sets, "PATH_TOLERANCE", 1e-8)
-    return ClassProblems(batch, 5)
+    monkeypatch.setattr(bochner.feature_models.paths, "PATH_TOLERANCE", 1e-8)
+    return ActiveSetSolver(batch, 5)
+
+
+def finish(problems, C, start=None):
+    """Return the weights (width + 1, n_classes) on all rows, from a point of a path or from 0."""
+    weights = problems.start(C, ALL_ROWS) if start is None else start[:, None]
+    return problems.solve(C, weights, ALL_ROWS, TOLERANCE)[:, 0]
+
+
+def follow(problems, Cs):
+    return _follow(problems, SquaredHinge(), 3, Cs)
 
 
 def every_step(n_steps, evaluate):
-    for step in range(n_steps):
+    for step in [*range(n_steps // 2, n_steps), *range(n_steps // 2)[::-1]]:
         evaluate(step)
 
 
@@ -66,7 +80,7 @@ def liblinear(batch, C):
 
 @pytest.mark.parametrize("C", CS)
 def test_solution_has_zero_gradient_and_equals_liblinear(batch, problems, C):
-    weights, expected = problems.finish(C, None), liblinear(batch, C)
+    weights, expected = finish(problems, C), liblinear(batch, C)
     values, gradient = objectives(batch, weights, C)
     assert gradient < 1e-6 * max(1.0, C)
     np.testing.assert_allclose(values, objectives(batch, expected, C)[0], rtol=1e-9)
@@ -74,7 +88,7 @@ def test_solution_has_zero_gradient_and_equals_liblinear(batch, problems, C):
 
 
 def test_errors_of_a_path_are_those_without_each_fold(batch, problems, monkeypatch):
-    monkeypatch.setattr(bochner.feature_models.active_sets, "search_path", every_step)
+    monkeypatch.setattr(bochner.feature_models.paths, "search_path", every_step)
     expected = np.zeros((len(CS), 3))
     for position, fold in np.ndindex(*expected.shape):
         weights = liblinear(batch.select(np.flatnonzero(batch.fold_of != fold)), CS[position])
@@ -82,23 +96,23 @@ def test_errors_of_a_path_are_those_without_each_fold(batch, problems, monkeypat
         guesses = (test.X @ weights[:-1] + weights[-1]).argmax(axis=1)
         expected[position, fold] = np.average(guesses != test.y, weights=test.sample_weight)
     for order in (slice(None), slice(None, None, -1)):
-        path = problems.follow(3, CS[order])
+        path = follow(problems, CS[order])
         np.testing.assert_allclose(path.errors[order], expected, rtol=1e-12)
 
 
 def test_solution_from_a_path_equals_that_from_zero(problems):
-    path = problems.follow(3, CS)
+    path = follow(problems, CS)
     (tried,) = np.nonzero(np.isfinite(path.errors[:, 0]))
     for position in tried.tolist():
-        found = problems.finish(CS[position], path.weights[position])
-        expected = problems.finish(CS[position], None)
+        found = finish(problems, CS[position], path.weights[position])
+        expected = finish(problems, CS[position])
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
 
 
 def test_singular_features_and_enormous_C(batch):
     singular = batch._replace(X=np.hstack([batch.X] * 3))
-    weights = ClassProblems(singular, 5).finish(1e9, None)
-    alone = ClassProblems(batch, 5).finish(1e9, None)
+    weights = finish(ActiveSetSolver(singular, 5), 1e9)
+    alone = finish(ActiveSetSolver(batch, 5), 1e9)
     divided = np.vstack([alone[:-1] / 3.0] * 3 + [alone[-1:]])  # coefficients divided among the copies
     values, best = objectives(singular, weights, 1e9)[0], objectives(singular, divided, 1e9)[0]
     assert (values <= best * (1.0 + 1e-6)).all()
@@ -106,8 +120,8 @@ def test_singular_features_and_enormous_C(batch):
 
 def test_class_without_rows_and_classes_that_are_easy_to_tell(batch):
     features = 100.0 * np.eye(5)[batch.y % 4]
-    problems = ClassProblems(batch._replace(X=features, y=batch.y % 4), 5)
-    weights = problems.finish(1e3, None)
+    problems = ActiveSetSolver(batch._replace(X=features, y=batch.y % 4), 5)
+    weights = finish(problems, 1e3)
     assert np.abs(weights[:, 4]).max() < 1.0 + 1e-9  # of the intercept, which alone tells all rows from no row
     np.testing.assert_array_equal((features @ weights[:-1] + weights[-1]).argmax(axis=1), batch.y % 4)
-    assert np.nanmax(problems.follow(3, CS).errors) == 0.0
+    assert np.nanmax(follow(problems, CS).errors) == 0.0

@@ -9,7 +9,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit, StratifiedKFold
 
-import bochner.feature_models.curvature
 import bochner.feature_models.newton
 import bochner.feature_models.paths
 from bochner import FeatureClassifier, FourierFeatures
@@ -115,7 +114,6 @@ def test_sampled_curvature_has_the_same_optimum(classes, monkeypatch, n_classes)
     monkeypatch.setattr(bochner.feature_models.paths, "MAX_HELD_BYTES", 0)
     monkeypatch.setattr(bochner.feature_models.paths, "MAX_FEATURE_ROWS", 70)
     monkeypatch.setattr(bochner.feature_models.paths, "MAX_PATH_ROWS", 512)
-    monkeypatch.setattr(bochner.feature_models.curvature, "MAX_SPAN_ROWS", 33)
     monkeypatch.setattr(bochner.feature_models.newton, "MAX_SPAN_ROWS", 33)
     model = FeatureClassifier(features(), Cs=[10.0], cv=None, loss="log_loss").fit(X, y, weights)
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=0, atol=1e-5 * np.abs(expected.coef_).max())

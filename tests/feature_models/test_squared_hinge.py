@@ -9,7 +9,6 @@ from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 
-import bochner.feature_models.curvature
 import bochner.feature_models.newton
 import bochner.feature_models.paths
 from bochner import FeatureClassifier, FourierFeatures
@@ -106,7 +105,6 @@ def test_features_that_are_not_held_give_the_same_model(classes, monkeypatch, n_
     expected = FeatureClassifier(features(), Cs=CS[:4]).fit(X, y)
     monkeypatch.setattr(bochner.feature_models.paths, "MAX_HELD_BYTES", 0)
     monkeypatch.setattr(bochner.feature_models.paths, "MAX_FEATURE_ROWS", 70)
-    monkeypatch.setattr(bochner.feature_models.curvature, "MAX_SPAN_ROWS", 33)
     monkeypatch.setattr(bochner.feature_models.newton, "MAX_SPAN_ROWS", 33)
     model = FeatureClassifier(features(), Cs=CS[:4]).fit(X, y)
     assert model.C_ == expected.C_

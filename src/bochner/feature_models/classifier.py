@@ -56,9 +56,9 @@ class FeatureClassifier(ClassifierMixin, FeatureModel):
         The loss, by name or as a component of `bochner.losses`.
     Cs : sequence of float, default=None
         Candidates for C. None means ``numpy.logspace(-3, 5, 9)``; for squared errors ``1 / (2 * n * alpha)`` with the
-        sum n of the weights and ``alpha`` from ``numpy.logspace(-8, 4, 25)``, as `FeatureRegressor` has. They are tried
-        until the mean error over the folds is above its minimum by more than two standard errors: upwards, or, for the
-        squared hinge loss of features in memory, from the middle upwards and then downwards.
+        sum n of the weights and ``alpha`` from ``numpy.logspace(-8, 4, 25)``, as `FeatureRegressor` has. Other losses
+        try them from the middle upwards, and then downwards, until the mean error over the folds is above its minimum
+        by more than two standard errors.
     cv : int, splitter, iterable or None, default=5
         Cross-validation folds, as in scikit-learn. Each row must be in at most one test set, and in the training set of
         every other fold. None means generalized cross-validation for squared errors; other losses need a single
@@ -285,7 +285,8 @@ class FeatureClassifier(ClassifierMixin, FeatureModel):
             The share of rows whose class is predicted.
         """
         check_is_fitted(self)
-        right, total = self._accumulate_scores(X, y, sample_weight, partial(_count_right, self.classes_))
+        rows = self._rows_to_score(X, y, sample_weight)
+        right, total = self._accumulate_scores(rows, partial(_count_right, self.classes_))
         return float(right / total)
 
     @property

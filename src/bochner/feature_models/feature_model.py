@@ -103,17 +103,17 @@ class FeatureModel(Parametrized):
     def _learn_targets(self, rows: RowSource) -> list[ClassCounts] | None:
         """Learn the classes, and return those of each partition; of a regression learn the shape of the targets."""
 
-    @abstractmethod
     def _columns_of(self) -> Callable[[Any], Floats]:
         """Return the function from checked targets to columns of numbers; workers get it without the model."""
+        return np.asarray  # those of a regression are columns already
 
     @abstractmethod
     def _columns_of_sample(self, y: Any) -> Floats:
         """Return the columns of the targets of a sample of rows, whose classes need not be known."""
 
-    @abstractmethod
     def _targets_of(self) -> Callable[[Any], Array]:
         """Return the function from checked targets to what the loss compares with scores."""
+        return np.asarray
 
     @abstractmethod
     def _penalties(self, weight: float) -> Floats:
@@ -404,13 +404,15 @@ class FeatureModel(Parametrized):
         chosen = self._chosen()
         return _Scorer(self._feature_map, chosen.coef, chosen.intercept)
 
-    def _accumulate_scores(self, X: Any, y: Any, sample_weight: Any, statistic: Callable[[Any, Batch], Any]) -> Any:
-        """Add up a statistic of scores and batches of rows."""
-        check_is_fitted(self)
+    def _rows_to_score(self, X: Any, y: Any, sample_weight: Any) -> RowSource:
+        """Return validated rows with targets."""
         source = open_rows(X, y, sample_weight)
         if not source.has_targets:
             raise ValueError("A score compares predictions with y, but y is None; give y.")
-        rows = self._check_targets(self._validate_training(source, reset=False))
+        return self._check_targets(self._validate_training(source, reset=False))
+
+    def _accumulate_scores(self, rows: RowSource, statistic: Callable[[Any, Batch], Any]) -> Any:
+        """Add up a statistic of scores and batches of rows."""
         of_batch = partial(_statistic_of_scores, statistic, self._scorer())
         return TrainingSet(rows, RoundRobin(0)).accumulate(of_batch)
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -194,36 +194,36 @@ class MomentAccumulator:
         """Choose the candidate and penalty with the best mean R2 over the folds, or by generalized cross-validation."""
         assert self.moments is not None
         assert self.origin is not None
-        evaluated = []
+        scores, best, n_targets, row_factor = (
+            np.zeros(len(self.candidates)),
+            0,
+            len(self.origin),
+            self.moments.row_factor,
+        )
         for number, features in enumerate(self.candidates):
             accumulated = self.moments.by_fold(number, self.n_folds)
             parts = list(in_threads(partial(_moments_of_features, features), accumulated))
-            weights = np.array([moments[-1 - len(self.origin), -1 - len(self.origin)] for moments in parts])
+            weights = np.array([moments[-1 - n_targets, -1 - n_targets] for moments in parts])
             if self.n_folds:
                 check_fold_weights(cv, weights)
-            total = sum(parts[1:], parts[0])
-            evaluated.append(_evaluate(total, parts[:-1], len(self.origin), penalties, self.moments.row_factor))
-        return _best(self.candidates, evaluated, self.origin)
-
-
-class _Evaluated(NamedTuple):
-    """The best penalty of one candidate, with the moments of all rows."""
-
-    position: int
-    alphas: Floats
-    errors: Floats
-    score: float
-    weight: float
-    row_factor: float
-    total: Floats
+            total, alphas = sum(parts[1:], parts[0]), penalties(float(weights.sum()))
+            errors, by_penalty = _evaluate(total, parts[:-1], n_targets, alphas, row_factor)
+            scores[number] = by_penalty.max()
+            if number == 0 or scores[number] > scores[best]:
+                best, best_total, best_errors, position = number, total, errors, int(by_penalty.argmax())
+        _warn_of_constant_targets(best_total, n_targets)
+        alpha, weight = float(alphas[position]), float(weights.sum())
+        counted = row_factor * best_total if row_factor > 1.0 else best_total  # few models need a copy
+        coef, intercept, posterior = solve_ridge(counted, n_targets, alpha * weight * row_factor)
+        intercept = intercept + self.origin
+        return Choice(self.candidates[best], position, alpha, weight, coef, intercept, best_errors, scores, posterior)
 
 
 def _evaluate(
-    total: Floats, folds: list[Floats], n_targets: int, penalties: Penalties, row_factor: float
-) -> _Evaluated:
-    """Find the penalty with the best mean R2 over folds and targets, from the moments of all rows and of the folds."""
+    total: Floats, folds: list[Floats], n_targets: int, alphas: Floats, row_factor: float
+) -> tuple[Floats, Floats]:
+    """Return mean errors (n_penalties, n_folds), and mean R2 over folds and targets (n_penalties,), from moments."""
     weight, overall = float(total[-1 - n_targets, -1 - n_targets]), target_variances(total, n_targets)
-    alphas = penalties(weight)
 
     def of_fold(held_out: Floats) -> tuple[Floats, Floats]:
         return held_out_errors(total, held_out, n_targets, alphas * weight), target_variances(held_out, n_targets)
@@ -234,22 +234,7 @@ def _evaluate(
     else:
         scaled = row_factor * total if row_factor > 1.0 else total
         errors, variances = generalized_errors(scaled, n_targets, alphas * row_factor * weight), overall[None]
-    scores = r2_scores(errors, variances, overall)
-    position = int(scores.mean(axis=(1, 2)).argmax())
-    return _Evaluated(position, alphas, errors.mean(axis=2), float(scores[position].mean()), weight, row_factor, total)
-
-
-def _best(candidates: list[Any], evaluated: list[_Evaluated], origin: Floats) -> Choice:
-    """Return the candidate with the best score, solved on all rows."""
-    scores = np.array([candidate.score for candidate in evaluated])
-    best = int(scores.argmax())
-    position, alphas, errors, _, weight, row_factor, total = evaluated[best]
-    _warn_of_constant_targets(total, len(origin))
-    total = row_factor * total if row_factor > 1.0 else total  # few models need a copy
-    coef, intercept, posterior = solve_ridge(total, len(origin), float(alphas[position]) * weight * row_factor)
-    return Choice(
-        candidates[best], position, float(alphas[position]), weight, coef, intercept + origin, errors, scores, posterior
-    )
+    return errors.mean(axis=2), r2_scores(errors, variances, overall).mean(axis=(1, 2))
 
 
 def _warn_of_constant_targets(moments: Floats, n_targets: int) -> None:

@@ -8,23 +8,28 @@ for the chosen penalty on the sample is the start of a few passes over all rows.
 import operator
 from collections.abc import Callable
 from functools import partial, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bochner.feature_maps import FeatureMap, map_rows
-from bochner.feature_models import active_sets, newton
+from bochner.feature_models.active_sets import ActiveSetSolver
 from bochner.feature_models.candidates import feature_map_of
-from bochner.feature_models.folds import GivenFolds, RoundRobin, check_fold_weights
+from bochner.feature_models.folds import GivenFolds, RoundRobin, check_fold_weights, search_path
+from bochner.feature_models.newton import ALL_ROWS, ROUGH_TOLERANCE, TOLERANCE, NewtonSolver, scores_of, waypoints
 from bochner.feature_models.training import Choice, TrainingSet, weights_of_folds
 from bochner.losses import Loss, SquaredHinge
-from bochner.rows import Array, Batch, Floats, RowSource, Statistic, row_spans
-from bochner.rows.block_sizes import MAX_FEATURE_ROWS, MAX_HELD_BYTES, MAX_PATH_BYTES, MAX_PATH_ROWS
+from bochner.progress import progress_bar
+from bochner.rows import Array, Batch, Floats, RowSource, Statistic, in_threads, row_spans
+from bochner.rows.block_sizes import MAX_FEATURE_ROWS, MAX_HELD_BYTES, MAX_PATH_BYTES, MAX_PATH_ROWS, MAX_SPAN_ROWS
 
 __all__ = ["fit_path", "is_held"]
 
+PATH_TOLERANCE = 1e-4  # predicted decrease of the last step, relative to the objective; serves the choice of C
+PASS_TOLERANCE = 1e-9  # where a step needs a pass over rows that are not held
 
 Encode = Callable[[Array], Array]
+Solver = ActiveSetSolver | NewtonSolver
 
 
 def is_held(rows: RowSource, width: int, item_bytes: int) -> bool:
@@ -77,24 +82,76 @@ def fit_path(
         )
     unit = float(sample.row_weights.mean())  # of sample weights, so that float32 holds them
     prepare = partial(_feature_batch, encode, weigh, unit)
-    targets, in_loss = encode(sample.y), sample.row_weights
-    loss.fit(targets, in_loss)
-    Cs = 0.5 / (alphas * float((in_loss if weigh is None else in_loss * weigh(sample.y)).sum() / unit))
-    scores, best, position = np.zeros(len(maps)), 0, 0
+    loss.fit(encode(sample.y), sample.row_weights)
+    scores, best = np.zeros(len(maps)), 0
     for number, feature_map in enumerate(maps):
-        tried = _problems(prepare(feature_map, sample), loss, n_outputs)
-        path = tried.follow(n_folds, Cs) if n_folds else None
-        by_penalty = np.zeros(1) if path is None else loss.perfect_score - path.errors.mean(axis=1)
-        scores[number] = np.nanmax(by_penalty)
+        held = prepare(feature_map, sample)
+        Cs = 0.5 / (alphas * float(held.loss_weight.sum()))
+        is_hinge = isinstance(loss, SquaredHinge)
+        solver: Solver = ActiveSetSolver(held, n_outputs) if is_hinge else NewtonSolver(held, loss, n_outputs)
+        path = _follow(solver, loss, n_folds, Cs)
+        scores[number] = loss.perfect_score - np.nanmin(path.means)
         if number == 0 or scores[number] > scores[best]:
-            best, position = number, int(np.nanargmax(by_penalty))
-            problems, chosen = tried, path
-    errors, start = (np.empty((len(Cs), 0)), None) if chosen is None else (chosen.errors, chosen.weights[position])
-    alpha, weights = float(alphas[position]), problems.finish(float(Cs[position]), start)
+            best, chosen, chosen_path = number, solver, path
+    position = int(np.nanargmin(chosen_path.means))
+    C, alpha = float(Cs[position]), float(alphas[position])
+    weights = chosen.solve(C, chosen_path.weights[position][:, None], ALL_ROWS, TOLERANCE)
     if not is_whole:
-        C, of_rows = 0.5 * unit / (alpha * weight), partial(prepare, maps[best])
-        weights = _finish_on_all_rows(rows, of_rows, problems.batch, loss, C, weights)
-    return Choice(candidates[best], position, alpha, weight, weights[:-1], weights[-1], errors, scores)
+        C_of_all = 0.5 * unit / (alpha * weight)
+        held = chosen.batch._replace(loss_weight=chosen.batch.loss_weight * (C / C_of_all))  # stands for all rows
+        weights = _finish_in_passes(rows, partial(prepare, maps[best]), held, loss, C_of_all, weights)
+    coef, intercept = weights[:-1, 0], weights[-1, 0]
+    return Choice(candidates[best], position, alpha, weight, coef, intercept, chosen_path.errors, scores)
+
+
+class _Path(NamedTuple):
+    """Errors (n_Cs, n_folds), their means, and weights (n_Cs, width + 1, n_outputs) on all rows.
+
+    Errors of values of C that were not tried are NaN.
+    """
+
+    errors: Floats
+    means: Floats
+    weights: Floats
+
+
+def _follow(solver: Solver, loss: Loss, n_folds: int, Cs: Floats) -> _Path:
+    """Solve on all rows and without each fold for values of C from the middle on, as `search_path` chooses."""
+    order, middle = np.argsort(Cs).tolist(), len(Cs) // 2
+    first, held_out = float(Cs[order[middle]]), np.append(ALL_ROWS, np.arange(n_folds))
+    latest = at_middle = solver.start(first, held_out)
+    if not n_folds:
+        return _Path(np.empty((1, 0)), np.zeros(1), latest[None, :, 0])
+    errors, weights = np.full((len(Cs), n_folds), np.nan), np.zeros((len(Cs), len(latest), latest.shape[2]))
+    with progress_bar("choosing the penalty", len(Cs)) as advance:
+
+        def evaluate(place: int) -> Floats:
+            nonlocal latest, at_middle
+            before, C = at_middle if place == middle - 1 else latest, float(Cs[order[place]])
+            if place > middle:
+                for waypoint in waypoints(float(Cs[order[place - 1]]), C):
+                    before = solver.solve(waypoint, before, held_out, ROUGH_TOLERANCE)
+            latest = solver.solve(C, before, held_out, PATH_TOLERANCE)
+            at_middle = latest if place == middle else at_middle
+            weights[order[place]] = latest[:, 0]
+            errors[order[place]] = _held_out_errors(solver.batch, loss, latest[:, 1:])
+            advance(1)
+            return np.asarray(errors[order[place]])
+
+        search_path(len(Cs), evaluate)
+    return _Path(errors, errors.mean(axis=1), weights)
+
+
+def _held_out_errors(batch: Batch, loss: Loss, weights: Floats) -> Floats:
+    """Return the mean errors (n_folds,) on the rows that each problem leaves out."""
+
+    def of_span(span: slice) -> Floats:
+        own = batch.sample_weight[span, None] * (batch.fold_of[span, None] == np.arange(weights.shape[1]))
+        errors = loss.errors(batch.y[span], scores_of(batch.X[span], weights))
+        return np.stack([(own * errors).sum(axis=0), own.sum(axis=0)])
+
+    errors, weight = reduce(operator.add, in_threads(of_span, row_spans(len(batch.y), MAX_SPAN_ROWS)))
+    return np.asarray(errors / weight)
 
 
 def _hold_rows(training: TrainingSet, width: int, encode: Encode) -> Batch:
@@ -113,14 +170,7 @@ def _hold_rows(training: TrainingSet, width: int, encode: Encode) -> Batch:
     return batch._replace(fold_of=folds.given[chosen])
 
 
-def _problems(batch: Batch, loss: Loss, n_outputs: int) -> "active_sets.ClassProblems | newton.NewtonProblems":
-    """Return the problems on all rows and without each fold: those of a squared hinge have a faster solver."""
-    if isinstance(loss, SquaredHinge):
-        return active_sets.ClassProblems(batch, n_outputs)
-    return newton.NewtonProblems(batch, loss, n_outputs)
-
-
-def _finish_on_all_rows(
+def _finish_in_passes(
     rows: RowSource, prepare: Callable[[Batch], Batch], sample: Batch, loss: Loss, C: float, start: Floats
 ) -> Floats:
     """Solve by passes over all rows, from the solution on a sample, whose features Hessians are computed from."""
@@ -129,7 +179,7 @@ def _finish_on_all_rows(
     def accumulate(statistic: Callable[[Batch], Statistic]) -> Statistic:
         return training.accumulate(partial(_statistic_of_features, prepare, statistic), "passes over all rows")
 
-    return newton.solve_all_rows(sample, loss, C, start, accumulate)
+    return NewtonSolver(sample, loss, start.shape[2], accumulate).solve(C, start, ALL_ROWS, PASS_TOLERANCE)
 
 
 def _feature_batch(

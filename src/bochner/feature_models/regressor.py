@@ -2,9 +2,9 @@
 """`FeatureRegressor`: regression on features, with any loss."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, apply_to_features
 from bochner.feature_models.feature_model import ALPHAS, FeatureModel, has_closed_form, in_memory
-from bochner.feature_models.ridge import r2_scores
-from bochner.feature_models.training import Choice
+from bochner.feature_models.folds import RoundRobin
+from bochner.feature_models.training import Choice, TrainingSet
 from bochner.kernels import Kernel
 from bochner.losses import LOSSES, Loss
 from bochner.parameters import RIDGE_EXPLANATIONS
@@ -51,9 +51,9 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
         gamma losses have a log link.
     alphas : sequence of float, default=None
         Candidate penalties, relative to the number of rows; None means ``numpy.logspace(-8, 4, 25)`` for squared errors
-        and every second of these for other losses. With other losses, they are tried in decreasing order until the mean
-        error over the folds is above its minimum by more than two standard errors. A warning says if the best one is at
-        an edge of three or more given ones, and the error still falls there.
+        and every second of these for other losses. Other losses try them from the middle downwards, and then upwards,
+        until the mean error over the folds is above its minimum by more than two standard errors. A warning says if the
+        best one is at an edge of three or more given ones, and the error still falls there.
     cv : int, splitter, iterable or None, default=5
         Cross-validation folds, as in scikit-learn. Each row must be in at most one test set, and in the training set of
         every other fold. None means generalized cross-validation for squared errors; other losses need a single
@@ -227,22 +227,16 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
             The coefficient of determination, the mean over targets; D2 for losses other than squared errors.
         """
         check_is_fitted(self)
-        if not self.loss_.has_closed_form:
-            return self._explained_share(X, y, sample_weight)
-        total: _Residuals = self._accumulate_scores(X, y, sample_weight, _residuals)
-        if total.n_rows < 2:
+        rows = self._rows_to_score(X, y, sample_weight)
+        columns: list[Any] = TrainingSet(rows, RoundRobin(0)).accumulate(_targets_and_weights, with_rows=False)
+        targets, weights = (np.concatenate(column) for column in zip(*columns, strict=True))
+        if self.loss_.has_closed_form and len(targets) < 2:
             warnings.warn("R2 is not defined for a single row.", UndefinedMetricWarning, stacklevel=2)
             return float("nan")
-        variances = total.deviations / total.weight
-        return float(r2_scores((total.errors / total.weight)[None, None], variances[None], variances).mean())
-
-    def _explained_share(self, X: Any, y: Any, sample_weight: Any) -> float:
-        """Return one minus the ratio of the loss to that of the best constant prediction."""
-        columns: list[Any] = self._accumulate_scores(X, y, sample_weight, _targets_and_weights)
-        targets, weights = (np.concatenate(column) for column in zip(*columns, strict=True))
         constant = self.loss_.start(targets, weights, len(self._chosen().intercept))
-        own, other = self._accumulate_scores(X, y, sample_weight, partial(_losses, self.loss_, constant))
-        return float(1.0 - own / other) if other > 0.0 else float(own == 0.0)
+        own, other = self._accumulate_scores(rows, partial(_losses, self.loss_, constant))
+        shares = np.divide(own, other, out=(own != 0.0).astype(np.float64), where=other > 0.0)
+        return float(np.mean(1.0 - shares))
 
     @property
     def alpha_(self) -> float:
@@ -291,12 +285,6 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
                 f"give penalties of at least {MIN_ALPHA:g}."
             )
         return alphas
-
-    def _columns_of(self) -> Callable[[Any], Floats]:
-        return np.asarray  # checked targets are columns already
-
-    def _targets_of(self) -> Callable[[Any], Array]:
-        return np.asarray
 
     def _columns_of_sample(self, y: Any) -> Floats:
         return target_columns(y)
@@ -348,38 +336,15 @@ def _predictions(loss: Loss, is_flat: bool, scores: Any) -> Any:
     return predictions[:, 0] if is_flat else predictions
 
 
-def _targets_and_weights(scores: Floats, batch: Batch) -> list[Any]:
+def _targets_and_weights(batch: Batch) -> list[Any]:
     return [(batch.y, batch.row_weights)]
 
 
 def _losses(loss: Loss, constant: Floats, scores: Floats, batch: Batch) -> Floats:
-    """Return the sums of the losses of predictions and of a constant prediction."""
+    """Return the sums of the losses of predictions and of a constant prediction, by target for squared errors."""
     both = np.stack([scores, np.broadcast_to(constant, scores.shape)], axis=1).astype(np.float64)
-    return np.asarray(batch.row_weights @ loss.errors(batch.y, both))
-
-
-class _Residuals(NamedTuple):
-    """What R2 needs of some rows; sums are merged by the formula of Chan, Golub and LeVeque, which loses no digits."""
-
-    n_rows: int
-    weight: float
-    errors: Floats
-    mean: Floats
-    deviations: Floats
-
-    def __add__(self, other: "_Residuals") -> "_Residuals":  # type: ignore[override]
-        weight, distance = self.weight + other.weight, other.mean - self.mean
-        deviations = self.deviations + other.deviations + self.weight * other.weight / weight * distance**2
-        mean = self.mean + other.weight / weight * distance
-        return _Residuals(self.n_rows + other.n_rows, weight, self.errors + other.errors, mean, deviations)
-
-
-def _residuals(predictions: Floats, batch: Batch) -> _Residuals:
-    """Return weighted sums of squared errors, and of squared deviations of the targets from their means."""
-    weights = batch.row_weights
-    mean = np.average(batch.y, axis=0, weights=weights)
-    errors, deviations = (weights @ np.square(batch.y - center) for center in (predictions, mean))
-    return _Residuals(len(weights), float(weights.sum()), errors, mean, deviations)
+    errors = np.square(both - batch.y[:, None]) if loss.has_closed_form else loss.errors(batch.y, both)[:, :, None]
+    return np.tensordot(batch.row_weights, errors, 1)
 
 
 def _predict_with_std(feature_map: FeatureMap, chosen: Choice, X: Any) -> Array:

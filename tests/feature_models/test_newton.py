@@ -2,8 +2,8 @@
 import numpy as np
 import pytest
 
-from bochner.feature_models import curvature
-from bochner.feature_models.curvature import Curvature
+from bochner.feature_models import newton
+from bochner.feature_models.newton import NewtonSolver
 from bochner.losses import LogLoss
 from bochner.rows import Batch
 
@@ -15,8 +15,10 @@ def batch(rng):
     return Batch(features, labels, np.ones(3000), np.full(3000, -1), np.ones(3000))
 
 
-def hessian_at(batch, weights):
-    return Curvature(batch, LogLoss(), is_sample=False)._hessian(np.array([-2]), weights, np.array([3000.0]))
+def solver_at(batch, weights):
+    """Return a solver, and the blocks of the Hessian at some weights."""
+    solver = NewtonSolver(batch, LogLoss(), weights.shape[2])
+    return solver, solver._hessian(np.array([-2]), weights)
 
 
 def dense_hessian(batch, weights):
@@ -35,13 +37,13 @@ def dense_hessian(batch, weights):
 @pytest.mark.parametrize("n_columns", [1, 3])
 @pytest.mark.parametrize("size", [0.1, 3.0])  # with large coefficients, most rows are certain and left out
 def test_products_equal_those_of_the_dense_hessian(batch, rng, n_columns, size, monkeypatch):
-    monkeypatch.setattr(curvature, "CACHED_NUMBERS", 13 * 100)
+    monkeypatch.setattr(newton, "CACHED_NUMBERS", 13 * 100)
     weights, vectors = rng.normal(size=(2, 13, 1, n_columns))
     weights *= size
-    hessian = hessian_at(batch, weights)
+    solver, blocks = solver_at(batch, weights)
     expected = 2.0 * np.einsum("akbl,bl->ak", dense_hessian(batch, weights), vectors[:, 0])
     expected[:-1] += vectors[:-1, 0]
-    found = hessian.product(2.0, vectors.astype(np.float32))[:, 0]
+    found = solver._multiply(2.0, blocks, vectors.astype(np.float32))[:, 0]
     np.testing.assert_allclose(found, expected, rtol=0, atol=2e-3 * np.abs(expected).max())
 
 
@@ -50,8 +52,9 @@ def test_preconditioner_of_two_classes_is_close_to_the_inverse(batch, rng, monke
     weights = np.zeros((13, 1, 1))
     matrix = 5.0 * dense_hessian(batch, weights)[:, 0, :, 0] + np.eye(13)
     for n_rows, low, high in ((4, 0.2, 6.0), (1000, 0.9, 1.1)):  # per column: (1 +- n**-0.5)**-2 in the limit
-        monkeypatch.setattr(curvature, "PRECONDITIONER_ROWS", n_rows)
-        factor = hessian_at(batch, weights).preconditioner(5.0).factor.astype(np.float64)
+        monkeypatch.setattr(newton, "PRECONDITIONER_ROWS", n_rows)
+        solver, blocks = solver_at(batch, weights)
+        factor = solver._make_factor(5.0, blocks).astype(np.float64)
         half = np.linalg.solve(factor, matrix)
         values = np.linalg.eigvals(half @ np.linalg.inv(matrix) @ half.T)  # of the preconditioned matrix
         assert low < values.real.min() < 1.0 < values.real.max() < high
@@ -60,13 +63,15 @@ def test_preconditioner_of_two_classes_is_close_to_the_inverse(batch, rng, monke
 def test_adding_a_number_to_all_classes_is_not_preconditioned(batch, rng):
     weights = rng.normal(size=(13, 1, 3)) * 0.1
     vectors = np.repeat(rng.normal(size=(13, 1, 1)), 3, axis=2).astype(np.float32)
-    np.testing.assert_allclose(hessian_at(batch, weights).preconditioner(1.0).solve(vectors), vectors, rtol=1e-5)
+    solver, blocks = solver_at(batch, weights)
+    solver.factor = solver._make_factor(1.0, blocks)
+    np.testing.assert_allclose(solver._precondition(vectors), vectors, rtol=1e-5)
 
 
 def test_no_uncertain_row(batch):
     """Rows whose classes are certain to rounding leave the penalty alone."""
     weights = np.zeros((13, 1, 1))
     weights[-1] = 1e4
-    hessian = hessian_at(batch, weights)
-    vectors = np.ones((13, 1, 1), dtype=np.float32)
-    np.testing.assert_allclose(hessian.preconditioner(1.0).solve(vectors), 1.0, rtol=1e-5)
+    solver, blocks = solver_at(batch, weights)
+    solver.factor = solver._make_factor(1.0, blocks)
+    np.testing.assert_allclose(solver._precondition(np.ones((13, 1, 1), dtype=np.float32)), 1.0, rtol=1e-5)
