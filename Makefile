@@ -12,7 +12,7 @@ SPHINX := $(BIN)/sphinx-build --quiet --nitpicky --fail-on-warning --keep-going 
 
 .PHONY: docs linkcheck figures
 .PHONY: demo reproduce test test-slow test-all coverage lint dist floor
-.PHONY: bench bench-coverage bench-dask bench-large-table bench-machine bench-mnist bench-tabular
+.PHONY: bench bench-coverage bench-dask bench-landmarks bench-large-table bench-machine bench-mnist bench-tabular
 .PHONY: lock clean
 
 demo: .venv/.ready
@@ -86,6 +86,11 @@ bench-coverage: .venv/.ready
 
 bench-dask: .venv/.ready
 	$(BIN)/python benchmarks/bench_dask.py
+
+# About 20 processor minutes, resumed by the same command; BOCHNER_DATA is a folder with the data sets as .npz.
+# OPTIONS="--only times" measures the time to a kernel error of 2 %, OPTIONS="--only errors" the errors.
+bench-landmarks: .venv/.ready
+	$(BIN)/python benchmarks/bench_landmarks.py $(OPTIONS)
 
 # A table of 2 million rows, as CSV, Parquet and data frame: a few minutes.
 bench-large-table: .venv/.ready

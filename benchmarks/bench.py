@@ -346,34 +346,6 @@ def time_to_error(folder: Path | None, repeats: int) -> list[Row]:
     return rows
 
 
-def beside_nystroem(folder: Path | None, repeats: int) -> list[Row]:
-    """Time fit and transform of 100,000 (repeated) rows, and of ten times as many, at 2 % error, beside Nystroem."""
-    methods = ("bochner, matrix", "bochner, landmarks", "bochner, refined landmarks", "Nystroem")
-    rows = []
-    for name, (X, test) in data_sets(folder).items():
-        contest = Contest(X, test)
-        widths = {method: contest.smallest_width(method, 0.02) for method in methods}
-        reached = {method: width for method, width in widths.items() if width is not None}
-        contest.X = np.resize(X, (100_000, X.shape[1]))
-        for n_blocks, n_repeats in ((1, repeats), (10, 1)):
-            actions = {
-                method: partial(contest.run, method, width, 100_000, n_blocks) for method, width in reached.items()
-            }
-            seconds = interleave(actions, n_repeats)
-            rows += [
-                {
-                    "data": name,
-                    "rows": n_blocks * 100_000,
-                    "method": method,
-                    "columns": reached[method],
-                    "seconds": seconds[method],
-                    "x Nystroem": seconds["Nystroem"] / seconds[method],
-                }
-                for method in reached
-            ]
-    return rows
-
-
 def _smallest(is_enough: Callable[[int], bool], largest: int) -> int | None:
     """Return the smallest width that is enough, to a quarter of an octave, by doubling from 16 and bisection."""
     widths = [2 * round(8 * 2 ** (k / 4)) for k in range(49)]
@@ -700,10 +672,6 @@ def main(
         "learning": ("learned length scales against one ridge fit", lambda: learning(data)),
         "learned metric": ("learned metric against learned length scales", lambda: learning_metric(min(repeats, 3))),
         "memory": ("memory beyond input and output", lambda: memory(output)),
-        "beside Nystroem": (
-            "100,000 and 1,000,000 rows at 2 % kernel error: seconds of fit + transform",
-            lambda: beside_nystroem(data, min(repeats, 3)),
-        ),
         "time to error": (
             "fit + transform at a given kernel error: speed ratios",
             lambda: time_to_error(data, min(repeats, 3)),

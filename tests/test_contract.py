@@ -127,6 +127,7 @@ ESTIMATORS = [
     *(with_learned_scales(kernel) for kernel in ("gaussian", "laplacian")),
     FourierFeatures(length_scale=SHORT_METRIC, n_frequencies=6),
     LandmarkFeatures(n_landmarks=6, random_state=0),
+    LandmarkFeatures("cauchy", n_landmarks=6, refine=5, random_state=0),
     LandmarkFeatures("laplacian", landmarks="uniform", n_landmarks=6, refine=0, random_state=0),
     LandmarkFeatures("matern", landmarks=Pivoted(n_points=20), n_landmarks=6),
     LandmarkFeatures(Similarity(), n_landmarks=6, random_state=0),

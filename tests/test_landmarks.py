@@ -151,6 +151,27 @@ class TestPivots:
         observed = np.append(counts, 2000 - counts.sum())
         assert stats.chisquare(observed, 2000 * np.append(shares, 1.0 - shares.sum())).pvalue > 1e-3
 
+    def test_residual_trace_has_the_distribution_of_one_pivot_at_a_time(self, rng):
+        """The same for 24 pivots of 100 clustered points, drawn in blocks of eight, by the trace that they leave."""
+        X = rng.normal(size=(20, 2))[rng.integers(20, size=100)] + 0.2 * rng.normal(size=(100, 2))
+        matrix = Gaussian()(2.0 * X)
+
+        def one_at_a_time():
+            residual = matrix.copy()
+            for _ in range(24):
+                shares = np.maximum(np.diagonal(residual), 0.0)
+                pivot = rng.choice(100, p=shares / shares.sum())
+                residual -= np.outer(residual[pivot], residual[pivot]) / residual[pivot, pivot]
+            return np.trace(residual)
+
+        def in_blocks():
+            chosen = pivots(lambda i, j: matrix[np.ix_(i, j)], np.arange(100), np.ones(100), 24, rng)
+            solved = np.linalg.solve(matrix[np.ix_(chosen, chosen)], matrix[chosen])
+            return 100.0 - np.vdot(matrix[chosen], solved)
+
+        traces = [[draw() for _ in range(400)] for draw in (one_at_a_time, in_blocks)]
+        assert stats.ks_2samp(*traces).pvalue > 1e-3
+
     def test_residuals_are_those_of_the_factorization(self, rng):
         """Rows close to a pivot are drawn last: the second of a close pair comes after every other point."""
         X = np.array([[0.0], [1e-4], [3.0], [6.0]])

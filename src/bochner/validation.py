@@ -17,11 +17,11 @@ from sklearn.utils import _param_validation
 from sklearn.utils._param_validation import HasMethods as HasMethods
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metaestimators import available_if as _available_if
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, validate_data
 
 __all__ = [
-    *("HasMethods", "Interval", "StrOptions", "available_if", "check_returned", "check_weight_range", "check_weights"),
-    *("fit_context", "make_part", "positive_values", "returns_frames", "validate_numbers"),
+    *("HasMethods", "Interval", "StrOptions", "available_if", "check_names", "check_returned", "check_weight_range"),
+    *("check_weights", "fit_context", "make_part", "positive_values", "returns_frames", "validate_numbers"),
 ]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -85,6 +85,11 @@ class Interval(_param_validation.Interval):
 
     def __str__(self) -> str:
         return f"{super().__str__()} ({self.note})" if self.note else super().__str__()
+
+
+def check_names(estimator: Any, input_features: Any) -> None:
+    """Refuse names of columns that are not those of the fit."""
+    _check_feature_names_in(estimator, input_features)
 
 
 def fit_context(method: Method) -> Method:

@@ -18,11 +18,11 @@ TEXT_FILES = {
     "bom.csv": ("﻿" + PLAIN, "number number category"),
     "utf-16.csv": (
         PLAIN.encode("utf-16"),
-        " cannot be read: the file is not text of that encoding; give its encoding, such as --encoding latin-1.",
+        " cannot be read as utf-8 text; give its encoding, such as --encoding latin-1.",
     ),
     "latin-1.csv": (
         "a,b\nü,1\né,2\n".encode("latin-1"),
-        " cannot be read: the file is not text of that encoding; give its",
+        " cannot be read as utf-8 text; give its",
     ),
     "latin-1-late.csv": (
         ("a,b\n" + "x,1\n" * 30_000 + "é,2\n").encode("latin-1"),
@@ -30,7 +30,7 @@ TEXT_FILES = {
     ),
     "latin-1-header.csv": (
         "à,b\n1,2\n".encode("latin-1"),
-        " cannot be read: the file is not text of that encoding; give its encoding, such as --encoding latin-1.",
+        " cannot be read as utf-8 text; give its encoding, such as --encoding latin-1.",
     ),
     "binary.csv": (bytes(range(256)) * 8, ""),
     "nul.csv": ("a,b\nx\0y,1\nz,2\n", "category number"),
@@ -44,9 +44,9 @@ TEXT_FILES = {
     "quotes.csv": ('a,b\n"x, ""y""",1\n"line\nbreak",2\n', "category number"),
     "open-quote.csv": ('a,b\n"x,1\ny,2\n', ""),
     "quoted-header.csv": ('"a, b","c ""d"""\n1,x\n2,y\n', "number category"),
-    "ragged.csv": ("a,b\n1,2\n3\n4,5,6\n7,8\n", " cannot be read as csv: row 2 is malformed: it has 1 cells and"),
+    "ragged.csv": ("a,b\n1,2\n3\n4,5,6\n7,8\n", " cannot be read: row 2 is malformed: it has 1 cells and"),
     "duplicates.csv": ("a,b,a,b\n1,2,3,4\n", " has 2 problems:"),
-    "empty.csv": ("", " cannot be read as csv: Empty CSV file."),
+    "empty.csv": ("", " cannot be read: Empty CSV file."),
     "only-newline.csv": ("\n", ""),
     "only-header.csv": ("a,b\n", "empty empty"),
     "one-row.csv": ("a,b\n1,x\n", "constant constant"),
@@ -73,7 +73,7 @@ TEXT_FILES = {
     "cut.parquet": (b"PAR1" + b"\0" * 100 + b"PAR1", " cannot be read as parquet: "),
     "text.txt": (
         "a\n1\n",
-        " has an unsupported file type; give a .parquet, .csv or .csv.gz file, or in Python a data frame.",
+        " has an unsupported file type; give a .parquet, .csv or .csv.gz file, a folder of .parquet files, or in ",
     ),
 }
 

@@ -11,6 +11,7 @@ import pytest
 import skops.io
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_approximation import Nystroem
@@ -22,6 +23,7 @@ from sklearn.utils import get_tags
 
 from bochner import FeatureRegressor, FourierFeatures, LandmarkFeatures
 from bochner.feature_maps.feature_map import FeatureMap
+from bochner.features import landmark_features
 from bochner.kernels import KERNELS, Gaussian, Matern
 from bochner.landmarks import LANDMARKS, KMeans, LandmarkSelection, Pivoted
 from bochner.scaling import LearnedLengthScales
@@ -98,6 +100,68 @@ class TestApproximation:
         build = partial(LandmarkFeatures, landmarks=landmarks, n_landmarks=32, random_state=0)
         selected, refined = (held_out_error(build(refine=n_steps), *halves) for n_steps in (0, 100))
         assert refined < 0.85 * selected
+
+    @pytest.mark.parametrize(
+        ("kernel", "scale"),
+        [
+            *((kernel, "median") for kernel in sorted(set(KERNELS) - {"laplacian"})),
+            *(("gaussian", scale) for scale in ("one per column", "learn", "learn-matrix")),
+        ],
+    )
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+    def test_refinement_of_every_smooth_kernel_and_scaling(self, kernel, scale, dtype):
+        X, y = load_digits(return_X_y=True)
+        X, weights = X.astype(dtype), np.random.default_rng(0).integers(1, 4, size=400)
+        length_scale = np.linspace(40.0, 60.0, 64) if scale == "one per column" else scale
+        selected, refined = (
+            LandmarkFeatures(kernel, length_scale=length_scale, n_landmarks=16, refine=n_steps, random_state=0).fit(
+                X[:400], y[:400], sample_weight=weights
+            )
+            for n_steps in (0, 60)
+        )
+        np.testing.assert_array_equal(refined.length_scale_, selected.length_scale_)
+        assert refined.landmarks_.dtype == dtype
+        errors = [features.kernel_error(X[400:800], random_state=0).error for features in (selected, refined)]
+        assert errors[1] < errors[0]
+
+    @pytest.mark.parametrize("shift", [0.0, 30.0])
+    def test_steps_that_do_not_pay_change_nothing(self, halves, monkeypatch, shift):
+        """Where the error is zero, and where steps lead away from the rows."""
+        rows, n_landmarks = (halves[0], 32) if shift else (halves[0][:32], 32)
+
+        def lead_away(landmarks, *_):
+            return landmarks + shift
+
+        monkeypatch.setattr(landmark_features, "refine_landmarks", lead_away)
+        selected, refined = (
+            LandmarkFeatures(n_landmarks=n_landmarks, refine=n_steps, random_state=0).fit(rows) for n_steps in (0, 60)
+        )
+        np.testing.assert_array_equal(refined.landmarks_, selected.landmarks_)
+        np.testing.assert_array_equal(refined.whitening_, selected.whitening_)
+
+    def test_refinement_keeps_rare_rows(self, rng):
+        """Each of 40 far clusters has one row in 200, which few batches of a step contain."""
+        build = partial(LandmarkFeatures, length_scale=8.0, n_landmarks=64)
+        centers = 8.0 * rng.normal(size=(40, 20))
+        X = rng.normal(size=(8000, 20))
+        rare = rng.random(8000) < 0.2
+        X[rare] += centers[rng.integers(40, size=rare.sum())]
+        selected, refined = (
+            held_out_error(build(refine=n_steps, random_state=0), X[:6000], X[6000:]) for n_steps in (0, "auto")
+        )
+        assert refined <= 1.02 * selected
+
+    @pytest.mark.parametrize("weights", [None, "weights"])
+    def test_dask_collection_equals_memory(self, digits, weights):
+        da = pytest.importorskip("dask.array")
+        weights = None if weights is None else np.random.default_rng(0).integers(1, 4, size=900)
+        features = LandmarkFeatures(n_landmarks=32, random_state=0)
+        expected = clone(features).fit(digits[:900], sample_weight=weights)
+        chunks = None if weights is None else da.from_array(weights, chunks=300)
+        features.fit(da.from_array(digits[:900], chunks=(300, 64)), sample_weight=chunks)
+        np.testing.assert_allclose(features.landmarks_, expected.landmarks_, rtol=1e-10)
+        np.testing.assert_allclose(features.approximate_kernel(digits[:50]), expected.approximate_kernel(digits[:50]))
+        assert (clone(features).set_params(refine=0).fit(digits[:900]).landmarks_ != expected.landmarks_).any()
 
     def test_beats_fourier_features_at_equal_width(self, halves):
         fourier = held_out_error(FourierFeatures(n_frequencies=32, random_state=0), *halves)
@@ -230,19 +294,22 @@ class TestSuggestion:
         return digits[:200]
 
     def test_suggested_size_reaches_the_tolerance_and_is_not_much_larger(self, halves):
-        rows, held_out = halves
-        size, expected = LandmarkFeatures(random_state=0).suggest(rows, tolerance=0.04)
-
-        def errors(n_landmarks):
-            return [
-                held_out_error(LandmarkFeatures(n_landmarks=n_landmarks, random_state=seed), rows, held_out)
-                for seed in range(1, 5)
-            ]
-
-        found = errors(size)
-        assert np.mean(found) == pytest.approx(expected, rel=0.1)
-        assert max(found) < 0.042
-        assert np.mean(errors(int(size / 1.5))) > 0.04
+        """Each half in turn has the training rows: features of one have a lower error on the other than vice versa."""
+        found, expected = [], []
+        for rows, held_out in (halves, halves[::-1]):
+            size, error = LandmarkFeatures(random_state=0).suggest(rows, tolerance=0.04)
+            errors, smaller = (
+                [
+                    held_out_error(LandmarkFeatures(n_landmarks=n_landmarks, random_state=seed), rows, held_out)
+                    for seed in range(1, 5)
+                ]
+                for n_landmarks in (size, int(size / 1.5))
+            )
+            assert max(errors) < 0.042
+            assert np.mean(smaller) > 0.04
+            found += errors
+            expected.append(error)
+        assert np.mean(found) == pytest.approx(np.mean(expected), rel=0.1)
 
     def test_auto_uses_the_suggestion(self, rows):
         features = LandmarkFeatures(n_landmarks="auto", tolerance=0.1, random_state=3)

@@ -149,6 +149,22 @@ def test_intervals_cover_and_deviations_grow_away_from_the_rows(rng):
         model.predict_interval(X, 90)
 
 
+def test_rare_classes_are_not_predicted_too_often():
+    """Scales are selected on 12 rows of a class; without shrinkage, accuracy is 0.23 points below the majority."""
+    differences = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        rows, classes = [], []
+        for n_rows in (400, 5000):
+            X = rng.normal(size=(n_rows, 6))
+            scores = 1.4 * (X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * X[:, 3]) - 5.2845
+            rows.append(X)
+            classes.append(rng.random(n_rows) < 1.0 / (1.0 + np.exp(-scores)))
+        model = KernelClassifier(effort="fast", random_state=0).fit(rows[0], classes[0])
+        differences.append(model.score(rows[1], classes[1]) - (1.0 - classes[1].mean()))
+    assert np.mean(differences) > -0.001
+
+
 def test_intervals_of_few_rows_are_wide_enough():
     """The mean over 20 tables of 30 rows; without the factor for selected scales, 79 % of the targets are covered."""
     inside = []

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Errors on tables, held-out rows, leaks and files of predictions."""
+"""Errors on tables and on held-out rows, and files of predictions."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from pyarrow import csv, parquet
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import Ridge
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import OneHotEncoder
 
-from bochner import TableEncoder
-from bochner.tables.evaluation import error_measures, evaluate, held_out, possible_leaks, write_predictions
-from bochner.tables.reader import Table
-from bochner.tables.survey import Survey
+from bochner import TableEncoder, TableRegressor
+from bochner.tables.evaluation import error_measures, evaluate, held_out, write_predictions
 from tests.tables.models import make_frame, make_targets, quick_classifier, quick_regressor
 
 FRAME = make_frame()
@@ -56,14 +57,19 @@ def test_measures_are_those_of_all_rows(regressor, classifier, tmp_path, suffix,
 
 
 def test_unseen_categories_are_reported_beside_the_target(regressor):
-    messages = []
-    evaluate(regressor, NEW.assign(y=NEW_Y, color="mauve"), report=messages.append)
-    assert messages[0].startswith("Column 'color' has categories that are not in the training rows, in 150 rows: 'mau")
+    message = "Column 'color' has categories that are not in the training rows, in 150 rows: 'mauve'"
+    with pytest.warns(UserWarning, match=message):
+        evaluate(regressor, NEW.assign(y=NEW_Y, color="mauve"))
 
 
-def test_tables_without_a_target_have_no_errors(regressor):
-    found = evaluate(regressor, NEW)
-    assert (found.measures, found.observed, found.n_rows) == ({}, None, 150)
+def test_models_that_read_no_tables_are_refused(tmp_path):
+    foreign = TableRegressor(Ridge(), encoder=make_column_transformer((OneHotEncoder(), ["ok"]))).fit(FRAME, Y)
+    with pytest.raises(ValueError, match=r"The model has a ColumnTransformer; use Python"):
+        write_predictions(foreign, NEW, tmp_path / "a.csv")
+    with pytest.raises(ValueError, match="The model does not know its target; fit it with the name of a column"):
+        evaluate(quick_regressor().fit(FRAME, Y), NEW.assign(y=NEW_Y))
+    with pytest.raises(ValueError, match="has no column 'y'"):
+        evaluate(quick_regressor().fit(FRAME.assign(y=Y), "y"), NEW)
 
 
 def test_classes_that_are_not_in_the_table(classifier):
@@ -79,15 +85,28 @@ def test_decimal_comma_targets_are_evaluated(tmp_path):
 
 
 def test_held_out_rows_are_those_of_no_fit():
-    encoder = TableEncoder(drop=["day"], kinds={"ok": "category", "day": "id"}, random_state=0)
+    encoder = TableEncoder(drop=["day"], kinds={"ok": "category", "day": "date"}, random_state=0)
     survey = encoder.survey(FRAME.assign(y=Y), "y")
-    other, found = held_out(quick_regressor(encoder=encoder).fit_survey(encoder, survey, "y"), survey)
+    other, found = held_out(quick_regressor(encoder=encoder).fit(survey, "y"), survey)
     train, test = train_test_split(np.random.default_rng(0).permutation(300), test_size=0.2, random_state=0)
     np.testing.assert_array_equal(found.observed, Y[test])
     expected = quick_regressor(encoder=TableEncoder(drop=["day"], kinds={"ok": "category"}, random_state=0))
     expected.fit(FRAME.iloc[train], Y[train])
     np.testing.assert_allclose(found.predicted, expected.predict(FRAME.iloc[test]), rtol=1e-8)
     assert other.n_rows_ == 240
+
+
+def test_errors_of_the_fit_on_other_rows_are_not_hidden():
+    class Failing(Ridge):
+        def fit(self, X, y):
+            if len(X) < 300:
+                raise ValueError("no such fit")
+            return super().fit(X, y)
+
+    encoder = TableEncoder(random_state=0)
+    survey = encoder.survey(FRAME.assign(y=Y), "y")
+    with pytest.raises(ValueError, match="no such fit"):
+        held_out(TableRegressor(Failing(), encoder=encoder).fit(survey, "y"), survey)
 
 
 @pytest.mark.parametrize("labels", [["a", "b"] * 20, ["a"] * 99 + ["b"]])
@@ -98,15 +117,6 @@ def test_too_few_rows_are_not_held_out(labels):
     model = quick_classifier()
     model.encoder_ = encoder
     assert held_out(model, survey) is None
-
-
-def test_leaks_are_named():
-    frame = FRAME.assign(y=Y, double=2 * Y + 1, label=LABELS)
-    survey = Survey(Table(frame.drop(columns="label"), "y"))
-    assert possible_leaks(survey, survey.encoding()) == ["double"]
-    copied = FRAME.assign(label=LABELS, copy=np.where(LABELS == "high", "H", "L"))
-    survey = Survey(Table(copied, "label"))
-    assert possible_leaks(survey, survey.encoding()) == ["copy"]
 
 
 class TestPredictions:

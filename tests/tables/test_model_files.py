@@ -21,7 +21,10 @@ FOURIER = FeatureRegressor(FourierFeatures("matern", n_frequencies=8, weighting=
 MODELS = {
     "landmarks": (quick_regressor(), Y),
     "classes": (quick_classifier(class_weight="balanced"), LABELS),
-    "fourier": (TableRegressor(FOURIER, encoder=TableEncoder(drop=["day"], kinds={"ok": "category"})), Y),
+    "fourier": (
+        TableRegressor(FOURIER, encoder=TableEncoder(drop=["day"], kinds={"ok": "category"}, standardize="none")),
+        Y,
+    ),
     "machine": (TableRegressor(effort="fast", random_state=0), np.exp(2 * Y)),
     "class machine": (TableClassifier(effort="fast", random_state=0), LABELS),
     "scikit-learn": (TableRegressor(Ridge()), Y),

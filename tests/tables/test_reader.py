@@ -28,20 +28,20 @@ def test_all_columns_are_read_and_the_target_is_the_last(table_files, suffix):
 
 def test_parquet_file_records_numbers_of_rows(table_files):
     table = Table(table_files[".parquet"], "y")
-    assert (table.n_rows, table.n_chunks()) == (500, 5)
+    assert (sum(table.source.row_counts), table.n_chunks()) == (500, 5)
     table.batch_rows = 60
     assert table.n_chunks() == len(list(table.chunks())) == 10
 
 
 def test_csv_file_does_not_record_numbers_of_rows(table_files):
     table = Table(table_files[".csv"], "y")
-    assert (table.n_rows, table.n_chunks()) == (None, None)
+    assert (table.source.row_counts, table.n_chunks()) == (None, None)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_table_can_be_pickled(table_files, suffix):
     table = pickle.loads(pickle.dumps(Table(table_files[suffix], "y")))
-    assert sum(chunk.cells.num_rows for chunk in table.chunks()) == 500
+    assert sum(cells.num_rows for _, cells in table.chunks()) == 500
 
 
 class TestInvalidInput:
@@ -101,15 +101,15 @@ class TestInvalidInput:
     @pytest.mark.parametrize(
         ("name", "content", "message"),
         [
-            ("a.csv", b"", "cannot be read as csv: Empty CSV file"),
+            ("a.csv", b"", "cannot be read: Empty CSV file"),
             ("a.csv", b"x,x,y\n1,2,3\n", "more than one column named 'x'; rename"),
             ("a.csv", b"y\n1\n", "has no columns to predict from"),
             (
                 "a.csv",
                 b"\xff,y\n1,2\n",
-                "not text of that encoding; give its encoding, such as file_encoding='latin-1'",
+                "cannot be read as utf-8 text; give its encoding, such as file_encoding='latin-1'",
             ),
-            ("a.csv", b"x,y\n\xff,2\n", "not text of that encoding; give its encoding"),
+            ("a.csv", b"x,y\n\xff,2\n", "cannot be read as utf-8 text; give its encoding"),
             ("a.parquet", b"PAR1", "cannot be read as parquet"),
             ("a.txt", b"x", "has an unsupported file type; give a .parquet, .csv or .csv.gz file"),
         ],

@@ -46,9 +46,9 @@ class TestIds:
         assert found["note"].kind == "text"
 
     def test_given_kind_is_kept(self, source):
-        kinds = {"n": "number", "x": "id"}
+        kinds = {"n": "number", "x": "category"}
         found = columns_of(source, kinds, n=list(range(100)), x=[0.5, 1.5] * 50, **OTHER)
-        assert (found["n"].kind, found["x"].kind) == ("number", "id")
+        assert (found["n"].kind, found["x"].kind) == ("number", "category")
 
 
 class TestKinds:

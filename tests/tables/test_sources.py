@@ -27,7 +27,7 @@ FRAME = pd.DataFrame(
 
 
 def cells_of(data, **options):
-    return [row for chunk in Table(data, **options).chunks() for row in chunk.cells.to_pylist()]
+    return [row for _, cells in Table(data, **options).chunks() for row in cells.to_pylist()]
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,10 @@ class TestParquetFiles:
     def test_rows_of_several_files_are_one_table(self, tmp_path):
         first, second = ({"x": np.arange(start, start + 5.0)} for start in (0, 5))
         folder = self.write(tmp_path, **{"part-10": second, "part-2": first, "part-3": {"x": pa.array([], "double")}})
-        for data in (folder, folder / "part-*.parquet"):
-            table = Table(data)
-            assert table.n_rows == 10
-            assert [row["x"] for row in cells_of(data)] == list(range(10))
-            assert [chunk.first_row for chunk in table.chunks()] == [0, 3, 5, 8]
+        table = Table(folder)
+        assert sum(table.source.row_counts) == 10
+        assert [row["x"] for row in cells_of(folder)] == list(range(10))
+        assert [first_row for first_row, _ in table.chunks()] == [0, 3, 5, 8]
         assert table.source.place(4).endswith("part-2.parquet: row 5")
         assert table.source.place(5).endswith("part-10.parquet: row 1")
 
@@ -94,11 +93,9 @@ class TestParquetFiles:
             Table(folder)
 
     def test_nothing_is_found(self, tmp_path):
-        with pytest.raises(ValueError, match=r"\*\.parquet matches no file; give a .parquet file, a folder of them"):
-            Table(tmp_path)
         (tmp_path / "a.csv").write_text("x\n1\n")
-        with pytest.raises(ValueError, match=r"only .parquet files are read as one table, not .*a\.csv; convert it"):
-            Table(tmp_path / "*.csv")
+        with pytest.raises(ValueError, match=r"has no .parquet files; give a .parquet file or a folder of them"):
+            Table(tmp_path)
 
 
 class TestCsvFile:

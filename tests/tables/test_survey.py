@@ -60,7 +60,7 @@ class TestClasses:
     @pytest.mark.parametrize("values", [[2, 1, 1] * 10, ["b", "a"] * 10, [True, False] * 10, ["1", "?", "2"] * 10])
     def test_classes_are_accepted(self, tmp_path, values):
         survey = self.survey(tmp_path, values)
-        survey.check_classes()
+        survey.check_target(is_classifier=True)
         assert survey.task == "classification"
 
     def test_fractions_are_refused(self, tmp_path):
@@ -69,7 +69,7 @@ class TestClasses:
         with pytest.raises(
             ValueError, match="column 'y' contains fractional numbers, which cannot be classes; fit a reg"
         ):
-            survey.check_classes()
+            survey.check_target(is_classifier=True)
 
     @pytest.mark.parametrize(
         ("values", "message"),
@@ -81,7 +81,7 @@ class TestClasses:
     )
     def test_one_class_per_row_is_refused(self, tmp_path, values, message):
         with pytest.raises(ValueError, match=f"column 'y' {message}"):
-            self.survey(tmp_path, values).check_classes()
+            self.survey(tmp_path, values).check_target(is_classifier=True)
 
     def test_numbers_with_units_are_a_regression(self, tmp_path):
         survey = self.survey(tmp_path, [f"{i},5 EUR" for i in range(100)])

@@ -6,16 +6,15 @@ import io
 import os
 import re
 import shlex
-import shutil
 import signal
 import sys
+import warnings
 from ast import literal_eval
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import current_thread, main_thread
 from typing import Annotated, Any
 
@@ -134,9 +133,12 @@ class _Console(Console):
 
 @contextmanager
 def error_messages() -> Iterator[None]:
-    """Print an error of the input, of the machine or of a cluster as one line and exit with code 2."""
+    """Print warnings, and an error of the input or of the machine as one line, and exit with code 2 after an error."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", UserWarning)
+            warnings.showwarning = lambda message, *details, **options: echo(f"Warning: {message}", err=True)
+            yield
     except BrokenPipeError:
         raise
     except MemoryError as error:
@@ -250,22 +252,6 @@ def as_options(message: str) -> str:
     return re.sub(r"`(interval|proba|keep|output|decimal)`", r"--\1", message)
 
 
-@contextmanager
-def table_path(path: Path) -> Iterator[Path]:
-    """Return the path of a table; ``-`` is a CSV file on standard input, which is stored because it is read twice."""
-    if str(path) != "-":
-        yield path
-        return
-    with TemporaryDirectory() as folder:
-        spooled = Path(folder) / "stdin.csv"
-        with spooled.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-        try:
-            yield spooled
-        except ValueError as error:
-            raise ValueError(str(error).replace(str(spooled), "standard input")) from None
-
-
 def check_plots() -> None:
     """Check that matplotlib is installed before any work is done."""
     for name in ("matplotlib", "jinja2", "pandas"):
@@ -273,7 +259,7 @@ def check_plots() -> None:
             raise ValueError(f"The page needs {name}: pip install 'bochner[all]'.")
 
 
-def check_output(output: Path, *inputs: Path, option: str = "--output") -> None:
+def check_output(output: Path, *inputs: Path, option: str = "--output", suffix: str = "") -> None:
     """Check that an output file can be written and that no input, now or the next time, is read from it."""
     if output.is_dir() or not output.parent.is_dir():
         problem = "is a folder" if output.is_dir() else "is in a folder that does not exist"
@@ -282,4 +268,8 @@ def check_output(output: Path, *inputs: Path, option: str = "--output") -> None:
         if is_part_of_table(output, path):
             problem = "would overwrite an input file" if output.exists() else f"would become a part of {path}"
             raise ValueError(f"{option} {output} {problem}; give another name.")
+    if suffix and output.suffix != suffix:
+        raise ValueError(f"{option} {output} must end in {suffix}.")
+    if suffix == ".html":
+        check_plots()
     check_writable(output)

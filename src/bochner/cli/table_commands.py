@@ -2,9 +2,8 @@
 """The commands `bochner describe`, `fit`, `predict`, `report`, `error` and `export`: models for tables."""
 
 import json
-import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from time import monotonic
@@ -14,43 +13,23 @@ import typer
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from bochner.cli.console import (
-    Decimal,
-    Drop,
-    FileEncoding,
-    Json,
-    Kinds,
-    Missing,
-    app,
-    as_options,
-    check_output,
-    check_plots,
-    column_kinds,
-    comma_separated,
-    echo,
-    error_messages,
-    report_console,
-    table_path,
-)
+from bochner.cli import console
+from bochner.cli.console import Decimal, Drop, FileEncoding, Json, Kinds, Missing, app, echo
 from bochner.export import to_onnx
 from bochner.export.tables import describe_inputs
 from bochner.pages import write_atomically
-from bochner.tables.description import ColumnDescription, column_messages, describe, treatment_words
-from bochner.tables.evaluation import evaluate, held_out, possible_leaks, write_predictions
+from bochner.tables.description import column_messages, describe, table_warnings
+from bochner.tables.evaluation import evaluate, held_out, write_predictions
 from bochner.tables.model_files import load, save
 from bochner.tables.model_page import write_model_page
-from bochner.tables.survey import Survey
 from bochner.tables.table_encoder import TableEncoder
 from bochner.tables.table_models import TableClassifier, TableRegressor, default_estimator
 
-DATA = (
-    "A table: a .csv, .csv.gz or .parquet file of any size, a folder of .parquet files or a quoted pattern such as "
-    "'data/*.parquet', or - for CSV on standard input."
-)
-Model = Annotated[Path, typer.Argument(help="A model file written by `bochner fit`.")]
-NewData = Annotated[
-    Path, typer.Argument(help="A table with the columns that the model was fitted on, with or without the target.")
+Data = Annotated[
+    Path, typer.Argument(help="A table: a .csv, .csv.gz or .parquet file of any size, or a folder of .parquet files.")
 ]
+Model = Annotated[Path, typer.Argument(help="A model file written by `bochner fit`.")]
+NewData = Annotated[Path, typer.Argument(help="A table with the columns that the model was fitted on.")]
 
 
 def _encoder(
@@ -63,10 +42,10 @@ def _encoder(
 ) -> TableEncoder:
     """Return the encoder that the options about columns describe."""
     return TableEncoder(
-        kinds=column_kinds(kinds),
-        drop=comma_separated(drop),
+        kinds=console.column_kinds(kinds),
+        drop=console.comma_separated(drop),
         decimal=decimal,
-        missing=comma_separated(missing),
+        missing=console.comma_separated(missing),
         file_encoding=encoding,
         random_state=seed,
     )
@@ -74,7 +53,7 @@ def _encoder(
 
 @app.command(name="describe")
 def describe_table(
-    data: Annotated[Path, typer.Argument(help=DATA)],
+    data: Data,
     target: Annotated[str | None, typer.Option(help="The column that is to be predicted.")] = None,
     kinds: Kinds = None,
     drop: Drop = None,
@@ -88,51 +67,37 @@ def describe_table(
     All rows are read. The kinds are number, boolean, category, text, date, time and duration, of which models are made,
     and constant, empty and unsupported, which are left out or refused.
     """
-    with error_messages(), table_path(data) as path:
-        survey = _encoder(kinds, drop, decimal, missing, encoding).survey(path, target)
+    with console.error_messages():
+        survey = _encoder(kinds, drop, decimal, missing, encoding).survey(data, target)
         problems, columns = survey.problems(), describe(survey)
-        messages = [] if problems else _warnings(survey)
+        messages = [] if problems else table_warnings(survey)
         if as_json:
-            found = {"path": str(data), "rows": survey.n_cells, "columns": list(map(asdict, columns))}
+            found = {"path": str(data), "rows": survey.n_cells, "columns": columns}
             typer.echo(json.dumps(found | {"problems": problems, "messages": messages}))
         else:
-            _print_description(data, survey, columns, messages)
+            _print_columns(f"{data}: {survey.n_cells:,} rows", columns)
+            for message in messages:
+                echo(message)
         survey.check()
 
 
-def _print_description(path: Path, survey: Survey, columns: list[ColumnDescription], messages: list[str]) -> None:
+def _print_columns(title: str, columns: list[dict[str, Any]]) -> None:
     """Print what the columns of a table are taken for."""
-    console = report_console(width=140)
-    lines = RichTable(title=Text(f"{path}: {survey.n_cells:,} rows"), title_justify="left")
-    for title in ("column", "kind", "stored as", "missing", "distinct", "examples", "what is done"):
-        lines.add_column(title, justify="right" if title in ("missing", "distinct") else "left")
+    lines = RichTable(title=Text(title), title_justify="left")
+    for head in ("column", "kind", "stored as", "missing", "distinct", "examples", "what is done"):
+        lines.add_column(head, justify="right" if head in ("missing", "distinct") else "left")
     for column in columns:
-        missing = "" if column.missing is None else f"{column.missing:,}"
-        distinct = "" if column.distinct is None else f"{'' if column.distinct_is_exact else '≥ '}{column.distinct:,}"
-        name = column.name if column.name.isprintable() else repr(column.name)
-        words = as_options(column.treatment)
-        cells = (name, column.kind, column.storage, missing, distinct, ", ".join(column.examples), words)
-        lines.add_row(*map(Text, cells))
-    console.print(lines)
-    for message in messages:
-        echo(message)
-
-
-def _warnings(survey: Survey) -> list[str]:
-    """Return what a user should know before a fit about equal rows and columns that predict the target alone."""
-    messages = [message for message in column_messages(survey) if "equal to an earlier one" in message]
-    leaks = possible_leaks(survey, survey.encoding())
-    if leaks:
-        messages.append(
-            f"Nearly all targets follow from a single column: {', '.join(leaks)}. Drop it if it is not known when "
-            f"predictions are made."
-        )
-    return messages
+        counts = ["" if column[name] is None else f"{column[name]:,}" for name in ("missing", "distinct")]
+        counts[1] = counts[1] if column["distinct_is_exact"] or not counts[1] else f"≥ {counts[1]}"
+        name = column["name"] if column["name"].isprintable() else repr(column["name"])
+        words = [", ".join(column["examples"]), console.as_options(column["treatment"])]
+        lines.add_row(*map(Text, [name, column["kind"], column["storage"], *counts, *words]))
+    console.report_console(width=140).print(lines)
 
 
 @app.command()
 def fit(
-    data: Annotated[list[Path], typer.Argument(help=DATA, metavar="DATA")],
+    data: Data,
     target: Annotated[str, typer.Option(help="The column to predict.")],
     output: Annotated[Path, typer.Option(help="The model file to write.")] = Path("model.skops"),
     task: Annotated[
@@ -162,20 +127,17 @@ def fit(
     describe`. The errors that are printed are those of the same model, fitted on four fifths of at most 10,000 rows, on
     the other fifth; the model in the file is fitted on all rows.
     """
-    report, start = _reporter(as_json), monotonic()
-    with error_messages(), table_path(_single(data)) as path, warnings.catch_warnings():
-        warnings.showwarning = lambda message, *details, **options: report(f"Warning: {message}")
-        check_output(output, path)
-        if output.suffix != ".skops":
-            raise ValueError(f"--output {output} must end in .skops.")
+    report, start = partial(echo, err=as_json), monotonic()  # with --json, standard output has the JSON object only
+    with console.error_messages():
+        console.check_output(output, data, suffix=".skops")
         if page is not None:
-            _check_page(page, path, option="--page")
+            console.check_output(page, data, option="--page", suffix=".html")
         if output.exists():
             report(f"{output} exists; it is replaced when the new model is complete.")
         encoder = _encoder(kinds, drop, decimal, missing, encoding, seed)
-        survey = encoder.survey(path, target)
+        survey = encoder.survey(data, target)
         survey.check()
-        for message in dict.fromkeys([*column_messages(survey), *_warnings(survey)]):
+        for message in [*column_messages(survey), *table_warnings(survey)]:
             report(message)
         chosen = survey.task if task == "auto" else task
         effort = "fast" if fast else "default"
@@ -183,38 +145,28 @@ def fit(
         if model == "features":
             estimator = default_estimator(chosen == "classification", survey.n_rows, effort, seed, features=True)
         kind: Any = TableClassifier if chosen == "classification" else TableRegressor
-        fitted = kind(estimator, encoder=encoder, effort=effort, random_state=seed).fit_survey(encoder, survey, target)
+        fitted = kind(estimator, encoder=encoder, effort=effort, random_state=seed).fit(survey, target)
         save(fitted, output)
-        seconds = round(monotonic() - start, 2)
         result: dict[str, Any] = {
             "task": chosen,
             "target": target,
             "rows": survey.n_rows,
-            "encoded_columns": len(encoder.encoding_.names),
+            "encoded_columns": len(fitted.encoder_.encoding_.names),
+            "model": type(fitted.estimator_).__name__,
+            "seconds": round(monotonic() - start, 2),
+            "output": str(output),
         }
-        result |= {"model": type(fitted.estimator_).__name__, "seconds": seconds, "output": str(output)}
         found = held_out(fitted, survey, seed)
         if found is not None:
             result |= {"held_out_rows": found[1].n_rows} | found[1].measures
-        else:
+        elif page is None:
             report("There are too few rows, or too few of a class, for errors on held-out rows.")
-        if page is not None:
-            _fitted_page(fitted, found, survey, page, result, output.name)
+        else:
+            raise ValueError("A page needs 50 rows or more, and two or more of each class; omit --page.")
+        if page is not None and found is not None:
+            origin = "held-out rows, predicted by the same model fitted on other rows; the model in the file was fitted"
+            write_model_page(*found, page, f"{found[1].n_rows:,} {origin} on all rows", format_values(result), output)
     _print_result(result, as_json)
-
-
-def _fitted_page(fitted: Any, found: Any, survey: Survey, page: Path, result: dict[str, Any], name: str) -> None:
-    """Write the page of a model whose errors on held-out rows were measured."""
-    if found is None:
-        raise ValueError("A page needs 50 rows or more, and two or more of each class; omit --page.")
-    lines = [(column.name, column.kind, column.treatment) for column in describe(survey)]
-    origin = (
-        f"{found[1].n_rows:,} held-out rows, predicted by the same model fitted on other rows; the model in the file "
-        f"was fitted on all rows"
-    )
-    write_model_page(
-        found[0], found[1], page, origin=origin, columns=lines, numbers=format_values(result), model_file=name
-    )
 
 
 @app.command()
@@ -240,22 +192,20 @@ def predict(
 ) -> None:
     """Predict the target of every row of a table and write the predictions to a file."""
     to_stdout = str(output) == "-"
-    with error_messages():
+    with console.error_messages():
         if to_stdout and as_json:
             raise ValueError("--json and --output - both write to standard output; give a file or omit --json.")
         if not to_stdout:
-            check_output(output, model, data)
+            console.check_output(output, model, data)
         loaded = load(model)
-        with table_path(data) as path:
-            n_rows = write_predictions(
-                loaded,
-                path,
-                None if to_stdout else output,
-                keep=comma_separated(keep),
-                interval=interval,
-                proba=proba,
-                report=_warn,
-            )
+        n_rows = write_predictions(
+            loaded,
+            data,
+            None if to_stdout else output,
+            keep=console.comma_separated(keep),
+            interval=interval,
+            proba=proba,
+        )
     if not to_stdout:
         _print_result({"rows": n_rows, "target": loaded.target_name_, "output": str(output)}, as_json)
 
@@ -269,23 +219,15 @@ def write_report(
 ) -> None:
     """Write an HTML page about a model and a table: errors, which columns matter, and what they do.
 
-    Measures are those of all rows; plots show a sample. Without the target in the table, the page has the effects of
-    columns only.
+    The table has the target. Measures are those of all rows; plots show a sample.
     """
-    with error_messages():
-        _check_page(output, model, data, option="--output")
+    with console.error_messages():
+        console.check_output(output, model, data, suffix=".html")
         loaded = load(model)
-        with table_path(data) as path:
-            evaluation = evaluate(loaded, path, _warn)
-        if not evaluation.measures:
-            _reporter(as_json)(f"The table has no column {loaded.target_name_!r}, so that the page has no errors.")
+        evaluation = evaluate(loaded, data)
         result: dict[str, Any] = {"target": loaded.target_name_, "rows": evaluation.n_rows, **evaluation.measures}
-        columns = [(c.name, c.kind, treatment_words(c)) for c in loaded.encoder_.encoding_.columns]
-        origin = f"rows of {path.name}, which the model has not seen unless they were among its training rows"
-        numbers = format_values(result)
-        write_model_page(
-            loaded, evaluation, output, origin=origin, columns=columns, numbers=numbers, model_file=model.name
-        )
+        origin = f"rows of {data.name}, which the model has not seen unless they were among its training rows"
+        write_model_page(loaded, evaluation, output, origin, format_values(result), model)
     _print_result(result | {"output": str(output)}, as_json)
 
 
@@ -296,11 +238,9 @@ def error(model: Model, data: NewData, as_json: Json = False) -> None:
     A regression has a root mean squared error, a mean absolute error and R2; a classification accuracy, the share of
     the most frequent class, log loss and the area under the ROC curve.
     """
-    with error_messages(), table_path(data) as path:
+    with console.error_messages():
         loaded = load(model)
-        evaluation = evaluate(loaded, path, _warn)
-        if not evaluation.measures:
-            raise ValueError(f"{path} has no column {loaded.target_name_!r}; give a table with the target.")
+        evaluation = evaluate(loaded, data)
     _print_result({"rows": evaluation.n_rows, **evaluation.measures}, as_json)
 
 
@@ -315,10 +255,8 @@ def export(
     The file has one input per column of the table, whose cells are encoded and standardized as by `bochner predict`.
     Its first output is the prediction; the second output of a classification has one column per class.
     """
-    with error_messages():
-        check_output(output, model, option="OUTPUT")
-        if output.suffix != ".onnx":
-            raise ValueError(f"OUTPUT {output} must end in .onnx.")
+    with console.error_messages():
+        console.check_output(output, model, option="OUTPUT", suffix=".onnx")
         loaded = load(model)
         exported = to_onnx(loaded)
         content = exported.SerializeToString()
@@ -334,46 +272,20 @@ def export(
     _print_result(result, as_json)
 
 
-def _check_page(page: Path, *inputs: Path, option: str) -> None:
-    """Check that a page can be drawn and written."""
-    check_plots()
-    check_output(page, *inputs, option=option)
-    if page.suffix != ".html":
-        raise ValueError(f"{option} {page} must end in .html.")
-
-
-def _single(data: list[Path]) -> Path:
-    """Return the only path; several mean that the shell has expanded a pattern."""
-    if len(data) > 1:
-        raise ValueError(
-            f"Expected one table but got {len(data)}, starting with {data[0]} and {data[1]}; to read several Parquet "
-            f"files, quote a pattern, as in 'data/*.parquet'."
-        )
-    return data[0]
-
-
-def _warn(message: str) -> None:
-    echo(f"Warning: {message}", err=True)
-
-
-def _reporter(as_json: bool) -> Callable[[str], None]:
-    """Return a function that prints a message; with --json, standard output is left to the JSON object."""
-    return lambda message: echo(message, err=as_json)
-
-
 def format_values(result: Mapping[str, Any]) -> dict[str, str]:
     """Return the values of a result as text.
 
     Examples
     --------
     >>> from bochner.cli.table_commands import format_values
-    >>> format_values({"rows": 1600, "mean_absolute_error": 0.91234})
-    {'rows': '1600', 'mean absolute error': '0.9123'}
+    >>> format_values({"rows": 1600, "mean_absolute_error": 0.91234, "rmse": 10441.7})
+    {'rows': '1600', 'mean absolute error': '0.9123', 'rmse': '10,442'}
     """
-    return {
-        name.replace("_", " "): f"{value:.4g}" if isinstance(value, float) else str(value)
-        for name, value in result.items()
-    }
+    texts = {}
+    for name, value in result.items():
+        form = ",.0f" if isinstance(value, float) and 1e4 <= abs(value) < 1e15 else ".4g"
+        texts[name.replace("_", " ")] = format(value, form) if isinstance(value, float) else str(value)
+    return texts
 
 
 def _print_result(result: dict[str, Any], as_json: bool) -> None:

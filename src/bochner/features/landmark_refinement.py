@@ -7,38 +7,36 @@ With C = k(X, L), W = k(L, L) and the residual :math:`D = K - C W^{-1} C^T`, the
 
 The whitening is fitted afterwards. Landmarks that minimize the error of the best whitening itself,
 :math:`|K - P K P|_F^2` with the projector P on the columns of C, fit the rows at hand and no others when there are many
-landmarks. Plain features are not fitted to rows, so that each step needs a few rows only, and the steps use many.
+landmarks. Plain features are not fitted to rows, so that each step needs a few rows only, and the steps use many: with
+a quarter of the rows, they move landmarks away from rare rows.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import linalg
 
 from bochner.kernels import IsotropicKernel, Kernel
-from bochner.rows import Floats, Indices, Rows, serial_blas, shuffled_sample, to_dense
+from bochner.rows import Floats, serial_blas, to_dense
 
 __all__ = ["nystroem_error", "refine_landmarks"]
 
-POINTS_PER_LANDMARK, FEWEST_POINTS, MOST_POINTS = 40, 2000, 10_000  # sampled rows, as for k-means
-CHECKS_PER_LANDMARK, FEWEST_CHECKS, MOST_CHECKS = 4, 500, 1000  # of these rows, on which the result is compared
 BATCH_ROWS = 128
 DIAGONAL_WEIGHT = 0.3  # of pairs of a row with itself; a batch has more of them than all pairs, but outliers need them
 FIRST_STEP = 0.1  # length of the first step of each landmark, in length scales; the steps become shorter linearly
 MOMENTUM, SQUARE_DECAY = 0.8, 0.95  # of the running means of gradients and of their squared norms, as in Adam
-REQUIRED_RATIO = 0.99  # the error must fall below this multiple of its value at the start
-SMALLEST_ERROR = 1e-4  # root mean square of the residual below which landmarks are good enough
+SMALLEST_NORM = 0.1  # of gradients, relative to all landmarks: noise would lead those of rare rows away from them
 ROUNDING = 1e-14  # of squared distances, relative to the squared norms that they are differences of
 JITTER = 1e-6  # added to the diagonal of W, so that landmarks may come close to each other
 
 
 @serial_blas  # the same landmarks for any number of threads
-def refine_landmarks(landmarks: Floats, kernel: Kernel, X: Rows, n_steps: int, rng: np.random.Generator) -> Floats:
+def refine_landmarks(landmarks: Floats, kernel: Kernel, points: Any, counts: Floats, n_steps: int) -> Floats:
     """Move landmarks to lower the kernel error of plain Nystroem features.
 
-    Each step follows the gradient on the next 128 sampled rows. If the steps together have not lowered the error on
-    500 to 1,000 of these rows by 1 %, the landmarks are returned as they were. The same happens if the error is almost
-    zero, if the kernel has no gradients, or if it has kinks where two rows are equal in a column, as the Laplacian has.
+    Each step follows the gradient on the next 128 rows. The landmarks are returned as they were if the kernel has no
+    gradients or, as the Laplacian, kinks where two rows are equal in a column, and if rounding prevents steps.
 
     Parameters
     ----------
@@ -46,12 +44,12 @@ def refine_landmarks(landmarks: Floats, kernel: Kernel, X: Rows, n_steps: int, r
         Landmarks to start from.
     kernel : Kernel
         A kernel at unit length scale.
-    X : Rows of shape (n_samples, n_features)
-        The data divided by the length scale.
+    points : {ndarray, CSR matrix} of shape (n_points, n_features)
+        Rows in random order, divided by the length scale.
+    counts : ndarray of shape (n_points,)
+        Sample weights.
     n_steps : int
         Number of steps.
-    rng : numpy.random.Generator
-        Random numbers that select the rows.
 
     Returns
     -------
@@ -63,44 +61,32 @@ def refine_landmarks(landmarks: Floats, kernel: Kernel, X: Rows, n_steps: int, r
     >>> import numpy as np
     >>> from bochner.features.landmark_refinement import refine_landmarks
     >>> from bochner.kernels import Gaussian
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(500, 1))
-    >>> refine_landmarks(X[:3], Gaussian(), X, 100, rng).shape
+    >>> X = np.random.default_rng(0).normal(size=(500, 1))
+    >>> refine_landmarks(X[:3], Gaussian(), X, np.ones(500), 100).shape
     (3, 1)
     """
-    if n_steps == 0 or (not isinstance(kernel, IsotropicKernel) and _has_kink(kernel, landmarks.shape[1])):
+    if not isinstance(kernel, IsotropicKernel) and _has_kink(kernel, landmarks.shape[1]):
         return landmarks
-    n_points = int(np.clip(POINTS_PER_LANDMARK * len(landmarks), FEWEST_POINTS, MOST_POINTS))
-    n_checks = int(np.clip(CHECKS_PER_LANDMARK * len(landmarks), FEWEST_CHECKS, MOST_CHECKS))
-    points, counts = shuffled_sample(X, n_points, rng)
     roots = np.sqrt(counts / counts.mean())
     center = landmarks.mean(axis=0)  # squared distances lose no digits to a common offset
-    batch, checks = (np.arange(min(size, len(roots))) for size in (BATCH_ROWS, n_checks))
-
-    def evaluate(moved: Floats, chosen: Indices) -> tuple[float, Floats]:
+    batch = np.arange(min(BATCH_ROWS, len(roots)))
+    moved = landmarks.astype(np.float64) - center
+    mean, square = np.zeros(moved.shape), np.zeros((len(moved), 1))
+    for step in range(n_steps):
+        chosen = (batch + step * len(batch)) % len(roots)
         rows = to_dense(points[chosen]).astype(np.float64) - center
-        return nystroem_error(moved, rows, roots[chosen], kernel, DIAGONAL_WEIGHT)
-
-    start = landmarks.astype(np.float64) - center
-    moved, mean, square = start, np.zeros(start.shape), np.zeros((len(start), 1))
-    try:
-        error = evaluate(start, checks)[0]
-        if error < SMALLEST_ERROR**2 * len(checks) ** 2:
+        try:
+            _, gradient = nystroem_error(moved, rows, roots[chosen], kernel, DIAGONAL_WEIGHT)
+        except (linalg.LinAlgError, NotImplementedError):  # rounding errors of rows far away; no gradients
             return landmarks
-        for step in range(n_steps):
-            gradient = evaluate(moved, (batch + step * len(batch)) % len(roots))[1]
-            mean = MOMENTUM * mean + (1.0 - MOMENTUM) * gradient
-            square = SQUARE_DECAY * square + (1.0 - SQUARE_DECAY) * np.square(gradient).sum(axis=1, keepdims=True)
-            # Running means are divided by the sum of their weights, as in Adam.
-            norm = np.sqrt(square / (1.0 - SQUARE_DECAY ** (step + 1))) * (1.0 - MOMENTUM ** (step + 1))
-            length = FIRST_STEP * (1.0 - step / n_steps)
-            moved = moved - length * np.divide(mean, norm, out=np.zeros_like(mean), where=norm > 0.0)
-        # The selection has seen these rows too, so that neither of the two has an advantage.
-        if evaluate(moved, checks)[0] < REQUIRED_RATIO**2 * error:
-            return np.asarray(moved + center, dtype=landmarks.dtype)
-    except (linalg.LinAlgError, NotImplementedError):  # rounding errors of rows far away; no gradients
-        pass
-    return landmarks
+        mean = MOMENTUM * mean + (1.0 - MOMENTUM) * gradient
+        square = SQUARE_DECAY * square + (1.0 - SQUARE_DECAY) * np.square(gradient).sum(axis=1, keepdims=True)
+        # Running means are divided by the sum of their weights, as in Adam.
+        norm = np.sqrt(square / (1.0 - SQUARE_DECAY ** (step + 1))) * (1.0 - MOMENTUM ** (step + 1))
+        norm = np.maximum(norm, SMALLEST_NORM * np.sqrt(np.mean(np.square(norm))))
+        length = FIRST_STEP * (1.0 - step / n_steps)
+        moved = moved - length * np.divide(mean, norm, out=np.zeros_like(mean), where=norm > 0.0)
+    return np.asarray(moved + center, dtype=landmarks.dtype) if np.isfinite(moved).all() else landmarks
 
 
 def nystroem_error(

@@ -13,6 +13,7 @@ __all__ = ["Calibration"]
 
 MIN_ROWS, MIN_CLASS_ROWS = 1_000, 100  # with fewer rows, or fewer of a class, there is no cubic term
 MAX_ROWS = 20_000
+SELECTION_ROWS = 6.0  # of the rarest class, by which the slope is shrunk
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,9 @@ class Calibration:
         """Minimize the log loss of leave-one-out scores.
 
         As in Platt's method, a class of n rows has the target probability (n + 1) / (n + 2) instead of 1: otherwise
-        classes that the scores separate would have infinite logits.
+        classes that the scores separate would have infinite logits. The slopes are then multiplied by
+        m / (m + 6 r), with m rows of the rarest class and the share r of the entropy of the classes that is not
+        explained.
         """
         if len(scores) > MAX_ROWS:  # rows are in random order
             scores, labels, w = scores[:MAX_ROWS], labels[:MAX_ROWS], w[:MAX_ROWS]
@@ -61,6 +64,14 @@ class Calibration:
 
         bounds = [(-5.0, 6.0), (-50.0, 50.0), *[(-30.0, 30.0)] * n_outputs]
         found = minimize(loss, np.zeros(2 + n_outputs), jac=True, method="L-BFGS-B", bounds=bounds)
+        # Kernels and scales were selected on the same rows, so that the scores are better than those of new rows.
+        # Without shrinkage, rare classes are predicted too often: 71 % sure, 25 % right with 14 rows (simulated).
+        unexplained = found.fun / special.entr((shares * targets).sum(axis=0)).sum()
+        n_rare = max(counts.min(), 1)
+        shrinkage = n_rare / (n_rare + SELECTION_ROWS * unexplained)
+        slopes = [found.x[0] + np.log(shrinkage), found.x[1] * shrinkage]
+        bounds[:2] = [(slope, slope) for slope in slopes]
+        found = minimize(loss, np.append(slopes, found.x[2:]), jac=True, method="L-BFGS-B", bounds=bounds)
         t, u = float(np.exp(found.x[0])), float(found.x[1]) * has_cubic
         if u < 0.0:
             limit = min(limit, np.sqrt(t / (-3.0 * u)))  # beyond, the logit would decrease

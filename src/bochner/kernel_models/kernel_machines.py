@@ -197,8 +197,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, _KernelMachine):
     members_ : list of KernelMember
         The kernels with their length scales or matrices, penalties, validation errors and trees.
     validation_errors_ : list of tuple
-        The candidates of the first division of the rows, the best one first: kernel, scaling of the columns, kind of scales, and root
-        mean squared error on validation rows relative to that of predicting the mean.
+        The candidates of the first division of the rows, the best one first: kernel, scaling of the columns, kind of
+        scales, and root mean squared error on validation rows relative to that of predicting the mean.
     n_features_in_ : int
         Number of columns seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -361,8 +361,8 @@ class KernelClassifier(ClassifierMixin, _KernelMachine):
     members_ : list of KernelMember
         The kernels with their length scales or matrices, penalties, validation errors and trees.
     validation_errors_ : list of tuple
-        The candidates of the first division of the rows, the best one first: kernel, scaling of the columns, kind of scales, and root
-        mean squared error on validation rows relative to that of predicting the mean.
+        The candidates of the first division of the rows, the best one first: kernel, scaling of the columns, kind of
+        scales, and root mean squared error on validation rows relative to that of predicting the mean.
     calibration_ : Calibration
         The numbers t, u and b of the probabilities.
     n_features_in_ : int

@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tables with text, dates and gaps: `TableRegressor`, `TableClassifier` and `TableEncoder`.
 
-A fit is one straight line: read, survey, encode, fit (`table_models`).
+A fit is one function, `TableModel.fit` in `table_models`::
 
-- Read: `sources` opens files and data frames, `reader` reads them in batches, `columns` converts their cells.
-- Survey: one pass over the rows (`survey`) counts the cells of each column (`tallies`) and samples rows; `recognition`
-  decides what each column is, and `description` says it in words.
-- Encode: `encoding` turns cells into numbers, with `text` for free text; `table_encoder` is the transformer, and
-  `row_source` gives the encoded rows to feature models batch by batch.
-- Afterwards: `intervals` of predictions, `evaluation` on other rows, `model_files`, `model_page`.
+    a file, a folder, a data frame
+        | read     `sources` open them, `reader` yields batches of cells, `columns` says what cells can be
+        v
+    batches of cells
+        | survey   `survey` is one pass: `tallies` counts the cells of each column, and rows are sampled;
+        |          `recognition` decides what each column is, and `description` says it in words
+        v
+    columns with their kinds, categories and scales
+        | encode   `encoding` turns cells into numbers, `text` those of free text; `table_encoder` is the transformer
+        v
+    rows of numbers, targets
+        | fit      any estimator; feature models read many rows batch by batch (`row_source`)
+        v
+    a fitted model: `intervals` of its predictions, `evaluation` on other rows, `model_files`, `model_page`
 """
 
 try:

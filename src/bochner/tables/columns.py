@@ -6,7 +6,7 @@ A cell of a CSV file is text until the kind of its column is known. All parsing 
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from bochner.rows import Array, Floats, Mask
 
 UsedKind = Literal["number", "boolean", "category", "text", "date", "time", "duration"]
-Kind = UsedKind | Literal["constant", "empty", "id"]
+Kind = UsedKind | Literal["constant", "empty"]
 Storage = Literal["integer", "float", "boolean", "text", "untyped", "dictionary", "date", "time", "duration", "null"]
 
 KINDS: tuple[Kind, ...] = ("number", "boolean", "category", "text", "date", "time", "duration")  # to predict from
@@ -142,7 +142,9 @@ class Column:
     cycles : tuple of str
         The cycles of a date or time that are encoded: "year", "week", "day".
     fill : float
-        The number that replaces missing cells.
+        The number that replaces missing cells: the median.
+    scale : float
+        What differences from the median are divided by.
     components : ndarray of shape (n_hashed, n_components) or None
         What the hashed n-grams of text are multiplied by.
     reason : str
@@ -159,6 +161,7 @@ class Column:
     gaps: bool = False
     cycles: tuple[str, ...] = ()
     fill: float = 0.0
+    scale: float = 1.0
     components: Any = field(default=None, compare=False)
     reason: str = ""
 
@@ -228,7 +231,7 @@ def parse_numbers(values: pa.Array, style: NumberStyle) -> pa.Array | None:
         if found is not None:
             return found
     values = pc.utf8_trim_whitespace(pc.replace_substring_regex(values, SPACES, " "))
-    values = _without_marks(values)
+    values = without_marks(values)
     for part in (values[:FIRST_LOOK], values):
         if pc.all(pc.match_substring_regex(part, style.pattern)).as_py() is False:
             return None
@@ -255,21 +258,24 @@ def are_marks(values: pa.Array) -> pa.Array:
     return pc.is_in(lower, pa.array(MISSING_MARKS))
 
 
-def _without_marks(values: pa.Array) -> pa.Array:
-    """Return text whose marks of missing values are null."""
-    return pc.if_else(are_marks(values), pa.scalar(None, values.type), values)
+def without_marks(values: pa.Array, marks: Sequence[str] = ()) -> pa.Array:
+    """Return cells of which those texts are null that mean "no value": the given ones, or `MISSING_MARKS`."""
+    if not pa.types.is_string(values.type):
+        return values
+    is_mark = pc.is_in(pc.utf8_trim_whitespace(values), pa.array(marks)) if marks else are_marks(values)
+    return pc.if_else(is_mark, pa.scalar(None, values.type), values)
 
 
 def parse_booleans(values: pa.Array) -> pa.Array | None:
     """Return text such as "yes" or "F" as booleans; None if a cell is neither that nor a mark of a missing value."""
-    lower = _without_marks(pc.utf8_lower(pc.utf8_trim_whitespace(values)))
+    lower = without_marks(pc.utf8_lower(pc.utf8_trim_whitespace(values)))
     codes = pc.index_in(lower, pa.array([*TRUE, *FALSE]))
     return pc.less(codes, len(TRUE)) if codes.null_count == lower.null_count else None
 
 
 def parse_dates(values: pa.Array, form: str) -> pa.Array | None:
     """Return text as timestamps in microseconds (UTC for "iso-zone"); None if a cell does not have the format."""
-    values = _without_marks(pc.utf8_trim_whitespace(values))
+    values = without_marks(pc.utf8_trim_whitespace(values))
     if form in (ISO, ISO_ZONE):
         parsed = _first_cast(values, [pa.timestamp("us", "UTC" if form == ISO_ZONE else None)])
         parsed = parsed if parsed is None else parsed.cast(pa.timestamp("us"))
@@ -338,8 +344,7 @@ def cell_targets(values: pa.Array, column: Column) -> Array:
 
 def missing_targets(values: pa.Array, column: Column) -> Mask:
     """Return which cells of a target are missing; marks such as "?" only where the target is no category."""
-    if storage_of(values.type) == "text" and column.kind != "category":
-        values = _without_marks(values)
+    values = values if column.kind == "category" else without_marks(values)
     return np.asarray(values.is_null(nan_is_null=True).to_numpy(False))
 
 

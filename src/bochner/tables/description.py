@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the columns of a table are taken for and what will be done with them, in words."""
 
-from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+from sklearn.model_selection import cross_val_score
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from bochner.tables.columns import KINDS, Column, split_kind
 from bochner.tables.recognition import cell_problem, style_words
@@ -10,75 +13,54 @@ from bochner.tables.survey import Survey
 from bochner.tables.tallies import ColumnTally
 
 N_EXAMPLES = 3
-AMBIGUOUS = {"%m/%d/%Y": "%d/%m/%Y"}
+AMBIGUOUS = ("%m/%d/%Y", "%d/%m/%Y")
+FEWEST_ROWS, LEAK_ROWS, LEAK_R2, LEAK_ACCURACY = 50, 2_000, 0.99, 0.999
 
 
-@dataclass(frozen=True)
-class ColumnDescription:
-    """What a column is taken for.
+def describe(survey: Survey) -> list[dict[str, Any]]:
+    """Describe the columns of a table in their order.
 
-    Attributes
-    ----------
-    name : str
-        The column.
-    kind : str
-        Its kind, as in `Column`; that of the target too.
-    storage : str
-        How the cells are stored.
-    missing : int or None
-        Number of missing cells; None for a column that is not read.
-    distinct : int or None
-        Number of distinct values, in the sampled rows if there are more rows; None for a column that is not read.
-    distinct_is_exact : bool
-        Whether the distinct values of all rows were counted.
-    examples : list of str
-        Some values.
-    treatment : str
-        What will be done with the column.
+    The number of distinct values is that of the sampled rows, unless `distinct_is_exact`.
     """
-
-    name: str
-    kind: str
-    storage: str
-    missing: int | None
-    distinct: int | None
-    distinct_is_exact: bool
-    examples: list[str]
-    treatment: str
-
-
-def describe(survey: Survey) -> list[ColumnDescription]:
-    """Describe the columns of a table in their order."""
     table, target = survey.table, survey.target_column
     columns = {column.name: column for column in [*survey.columns, *([] if target is None else [target])]}
-    described = []
+    described: list[dict[str, Any]] = []
     for name in table.names:
         if name in columns:
-            described.append(_described(columns[name], survey, is_target=name == table.target))
+            described.append({"name": name, "kind": columns[name].kind} | _described(columns[name], survey))
             continue
-        is_dropped = name in table.drop
-        reason = "left out: as requested" if is_dropped else f"refused: it contains {table.unsupported[name]}; drop it"
-        storage = str(table.schema.field(name).type)
-        kind = "dropped" if is_dropped else "unsupported"
-        described.append(ColumnDescription(name, kind, storage, None, None, False, [], reason))
+        found: dict[str, Any] = {
+            "name": name,
+            "kind": "dropped",
+            "storage": str(table.schema.field(name).type),
+            "missing": None,
+        }
+        found |= {"distinct": None, "distinct_is_exact": False, "examples": [], "treatment": "left out: as requested"}
+        if name not in table.drop:
+            reason = f"refused: it contains {table.unsupported[name]}; drop it"
+            found |= {"kind": "unsupported", "treatment": reason}
+        described.append(found)
     return described
 
 
-def _described(column: Column, survey: Survey, *, is_target: bool) -> ColumnDescription:
-    tally = survey.tallies[column.name]
-    n_missing = _n_missing(column, tally)
-    problem = cell_problem(column.name, tally, is_target=is_target)
-    if problem is not None:
-        treatment = f"refused: {problem[1]}" if problem[0] is None else f"refused: row {problem[0] + 1}: {problem[1]}"
+def _described(column: Column, survey: Survey) -> dict[str, Any]:
+    """Describe a column that is read."""
+    tally, is_target = survey.tallies[column.name], column.name == survey.table.target
+    row, problem = cell_problem(column.name, tally, is_target=is_target)
+    if problem:
+        treatment = f"refused: {problem}" if row is None else f"refused: row {row + 1}: {problem}"
     else:
-        treatment = _target_treatment(column, n_missing) if is_target else _treatment(column, tally)
+        treatment = _target_treatment(column, tally) if is_target else _treatment(column, tally)
     sampled = survey.sampled(column.name).drop_null()
-    is_exact = bool(tally.counts and tally.is_complete and tally.is_text)
-    distinct = len(tally.counts or {}) if is_exact else len(sampled.unique())
-    is_exact = is_exact or survey.n_cells <= len(survey.sample.keys) + survey.n_without_target
-    storage = "text" if tally.storage == "untyped" else tally.storage
-    examples = [_printable(value.as_py()) for value in sampled[:1000].unique()[:N_EXAMPLES]]
-    return ColumnDescription(column.name, column.kind, storage, n_missing, distinct, is_exact, examples, treatment)
+    is_counted = bool(tally.counts and tally.is_complete and tally.is_text)
+    return {
+        "storage": "text" if tally.storage == "untyped" else tally.storage,
+        "missing": _n_missing(column, tally),
+        "distinct": len(tally.counts or {}) if is_counted else len(sampled.unique()),
+        "distinct_is_exact": is_counted or survey.n_cells <= len(survey.sample.keys) + survey.n_without_target,
+        "examples": [_printable(value.as_py()) for value in sampled[:1000].unique()[:N_EXAMPLES]],
+        "treatment": treatment,
+    }
 
 
 def _n_missing(column: Column, tally: ColumnTally) -> int:
@@ -91,10 +73,10 @@ def _printable(value: Any) -> str:
     return text if len(text) <= 30 else f"{text[:29]}…"
 
 
-def _target_treatment(column: Column, n_missing: int) -> str:
-    text = {"category": "target: the classes are its values", "boolean": "target: two classes"}.get(
-        column.kind, f"target: numbers{style_words(column.style)}"
-    )
+def _target_treatment(column: Column, tally: ColumnTally) -> str:
+    classes = {"category": "target: the classes are its values", "boolean": "target: two classes"}
+    text = classes.get(column.kind, f"target: numbers{style_words(column.style)}")
+    n_missing = _n_missing(column, tally)
     return f"{text}; {n_missing:,} rows without it are left out" if n_missing else text
 
 
@@ -106,7 +88,8 @@ def _treatment(column: Column, tally: ColumnTally) -> str:
     if column.other:
         count = f"{len(tally.counts or {}):,}" if tally.is_complete else f"more than {len(tally.counts or {}):,}"
         words = words.replace("categories and other", f"most frequent of {count} categories, and other")
-    return f"{_format_words(column, tally)}{words}"
+    codes = "codes with leading zeros, " if tally.is_code and column.kind == "text" else ""
+    return f"{codes}{_format_words(column, tally)}{words}"
 
 
 def treatment_words(column: Column) -> str:
@@ -114,16 +97,12 @@ def treatment_words(column: Column) -> str:
     if column.kind == "category":
         words = [f"one-hot encoded: {len(column.categories)} categories{' and other' * column.other}"]
         return ", ".join(words + ["missing is a category"] * column.missing)
-    words = []
     if column.kind == "text":
         words = [f"{column.components.shape[1]} numbers from its character n-grams"]
         return ", ".join(words + ["an indicator of missing cells"] * column.missing)
-    if column.kind == "date":
-        words = ["linear trend in days"]
-    elif column.kind == "duration":
-        words = ["seconds, standardized"]
-    elif column.has_number:
-        words = [f"standardized{style_words(column.style)}"]
+    number = f"standardized{style_words(column.style)}"
+    number = {"date": "linear trend in days", "duration": "seconds, standardized"}.get(column.kind, number)
+    words = [number] * column.has_number
     words += [f"sine and cosine of the {cycle}" for cycle in column.cycles]
     words += ["missing: the median" + " and an indicator" * column.missing] * column.gaps
     return ", ".join(words)
@@ -133,37 +112,70 @@ def _format_words(column: Column, tally: ColumnTally) -> str:
     """Return how dates in text are read, and that there is another reading."""
     if not column.format or column.format.startswith("iso"):
         return ""
-    other = next((new for old, new in AMBIGUOUS.items() if old in column.format), None)
-    changed = column.format.replace("%m/%d/%Y", other) if other else ""
-    if not split_kind(tally.given)[1] and changed in (tally.formats or []):
-        return f"read as {column.format} (give kinds={{{column.name!r}: 'date:{changed}'}} for the other reading), "
+    other = column.format.replace(*AMBIGUOUS)
+    if other != column.format and not split_kind(tally.given)[1] and other in (tally.formats or []):
+        return f"read as {column.format} (give kinds={{{column.name!r}: 'date:{other}'}} for the other reading), "
     return f"read as {column.format}, "
 
 
 def column_messages(survey: Survey) -> list[str]:
     """Return what a user should know about the columns before a fit, one line per subject."""
-    messages = []
-    named = {kind: [column.name for column in survey.columns if column.kind == kind] for kind in KINDS}
-    categories = [column for column in survey.columns if column.kind == "category"]
-    if categories:
-        counts = (f"{c.name} ({len(c.categories) + c.other + c.missing})" for c in categories)
-        messages.append(f"Categories, one-hot encoded: {', '.join(counts)}.")
-    merged = [column.name for column in categories if column.other]
-    messages += [f"Rare categories are merged into one: {', '.join(merged)}."] if merged else []
-    messages += [f"Text, encoded by its character n-grams: {', '.join(named['text'])}."] if named["text"] else []
-    dates = [*named["date"], *named["time"], *named["duration"]]
-    messages += [f"Dates and times: {', '.join(dates)}."] if dates else []
-    gaps = {c.name: _n_missing(c, survey.tallies[c.name]) for c in survey.columns if c.kind in KINDS}
-    shown = ", ".join(f"{name} ({count:,})" for name, count in gaps.items() if count)
-    messages += [f"Columns with missing cells: {shown}."] if shown else []
-    left_out = [f"{c.name} ({c.kind}: {c.reason})" for c in survey.columns if c.kind not in KINDS]
-    messages += [f"Left out: {', '.join(left_out)}."] if left_out else []
+    used = [column for column in survey.columns if column.kind in KINDS]
+    categories = [column for column in used if column.kind == "category"]
+    gaps = {column.name: _n_missing(column, survey.tallies[column.name]) for column in used}
+    subjects = {
+        "Categories, one-hot encoded": [f"{c.name} ({len(c.categories) + c.other + c.missing})" for c in categories],
+        "Rare categories are merged into one": [column.name for column in categories if column.other],
+        "Text, encoded by its character n-grams": [column.name for column in used if column.kind == "text"],
+        "Dates and times": [column.name for column in used if column.kind in ("date", "time", "duration")],
+        "Columns with missing cells": [f"{name} ({count:,})" for name, count in gaps.items() if count],
+        "Left out": [f"{c.name} ({c.kind}: {c.reason})" for c in survey.columns if c.kind not in KINDS],
+    }
+    messages = [f"{subject}: {', '.join(names)}." for subject, names in subjects.items() if names]
     if survey.n_without_target:
         messages.append(f"{survey.n_without_target:,} rows have no {survey.table.target} and are left out.")
+    return messages
+
+
+def table_warnings(survey: Survey) -> list[str]:
+    """Return what may be wrong with a table: identifiers, equal rows, and columns that predict the target alone."""
+    messages = []
+    identifiers = [column.name for column in survey.columns if _is_identifier(column, survey)]
+    if identifiers:
+        messages.append(f"No value occurs twice: {', '.join(identifiers)}. Drop such a column if it is an identifier.")
+    n_sampled = len(survey.sample.keys)
     if survey.n_equal:
-        share = survey.n_equal / max(1, len(survey.sample.keys))
         messages.append(
-            f"{survey.n_equal:,} of {len(survey.sample.keys):,} sampled rows ({100 * share:.2g} %) are equal to an "
-            f"earlier one; errors on held-out rows are too small if these are copies."
+            f"{survey.n_equal:,} of {n_sampled:,} sampled rows ({100 * survey.n_equal / n_sampled:.2g} %) are equal to "
+            f"an earlier one; errors on held-out rows are too small if these are copies."
+        )
+    leaks = possible_leaks(survey)
+    if leaks:
+        messages.append(
+            f"Nearly all targets follow from a single column: {', '.join(leaks)}. Drop it if it is not known when "
+            f"predictions are made."
         )
     return messages
+
+
+def _is_identifier(column: Column, survey: Survey) -> bool:
+    """Return whether the cells of a column are different texts, or different whole numbers in a range without gaps."""
+    tally, cells = survey.tallies[column.name], survey.sampled(column.name).drop_null()
+    if len(cells) < FEWEST_ROWS or column.kind not in ("text", "number") or len(cells.unique()) < len(cells):
+        return False
+    return column.kind == "text" or (isinstance(tally.low, int) and tally.high - tally.low < 2 * tally.n_values)
+
+
+def possible_leaks(survey: Survey) -> list[str]:
+    """Return the columns from which a small tree predicts the targets of held-out rows nearly without errors."""
+    cells, is_class = survey.sample.cells, survey.task == "classification"
+    if cells is None or survey.target_column is None or cells.num_rows < FEWEST_ROWS:
+        return []
+    encoding, cells = survey.encoding(), cells[:LEAK_ROWS]
+    X, y = encoding.encode(cells), encoding.targets(cells)
+    if is_class and np.unique(y, return_counts=True)[1].min() < 3:
+        return []
+    tree = (DecisionTreeClassifier if is_class else DecisionTreeRegressor)(min_samples_leaf=2, random_state=0)
+    origins, smallest = np.array(encoding.origins), LEAK_ACCURACY if is_class else LEAK_R2
+    names = [column.name for column in encoding.columns]
+    return [name for name in names if cross_val_score(tree, X[:, origins == name], y, cv=3).mean() > smallest]

@@ -44,8 +44,8 @@ class UnseenCells:
     categories: dict[str, Counter[str]] = field(default_factory=dict)
     missing: Counter[str] = field(default_factory=Counter)
 
-    def messages(self) -> list[str]:
-        """Return one message per column."""
+    def warn(self) -> None:
+        """Warn of unseen cells, once for all columns."""
         messages = []
         for name, values in self.categories.items():
             n_rows, shown = sum(values.values()), ", ".join(repr(value) for value, _ in values.most_common(3))
@@ -54,11 +54,6 @@ class UnseenCells:
             messages[-1] += f"{shown}{more}."
         for name, n_rows in self.missing.items():
             messages.append(f"Column {name!r} has no value in {n_rows} rows; in the training rows it always had one.")
-        return messages
-
-    def warn(self) -> None:
-        """Warn of unseen cells, once for all columns."""
-        messages = self.messages()
         if messages:
             warnings.warn(" ".join(messages), UserWarning, stacklevel=4)
 
@@ -147,13 +142,13 @@ class Encoding:
                 numbers[is_missing, position] = column.fill
                 position += 1
             if column.kind == "category":
-                _write_categories(values, column, others, unseen)
+                is_missing = _write_categories(values, column, others, unseen)
             elif column.kind in ("date", "time"):
                 is_missing = _write_cycles(values, column, others)
             elif column.kind == "text":
                 is_missing = np.asarray(values.is_null())
                 others[:, : column.components.shape[1]] = encode_text(cell_text(values), column.components)
-            if column.kind != "category" and is_missing.any():
+            if is_missing.any():
                 if column.missing:
                     others[:, -1] = is_missing
                 elif unseen is not None and not column.gaps:
@@ -168,8 +163,8 @@ class Encoding:
         return cell_targets(cells.column(self.target.name), self.target)
 
 
-def _write_categories(values: pa.Array, column: Column, indicators: Array, unseen: UnseenCells | None) -> None:
-    """Write the one-hot encoding of a column into zeros."""
+def _write_categories(values: pa.Array, column: Column, indicators: Array, unseen: UnseenCells | None) -> Mask:
+    """Write the one-hot encoding of a column into zeros, and return which cells are missing."""
     texts = _with_known_gaps(cell_text(values), column)
     found = pc.index_in(texts, pa.array(list(column.categories), pa.string())).fill_null(-1)
     codes = found.to_numpy(False).astype(np.intp)
@@ -181,12 +176,9 @@ def _write_categories(values: pa.Array, column: Column, indicators: Array, unsee
         counts = texts.filter(pa.array(is_other)).value_counts()
         new = dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True))
         unseen.categories.setdefault(column.name, Counter()).update(new)
-    if column.missing:
-        codes[is_missing] = indicators.shape[1] - 1
-    elif unseen is not None and is_missing.any():
-        unseen.missing[column.name] += int(is_missing.sum())
     rows = np.flatnonzero(codes >= 0)
     indicators[rows, codes[rows]] = 1.0
+    return is_missing
 
 
 def _with_known_gaps(texts: pa.Array, column: Column) -> pa.Array:
@@ -196,7 +188,7 @@ def _with_known_gaps(texts: pa.Array, column: Column) -> pa.Array:
     return texts if column.missing else texts.fill_null("")
 
 
-def _write_cycles(values: pa.Array, column: Column, others: Array) -> Array:
+def _write_cycles(values: pa.Array, column: Column, others: Array) -> Mask:
     """Write the cycles of dates, and return which of them are missing."""
     moments = moments_in_time(values, column)
     for number, cycle in enumerate(column.cycles):
@@ -210,7 +202,7 @@ class EncodedBatch(NamedTuple):
     cells: pa.RecordBatch
     X: Array
     y: Array | None
-    is_used: Mask | None
+    is_used: Mask
 
 
 @dataclass(frozen=True)
@@ -224,25 +216,24 @@ class EncodedTable:
     def batches(self) -> Iterator[EncodedBatch]:
         """Yield the encoded rows of each chunk; where the table has a target, without the rows that lack it."""
         target = self.encoding.target if self.table.target is not None else None
-        for chunk in self.table.chunks():
-            cells, is_used, kept = chunk.cells, None, None
+        for first_row, cells in self.table.chunks():
+            is_used = np.ones(cells.num_rows, dtype=bool)
             if target is not None:
                 is_used = ~missing_targets(cells.column(target.name), target)
-                kept = np.flatnonzero(is_used)
                 cells = cells if is_used.all() else cells.filter(pa.array(is_used))
             try:
                 X = self.encoding.encode(cells, self.unseen)
                 yield EncodedBatch(cells, X, None if target is None else self.encoding.targets(cells), is_used)
             except CellError as error:
-                row = error.row if kept is None else int(kept[error.row])
-                raise self.table.cell_error(chunk, CellError(row, error.name, error.problem)) from None
+                raise self.table.cell_error(first_row + int(np.flatnonzero(is_used)[error.row]), error) from None
 
 
 def load_rows(source: EncodedTable) -> EncodedBatch:
     """Return all rows of a table in memory, without their cells."""
     batches = list(source.batches())
     if not batches:
-        return EncodedBatch(None, np.empty((0, len(source.encoding.names)), source.encoding.dtype), None, None)
+        empty = np.empty((0, len(source.encoding.names)), source.encoding.dtype)
+        return EncodedBatch(None, empty, None, np.empty(0, dtype=bool))
     columns: Any = zip(*(batch[1:] for batch in batches), strict=True)
     joined: list[Any] = [None if parts[0] is None else np.concatenate(parts) for parts in columns]
     return EncodedBatch(None, *joined)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Errors of models on tables, held-out rows, columns that may leak the target, and files of predictions."""
+"""Errors of models on tables and on held-out rows, and files of predictions."""
 
 import sys
 import warnings
@@ -14,19 +14,18 @@ import numpy as np
 import pyarrow as pa
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import accuracy_score, log_loss, mean_absolute_error, r2_score, roc_auc_score
-from sklearn.model_selection import cross_val_score, train_test_split
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.model_selection import train_test_split
 
 from bochner.atomic_files import replaced_file
 from bochner.progress import track
 from bochner.rows import Array, Floats
-from bochner.tables.encoding import Encoding
+from bochner.tables.encoding import EncodedTable
 from bochner.tables.sources import Frame
 from bochner.tables.survey import Sample, Survey
+from bochner.tables.table_encoder import TableEncoder
 from bochner.tables.table_models import TableModel
 
 HELD_OUT_ROWS, LEAST_ROWS, HELD_OUT_SHARE = 10_000, 50, 0.2
-LEAK_ROWS, LEAK_R2, LEAK_ACCURACY = 2_000, 0.99, 0.999
 
 
 @dataclass(frozen=True)
@@ -40,9 +39,9 @@ class Evaluation:
     n_rows : int
         Number of rows.
     measures : dict of str to float
-        Errors on all rows; empty where the table has no target.
+        Errors on all rows.
     observed, predicted : ndarray of shape (n_sampled,)
-        Targets and predictions of the sampled rows; None where the table has no target.
+        Targets and predictions of the sampled rows.
     proba : ndarray of shape (n_sampled, n_classes) or None
         Probabilities of the classes of the sampled rows.
     """
@@ -50,9 +49,9 @@ class Evaluation:
     cells: pa.RecordBatch
     n_rows: int
     measures: dict[str, float]
-    observed: Array | None = None
-    predicted: Array | None = None
-    proba: Floats | None = None
+    observed: Array
+    predicted: Array
+    proba: Floats | None
 
 
 def error_measures(model: TableModel, observed: Array, predicted: Array, proba: Floats | None) -> dict[str, float]:
@@ -75,31 +74,32 @@ def error_measures(model: TableModel, observed: Array, predicted: Array, proba: 
     return measures
 
 
-def evaluate(model: TableModel, data: Any, report: Callable[[str], None] = warnings.warn) -> Evaluation:
-    """Evaluate a model on a table, its predictions too if the table has the target; `report` gets messages."""
-    with_target = model.target_name_ in model.encoder_.open(data).table.names
-    source = model.encoder_.open(data, with_target=with_target)
-    sample, n_rows, parts = Sample.of(source.table, 0), 0, []
+def evaluate(model: Any, data: Any) -> Evaluation:
+    """Evaluate the predictions of a model on a table that has the target."""
+    source = _open(model, data, with_target=True)
+    sample, parts = Sample.of(source.table, 0), []
     for batch in track(source.batches(), "evaluating", source.table.n_chunks()):
-        sample.add(batch.cells)
-        n_rows += len(batch.X)
-        if with_target and len(batch.X):
-            parts.append((batch.y, model.predict_rows(batch.X), _probabilities(model, batch.X)))
-    if not n_rows:
+        if len(batch.X):
+            sample.add(batch.cells)
+            proba = model.estimator_.predict_proba(batch.X) if hasattr(model, "predict_proba") else None
+            parts.append((batch.y, model.predict_rows(batch.X), proba))
+    if not parts:
         raise ValueError(f"{source.table.path} has no rows to evaluate the model on.")
-    for message in source.unseen.messages():
-        report(message)
-    if not with_target:
-        return Evaluation(sample.cells, n_rows, {})
+    source.unseen.warn()
     columns: Any = zip(*parts, strict=True)
     found: list[Any] = [None if part[0] is None else np.concatenate(part) for part in columns]
-    shown = (None if values is None else values[sample.positions] for values in found)
-    return Evaluation(sample.cells, n_rows, error_measures(model, *found), *shown)
+    shown: Any = (None if values is None else values[sample.positions] for values in found)
+    return Evaluation(sample.cells, len(found[0]), error_measures(model, *found), *shown)
 
 
-def _probabilities(model: TableModel, rows: Array) -> Floats | None:
-    estimator: Any = model.estimator_
-    return np.asarray(estimator.predict_proba(rows)) if hasattr(estimator, "predict_proba") else None
+def _open(model: Any, data: Any, *, with_target: bool = False, keep: Sequence[str] = ()) -> EncodedTable:
+    """Open a table with the columns of a model; models that read no tables by themselves are refused."""
+    encoder = model.encoder_
+    if not isinstance(encoder, TableEncoder):
+        raise ValueError(f"Tables are read by a `TableEncoder`. The model has a {type(encoder).__name__}; use Python.")
+    if with_target and encoder.encoding_.target is None:
+        raise ValueError("The model does not know its target; fit it with the name of a column as `y`.")
+    return encoder.open(data, with_target=with_target, keep=keep)
 
 
 def held_out(model: TableModel, survey: Survey, seed: int = 0) -> tuple[TableModel, Evaluation] | None:
@@ -129,25 +129,6 @@ def held_out(model: TableModel, survey: Survey, seed: int = 0) -> tuple[TableMod
         return other, evaluate(other, frames[1])
 
 
-def possible_leaks(survey: Survey, encoding: Encoding) -> list[str]:
-    """Return the columns from which a small tree predicts the targets of held-out rows nearly without errors."""
-    cells, target = survey.sample.cells, survey.target_column
-    if cells is None or target is None or cells.num_rows < LEAST_ROWS:
-        return []
-    cells = cells[:LEAK_ROWS]
-    X, y = encoding.encode(cells), encoding.targets(cells)
-    is_class = survey.task == "classification"
-    if is_class and np.unique(y, return_counts=True)[1].min() < 3:
-        return []
-    tree = (DecisionTreeClassifier if is_class else DecisionTreeRegressor)(min_samples_leaf=2, random_state=0)
-    origins, leaks = np.array(encoding.origins), []
-    for column in encoding.columns:
-        score = cross_val_score(tree, X[:, origins == column.name], y, cv=3).mean()
-        if score > (LEAK_ACCURACY if is_class else LEAK_R2):
-            leaks.append(column.name)
-    return leaks
-
-
 def write_predictions(
     model: Any,
     data: Any,
@@ -156,7 +137,6 @@ def write_predictions(
     keep: Sequence[str] = (),
     interval: float | None = None,
     proba: bool = False,
-    report: Callable[[str], None] = warnings.warn,
 ) -> int:
     """Predict every row of a table into a CSV or Parquet file, and return the number of rows.
 
@@ -174,8 +154,6 @@ def write_predictions(
         Share of the targets that the added prediction intervals of a regression contain.
     proba : bool, default=False
         Whether to add the probabilities of the classes.
-    report : callable, default=warnings.warn
-        Called with messages about cells unlike those of the training rows.
     """
     if interval is not None and not hasattr(model, "predict_interval"):
         raise ValueError("Only regressions have prediction intervals; omit `interval`.")
@@ -183,7 +161,7 @@ def write_predictions(
         raise ValueError(f"`interval` must be a share between 0 and 1, such as 0.9. Got {interval:g}.")
     if proba and not hasattr(model, "predict_proba"):
         raise ValueError("This model has no probabilities; omit `proba`.")
-    source = model.encoder_.open(data, keep=keep)
+    source = _open(model, data, keep=keep)
     n_rows, writer = 0, None
     with _opened(output) as open_writer:
         for batch in track(source.batches(), "predicting", source.table.n_chunks()):
@@ -200,8 +178,7 @@ def write_predictions(
         if writer is None:
             raise ValueError(f"{source.table.path} has no rows to predict.")
         writer.close()
-    for message in source.unseen.messages():
-        report(message)
+    source.unseen.warn()
     return n_rows
 
 

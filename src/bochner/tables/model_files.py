@@ -46,7 +46,7 @@ def load(path: Path) -> Any:
         raise ValueError(f"{path} {problem}; give a file written by `bochner fit`.")
     written_by = ""
     try:
-        _check_sizes(path)
+        _check_sizes(path, path.stat().st_size)
         written_by = _written_by(path)
         found = skops_io.get_untrusted_types(file=path)
         foreign = sorted(name for name in found if not _is_own_class(name))
@@ -100,23 +100,20 @@ def _check_model(model: Any) -> None:
             raise ValueError("its predictions are not finite numbers")
 
 
-def _check_sizes(path: Path) -> None:
-    """Refuse compressed contents, which `save` does not write; archives in the file may be compressed, to a limit."""
-    _check_archive(path, path.stat().st_size)
-    with ZipFile(path) as archive:
-        for name in archive.namelist():
-            with archive.open(name) as file:
-                nested = file.read() if file.read(len(ZIP_MAGIC)) == ZIP_MAGIC else b""
-            if nested:
-                _check_archive(BytesIO(ZIP_MAGIC + nested), LARGEST_NESTED)
+def _check_sizes(file: Path | BinaryIO, limit: int) -> None:
+    """Refuse an archive with more contents than a limit: a few kilobytes can stand for gigabytes of zeros.
 
-
-def _check_archive(file: Path | BinaryIO, limit: int) -> None:
-    """Refuse an archive with more contents than a limit: a few kilobytes can stand for gigabytes of zeros."""
+    `save` writes no compressed contents; archives inside the file, such as sparse matrices, may be compressed.
+    """
     with ZipFile(file) as archive:
         n_bytes = sum(entry.file_size for entry in archive.infolist())
-    if n_bytes > limit:
-        raise ValueError(f"its contents are {n_bytes:,} bytes, more than the limit of {limit:,}")
+        if n_bytes > limit:
+            raise ValueError(f"its contents are {n_bytes:,} bytes, more than the limit of {limit:,}")
+        for name in archive.namelist():
+            with archive.open(name) as entry:
+                is_archive = entry.read(len(ZIP_MAGIC)) == ZIP_MAGIC
+            if is_archive and isinstance(file, Path):
+                _check_sizes(BytesIO(archive.read(name)), LARGEST_NESTED)
 
 
 def _import_skops() -> Any:

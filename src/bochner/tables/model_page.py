@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from markupsafe import Markup
 from sklearn.base import is_classifier
 from sklearn.calibration import CalibrationDisplay
 from sklearn.inspection import PartialDependenceDisplay, permutation_importance
 from sklearn.metrics import ConfusionMatrixDisplay, PredictionErrorDisplay
 
-from bochner.pages import Table, code, paragraph, picture_grid, render, subplots, svg, versions, write_atomically
+from bochner.pages import Table, fill_template, picture_grid, subplots, svg, write_atomically
 from bochner.rows import Array
 from bochner.tables.columns import Column, cell_numbers, cell_text, moments_in_time
+from bochner.tables.description import treatment_words
 from bochner.tables.evaluation import Evaluation
 from bochner.tables.table_models import TableModel
 
@@ -29,23 +31,10 @@ MOST_COLUMNS = 20  # columns whose importance is shown
 STRONGEST = 6  # columns whose partial dependence is shown
 MOST_ROWS, DEPENDENCE_ROWS, GRID = 1000, 200, 30
 MOST_CATEGORIES, MOST_CLASSES = 12, 20  # that fit into a plot
-IMPORTANCE = (
-    "How much the score (R² or accuracy) falls if the cells of the column are shuffled, with the standard deviation of "
-    "five repetitions. If two columns are nearly equal, shuffling one of them costs little, although both are used."
-)
-DEPENDENCE = "The mean prediction if the column had this value in all rows; the ticks on the axis are its deciles."
-CALIBRATION = "Of the rows with a predicted probability of 0.7, a calibrated model is right about 70 %."
 
 
 def write_model_page(
-    model: Any,
-    evaluation: Evaluation,
-    path: Path,
-    *,
-    origin: str,
-    columns: Sequence[Sequence[str]],
-    numbers: Mapping[str, str],
-    model_file: str = "model.skops",
+    model: Any, evaluation: Evaluation, path: Path, origin: str, numbers: Mapping[str, str], model_file: Path
 ) -> None:
     """Write one self-contained HTML file about a fitted model.
 
@@ -59,65 +48,45 @@ def write_model_page(
         The file.
     origin : str
         Which rows these are, in words.
-    columns : sequence of sequences of str
-        Name, kind and treatment of each column of the table.
     numbers : mapping from str to str
         Numbers for a table.
-    model_file : str, default="model.skops"
-        The name of the model file, for the lines that load it.
+    model_file : path
+        The model file, for the lines that load it.
     """
     import matplotlib as mpl
 
+    used = {column.name: column for column in model.encoder_.encoding_.columns}
+    left_out = [(name, "", "left out") for name in model.encoder_.feature_names_in_ if name not in used]
+    treatments = [(column.name, column.kind, treatment_words(column)) for column in used.values()]
     with mpl.rc_context({"text.parse_math": False}):  # names of columns may have dollar signs
-        sections = dict(_sections(model, evaluation, origin))
-    sections["What was done with the columns"] = Table(["column", "taken for", "what was done"], columns).html("words")
-    sections["How to use the model"] = _usage(model, model_file)
-    sections["All numbers"] = Table(["quantity", "value"], list(numbers.items())).html("words")
-    task = "Classification" if is_classifier(model) else "Regression"
-    page = render(
-        title=f"A model of {model.target_name_}",
-        lead=f"{task} with {len(model.encoder_.encoding_.columns):,} columns.",
-        sections=sections,
-        footer=f"{versions()}.",
-        answer=_answer(model, evaluation),
+        pictures = _pictures(model, evaluation, list(used.values()))
+    page = fill_template(
+        "model.html",
+        model=model,
+        evaluation=evaluation,
+        origin=origin,
+        columns=used,
+        n_shown=MOST_COLUMNS,
+        model_file=model_file.name,
+        treatments=Table(["column", "taken for", "what was done"], treatments + left_out).html("words"),
+        numbers=Table(["quantity", "value"], list(numbers.items())).html("words"),
+        **pictures,
     )
     write_atomically(path, page)
 
 
-def _answer(model: Any, evaluation: Evaluation) -> str:
-    """Return how good the model is, in one sentence."""
-    found = evaluation.measures
-    if not found:
-        return "It is not known how well this model predicts rows that it has not seen."
-    if is_classifier(model):
-        return (
-            f"The class of {100 * found['accuracy']:.1f} % of new rows is predicted correctly; the most frequent class "
-            f"is that of {100 * found['majority_share']:.1f} %."
-        )
-    spread = float(np.std(evaluation.observed)) if evaluation.observed is not None else float("nan")
-    return (
-        f"On new rows R² is {found['r2']:.3f}: the typical error (RMSE) is {found['rmse']:.4g}, and {spread:.4g} if "
-        f"the mean is always predicted."
-    )
-
-
-def _sections(model: Any, evaluation: Evaluation, origin: str) -> Iterator[tuple[str, Any]]:
-    """Yield the sections with plots."""
+def _pictures(model: Any, evaluation: Evaluation, columns: Sequence[Column]) -> dict[str, Markup]:
+    """Draw errors, the importance of columns, and the effects of the most important ones."""
     frame = inspection_frame(model, evaluation.cells[:MOST_ROWS])
-    used = [column for column in model.encoder_.encoding_.columns]
-    names = [column.name for column in used]
-    if evaluation.observed is not None:
-        text = paragraph(f"The plots show {origin}. {CALIBRATION if evaluation.proba is not None else ''}")
-        yield "Predictions", text + picture_grid(dict(_error_pictures(model, evaluation)))
-        scores = _importance(model, frame, evaluation.observed[:MOST_ROWS], names)
-        order = np.argsort(-scores.mean(axis=1), kind="stable")[:MOST_COLUMNS]
-        more = f" Shown are the {MOST_COLUMNS} most important of {len(names):,} columns." * (len(names) > MOST_COLUMNS)
-        picture = _importance_picture([names[i] for i in order], scores[order])
-        yield "Which columns matter", paragraph(IMPORTANCE + more) + picture_grid({"Importance": picture})
-        used = [used[i] for i in order]
-    pictures = _dependence_pictures(model, frame[:DEPENDENCE_ROWS], used)
-    if pictures:
-        yield "What the columns do", paragraph(DEPENDENCE) + picture_grid(pictures)
+    scores = _importance(model, frame, evaluation.observed[:MOST_ROWS], [column.name for column in columns])
+    order = np.argsort(-scores.mean(axis=1), kind="stable")[:MOST_COLUMNS]
+    columns = [columns[i] for i in order]
+    pictures = {
+        "errors": _error_pictures(model, evaluation),
+        "importance": _importance_picture([column.name for column in columns], scores[order]),
+        "dependence": _dependence_pictures(model, frame[:DEPENDENCE_ROWS], columns),
+    }
+    return {name: picture_grid(drawn) for name, drawn in pictures.items() if drawn}
 
 
 def inspection_frame(model: TableModel, cells: pa.RecordBatch) -> "pd.DataFrame":
@@ -156,17 +125,12 @@ def _error_pictures(model: Any, evaluation: Evaluation) -> dict[str, str]:
     """Draw observed against predicted numbers and residuals, or confused classes and calibration."""
     observed, predicted = evaluation.observed, evaluation.predicted
     pictures: dict[str, str] = {}
-    assert observed is not None
-    assert predicted is not None
     if not is_classifier(model):
-        for title, kind in {
-            "Observed and predicted": "actual_vs_predicted",
-            "Residuals and predicted": "residual_vs_predicted",
-        }.items():
+        options = {"random_state": 0, "scatter_kwargs": {"s": 8, "alpha": 0.5}}
+        kinds = {"Observed and predicted": "actual_vs_predicted", "Residuals and predicted": "residual_vs_predicted"}
+        for title, kind in kinds.items():
             with _picture(pictures, title) as ax:
-                PredictionErrorDisplay.from_predictions(
-                    observed, predicted, kind=kind, ax=ax, random_state=0, scatter_kwargs={"s": 8, "alpha": 0.5}
-                )
+                PredictionErrorDisplay.from_predictions(observed, predicted, kind=kind, ax=ax, **options)
         return pictures
     classes = list(model.classes_)
     if len(classes) <= MOST_CLASSES:
@@ -189,14 +153,14 @@ def _error_pictures(model: Any, evaluation: Evaluation) -> dict[str, str]:
     return pictures
 
 
-def _importance_picture(names: list[str], scores: Array) -> str:
+def _importance_picture(names: list[str], scores: Array) -> dict[str, str]:
     pictures: dict[str, str] = {}
     with _picture(pictures, "Importance", (5.2, 1.4 + 0.26 * len(names))) as ax:
         positions = np.arange(len(names))[::-1]
         ax.barh(positions, scores.mean(axis=1), xerr=scores.std(axis=1), color="#4477aa", ecolor="#888888")
         ax.set_yticks(positions, [_short(name) for name in names])
         ax.set_xlabel("fall of the score")
-    return pictures["Importance"]
+    return pictures
 
 
 def _dependence_pictures(model: Any, frame: "pd.DataFrame", columns: Sequence[Column]) -> dict[str, str]:
@@ -226,11 +190,3 @@ def _dependence_pictures(model: Any, frame: "pd.DataFrame", columns: Sequence[Co
 
 def _short(text: str) -> str:
     return text if len(text) <= 24 else f"{text[:23]}…"
-
-
-def _usage(model: Any, model_file: str) -> Any:
-    kind = type(model).__name__
-    lines = f"from bochner import {kind}\nmodel = {kind}.load({model_file!r})\nmodel.predict('new.csv')"
-    python = f"In Python, for a table with the same columns, with or without {model.target_name_}:"
-    command = f"bochner predict {model_file} new.csv"
-    return paragraph(python) + code(lines) + paragraph("On the command line:") + code(command)

@@ -3,35 +3,16 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from bochner.tables.columns import (
-    KINDS,
-    CellError,
-    Reading,
-    Storage,
-    plain_type,
-    split_kind,
-    storage_of,
-)
+from bochner.tables.columns import KINDS, CellError, Reading, plain_type, split_kind, storage_of, without_marks
 from bochner.tables.sources import ENCODING_REMEDY, NOT_UTF8, join_names, open_source
 
 PLAIN_READING = Reading()
 BATCH_BYTES = 1 << 25  # of encoded rows per batch
 MAX_PROBLEMS = 20
-CHOICES = (*KINDS, "id")  # kinds that a column can be given; "id" leaves it out
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Consecutive rows of a table: the index of the first row, and the cells."""
-
-    first_row: int
-    cells: pa.RecordBatch
 
 
 class Table:
@@ -80,30 +61,36 @@ class Table:
         reading: Reading = PLAIN_READING,
     ) -> None:
         self.source = open_source(data, reading.encoding)
-        self.path = self.source.label
-        self.target = target
-        self.drop, self.kinds, self.reading = list(drop), dict(kinds or {}), reading
-        self.schema: pa.Schema = self.source.schema
+        self.path, self.schema = self.source.label, self.source.schema
+        self.target, self.drop, self.kinds, self.reading = target, list(drop), dict(kinds or {}), reading
         self.names = list(self.schema.names)
         targets = [] if target is None else [target]
         raise_problems(self.path, self._wrong_names([*targets, *drop, *self.kinds, *(columns or [])]))
-        self.unsupported = {name: reason for name in self.names if (reason := self._unsupported(name))}
+        self.unsupported = {
+            field.name: NOT_UTF8 if field.name in self.source.untyped else f"cells of type {field.type}"
+            for field in self.schema
+            if storage_of(field.type) is None
+        }
         if columns is None:
             columns = [name for name in self.names if name not in (target, *drop, *self.unsupported)]
         self.columns = [*columns, *targets]
         raise_problems(self.path, [self.unsupported_problem(name) for name in self.columns if name in self.unsupported])
-        self.storages = {name: self._storage(name) for name in self.columns}
+        types = {name: self.schema.field(name).type for name in self.columns}
+        self.storages: dict[str, Any] = {
+            name: "untyped" if name in self.source.untyped else storage_of(column_type)
+            for name, column_type in types.items()
+        }
         # Text makes several encoded columns; 16 is a guess that bounds the memory of a batch.
         width = len(columns) + 15 * sum(self.is_text(name) for name in columns)
         self.batch_rows = max(1024, min(2**17, BATCH_BYTES // (8 * max(1, width))))
-        self._n_read = self.n_rows
+        self._n_read = None if self.source.row_counts is None else sum(self.source.row_counts)
 
-    def chunks(self) -> Iterator[Chunk]:
-        """Yield the rows in chunks with plain column types."""
+    def chunks(self) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the rows in chunks with plain column types, with the index of the first row."""
         first_row = 0
         try:
             for cells in self.source.batches(self.columns, self.batch_rows):
-                yield Chunk(first_row, self.plain(cells))
+                yield first_row, self.plain(cells)
                 first_row += cells.num_rows
         except (pa.ArrowException, OSError, MemoryError, UnicodeError, EOFError) as error:
             raise self.source.read_error(error) from None
@@ -123,20 +110,8 @@ class Table:
         if not self.reading.missing:
             return plain
         return pa.RecordBatch.from_arrays(
-            [self._without_marks(column) for column in plain.columns], schema=plain.schema
+            [without_marks(column, self.reading.missing) for column in plain.columns], schema=plain.schema
         )
-
-    def _without_marks(self, values: pa.Array) -> pa.Array:
-        """Return cells whose texts that mean "no value" are null."""
-        if not pa.types.is_string(values.type):
-            return values
-        is_mark = pc.is_in(pc.utf8_trim_whitespace(values), pa.array(self.reading.missing))
-        return pc.if_else(is_mark, pa.scalar(None, values.type), values)
-
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows; None for a CSV file, which does not record it."""
-        return None if self.source.row_counts is None else sum(self.source.row_counts)
 
     def n_chunks(self) -> int | None:
         """Return the number of chunks; None for a CSV file."""
@@ -144,14 +119,12 @@ class Table:
             return None
         return sum(-(-n_rows // self.batch_rows) for n_rows in self.source.row_counts)
 
-    def cell_error(self, chunk: Chunk, error: CellError) -> ValueError:
+    def cell_error(self, row: int, error: CellError) -> ValueError:
         """Return the error of a cell with the place of its row."""
-        return ValueError(self.cell_problem(chunk.first_row + error.row, error.name, error.problem))
-
-    def cell_problem(self, row: int, name: str, problem: str) -> str:
-        """Return a message about a cell."""
         place = self.source.place(row)
-        return f"{place}, column {name!r}: {problem}; correct it, or drop the row or the column."
+        return ValueError(
+            f"{place}, column {error.name!r}: {error.problem}; correct it, or drop the row or the column."
+        )
 
     def unsupported_problem(self, name: str) -> str:
         """Return a message about a column of an unsupported type."""
@@ -162,36 +135,21 @@ class Table:
         """Return whether a column has the type of text; that of a CSV file is guessed from its first block."""
         return storage_of(self.schema.field(name).type) in ("text", "dictionary")
 
-    def _storage(self, name: str) -> Storage:
-        if name in self.source.untyped:
-            return "untyped"
-        storage = storage_of(self.schema.field(name).type)
-        assert storage is not None  # others are unsupported
-        return storage
-
-    def _unsupported(self, name: str) -> str:
-        """Return what a column of an unsupported type contains; empty for a supported one."""
-        column_type = self.schema.field(name).type
-        if pa.types.is_binary(column_type) and name in self.source.untyped:
-            return NOT_UTF8
-        return "" if storage_of(column_type) is not None else f"cells of type {column_type}"
-
     def _wrong_names(self, requested: list[str]) -> list[str]:
         """Return what is wrong with the names of the columns and with those that were requested."""
         if not self.names:
             return [f"{self.path} has no columns; give a table with a header."]
-        counts = Counter(self.names)
         problems = [
             f"{self.path} has more than one column named {name!r}; rename one of them."
-            for name, count in counts.items()
+            for name, count in Counter(self.names).items()
             if count > 1
         ]
         for name in dict.fromkeys(requested):
-            if name not in counts:
+            if name not in self.names:
                 problems.append(f"{self.path} has no column {name!r}; its columns are {join_names(self.names)}.")
         for name, kind in self.kinds.items():
-            if split_kind(kind)[0] not in CHOICES:
-                problems.append(f"Column {name!r} cannot be of the kind {kind!r}; give one of {', '.join(CHOICES)}.")
+            if split_kind(kind)[0] not in KINDS:
+                problems.append(f"Column {name!r} cannot be of the kind {kind!r}; give one of {', '.join(KINDS)}.")
         return problems
 
 

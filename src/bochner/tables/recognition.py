@@ -2,16 +2,18 @@
 """What a column is taken for, given the counts of all its cells and a sample of them."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
 from bochner.rows import Array
+from bochner.scaling.robust_standardizer import robust_moments
 from bochner.tables.columns import (
     ISO,
     TIME_FORMATS,
     Column,
+    Kind,
     NumberStyle,
     cell_numbers,
     moments_in_time,
@@ -34,7 +36,7 @@ def recognize(name: str, tally: ColumnTally, sampled: pa.Array) -> Column:
         return _with_categories(column, tally)
     if column.kind == "text":
         return replace(column, components=fit_text(sampled), missing=tally.n_missing > 0, gaps=tally.n_missing > 0)
-    if cell_problem(name, tally) is not None or column.kind not in ("number", "boolean", "duration", "date", "time"):
+    if cell_problem(name, tally)[1] or column.kind not in ("number", "boolean", "duration", "date", "time"):
         return column
     n_missing = tally.n_missing + tally.n_marks
     is_informative = n_missing >= max(FEWEST_MISSING_ROWS, SMALLEST_MISSING_SHARE * tally.n_cells)
@@ -45,7 +47,10 @@ def recognize(name: str, tally: ColumnTally, sampled: pa.Array) -> Column:
         return column
     numbers = cell_numbers(sampled, column)
     valid = numbers[~np.isnan(numbers)]
-    return replace(column, fill=float(np.median(valid)) if len(valid) else 0.0)
+    if not len(valid):  # in the sampled rows, or in those that have a target
+        return column
+    center, scale = robust_moments(valid[:, None])
+    return replace(column, fill=float(center[0]), scale=float(scale[0]))
 
 
 def _recognized(name: str, tally: ColumnTally, sampled: pa.Array) -> Column:
@@ -55,15 +60,13 @@ def _recognized(name: str, tally: ColumnTally, sampled: pa.Array) -> Column:
     if not tally.n_values or (tally.n_marks == tally.n_values and given not in ("category", "text")):
         return Column(name, "empty", reason="all cells are missing")
     if given:
-        kind: Any = given
-        return Column(name, kind, _format(tally), style, reason="as given" if given == "id" else "")
+        return Column(name, cast(Kind, given), _format(tally), style)
     if _is_constant(tally):
         value = sampled.drop_null()[:1].to_pylist()
         shown = repr(value[0]) if value and isinstance(value[0], str) else "".join(map(str, value)) or "equal"
         return Column(name, "constant", reason=f"all cells are {shown:.40}")
     if tally.storage in ("boolean", "date", "time", "duration"):
-        typed: Any = tally.storage
-        return Column(name, typed)
+        return Column(name, cast(Kind, tally.storage))
     if tally.storage in ("integer", "float") or _is_number_text(tally):
         return Column(name, "number", style=style)
     if tally.formats:
@@ -94,7 +97,7 @@ def _is_number_text(tally: ColumnTally) -> bool:
 
 def _has_categories(tally: ColumnTally) -> bool:
     """Return whether a column has few distinct texts, or frequent ones in most rows."""
-    counts = tally.counts or {}
+    counts: dict[Any, int] = tally.counts or {}
     if len(counts) <= MAX_CATEGORIES and tally.is_complete:
         return not (len(counts) >= FEWEST_TEXT_ROWS and max(counts.values()) == 1)
     return sum(_frequent(counts).values()) >= SMALLEST_CATEGORY_SHARE * tally.n_values
@@ -108,7 +111,7 @@ def _frequent(counts: dict[Any, int]) -> dict[Any, int]:
 
 def _with_categories(column: Column, tally: ColumnTally) -> Column:
     """Add the categories: all of them, or the most frequent ones."""
-    counts = tally.counts or {}
+    counts: dict[Any, int] = tally.counts or {}
     missing = tally.n_missing > 0
     if len(counts) <= MAX_CATEGORIES and tally.is_complete:
         return replace(column, categories=tuple(sorted(counts)), missing=missing, gaps=missing)
@@ -161,15 +164,15 @@ def recognize_target(name: str, tally: ColumnTally) -> Column:
     return Column(name, kind, style=style)
 
 
-def cell_problem(name: str, tally: ColumnTally, *, is_target: bool = False) -> tuple[int | None, str] | None:
-    """Return the row (None if unknown) and a description of the first cell that does not have its column's kind."""
+def cell_problem(name: str, tally: ColumnTally, *, is_target: bool = False) -> tuple[int | None, str]:
+    """Return the row, if known, and the problem of the first cell that does not have its column's kind, or nothing."""
     kind, _ = split_kind(tally.given)
-    if is_target and (kind in ("date", "time", "id") or (not kind and tally.storage in ("date", "time", "duration"))):
+    if is_target and (kind in ("date", "time") or (not kind and tally.storage in ("date", "time", "duration"))):
         return None, f"a column of {kind or tally.storage}s cannot be a target; convert it to numbers or text"
-    if tally.infinite is not None and kind not in ("category", "id"):
+    if tally.infinite is not None and kind != "category":
         return tally.infinite[0], f"the value is {tally.infinite[1]}; correct it, or drop the row or the column"
     if not tally.is_text or not tally.n_values:
-        return None
+        return None, ""
     is_number = kind in ("number", "duration") or (not kind and _is_number_text(tally))
     is_number = is_number or (is_target and not kind and recognize_target(name, tally).kind == "number")
     if is_number and tally.first_text is not None:
@@ -178,7 +181,7 @@ def cell_problem(name: str, tally: ColumnTally, *, is_target: bool = False) -> t
         remedy = f"give missing=[{value!r}] if it means that there is no value"
         other = "" if kind or is_target else f", or kinds={{{name!r}: 'category'}}"
         return row, f"invalid value {value!r:.60}, expected a number ({found}); correct it, {remedy}{other}"
-    return None
+    return None, ""
 
 
 def style_words(style: NumberStyle | None) -> str:

@@ -8,10 +8,7 @@ import gzip
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from fnmatch import fnmatch
-from glob import glob
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +37,7 @@ class Source(ABC):
     untyped : set of str
         The columns whose cells are text, whatever the schema says, and may be numbers or dates.
     path : Path or None
-        The file, folder or pattern; None for a data frame.
+        The file or folder; None for a data frame.
     """
 
     label: str
@@ -65,13 +62,24 @@ class Source(ABC):
 
 
 def open_source(data: Any, encoding: str = "utf-8") -> Source:
-    """Open a file, a folder of Parquet files, a pattern such as ``data/*.parquet``, or rows in memory."""
+    """Open a file, a folder of Parquet files, or rows in memory."""
     if isinstance(data, Source):
         return data
     if not is_path(data):
         return open_frame(data)
     path = Path(data)
-    source = _open_files(path, str(path), encoding)
+    source: Source
+    if path.is_dir() or (path.is_file() and path.name.lower().endswith(".parquet")):
+        source = ParquetFiles(path)
+    elif not path.is_file():
+        raise ValueError(f"{path} does not exist.")
+    elif path.name.lower().endswith((".csv", ".csv.gz")):
+        source = CsvFile(path, encoding)
+    else:
+        raise ValueError(
+            f"{path} has an unsupported file type; give a .parquet, .csv or .csv.gz file, a folder of .parquet files, "
+            f"or in Python a data frame."
+        )
     source.path = path
     return source
 
@@ -81,33 +89,26 @@ def is_path(data: Any) -> bool:
     return isinstance(data, str | os.PathLike)
 
 
-def _open_files(path: Path, label: str, encoding: str) -> Source:
-    """Open a file, a folder of Parquet files, or those that match a pattern."""
-    name = path.name.lower()
-    if _pattern(path) is not None:
-        return _opened(lambda: ParquetFiles(_parquet_files(path), label), label, "parquet")
-    if not path.is_file():
-        raise ValueError(f"{label} does not exist.")
-    if name.endswith(".parquet"):
-        return _opened(lambda: ParquetFiles([path], label), label, "parquet")
-    if name.endswith((".csv", ".csv.gz")):
-        return _opened(lambda: CsvFile(path, label, encoding), label, "csv")
-    raise ValueError(
-        f"{label} has an unsupported file type; give a .parquet, .csv or .csv.gz file, or in Python a data frame."
-    )
+def _files(path: Path) -> list[Path]:
+    """Return the files of a table, those of a folder in natural order: ``part-2`` before ``part-10``."""
+    if not path.is_dir():
+        return [path]
+    return sorted(path.glob("*.parquet"), key=lambda file: re.sub(r"\d+", lambda found: found[0].zfill(20), file.name))
 
 
-def _opened(opener: Callable[[], Source], label: str, kind: str) -> Source:
-    """Open a source; the errors of a damaged file are reported as one message."""
-    try:
-        source = opener()
-        list(source.schema.names)  # decodes the names
-    except (pa.ArrowException, OSError, MemoryError) as error:
-        raise ValueError(f"{label} cannot be read as {kind}: {_cause(error)}.") from None
-    except (UnicodeError, LookupError) as error:
-        problem = str(error) if isinstance(error, LookupError) else "the file is not text of that encoding"
-        raise ValueError(f"{label} cannot be read: {problem}; {ENCODING_REMEDY}.") from None
-    return source
+def is_part_of_table(file: Path, path: Path) -> bool:
+    """Return whether a table would be read from a file, among others; the file need not exist.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from bochner.tables.sources import is_part_of_table
+    >>> [is_part_of_table(Path(name), Path(".")) for name in ("new.parquet", "new.csv")]
+    [True, False]
+    """
+    if file.exists() and any(other.exists() and file.samefile(other) for other in _files(path)):
+        return True
+    return path.is_dir() and file.suffix == ".parquet" and file.parent.samefile(path)
 
 
 def _cause(error: Exception) -> str:
@@ -121,126 +122,64 @@ def _cause(error: Exception) -> str:
 
 
 class ParquetFiles(Source):
-    """Parquet files with the same columns: the rows of the first file, then those of the next.
+    """A Parquet file, or the files of a folder, which have the same columns: the rows of the first file, then the next.
 
-    Numbers of different types become floats, and text of different types strings.
-
-    Parameters
-    ----------
-    files : list of Path
-        The files. Those without rows are left out, because their column types may be unknown.
-    label : str
-        What messages call the table.
+    Numbers of different types become floats, and text of different types strings. Files without rows are left out,
+    because their column types may be unknown.
     """
 
-    def __init__(self, files: list[Path], label: str) -> None:
-        from pyarrow.parquet import ParquetFile
-
-        schemas, counts = [], []
-        for file in files:
-            with _named_errors(file, len(files) > 1), ParquetFile(file) as opened:
-                schemas.append(opened.schema_arrow)
-                groups = range(opened.num_row_groups)
-                counts.append([opened.metadata.row_group(group).num_rows for group in groups])
-        kept = [i for i, count in enumerate(counts) if sum(count)] or [0]
-        self.files = [files[i] for i in kept]
-        self.label = label
-        self._counts = [counts[i] for i in kept]
-        self.row_counts: list[int] = [n_rows for count in self._counts for n_rows in count]
-        self.schema = self._common_schema([schemas[i] for i in kept])
+    def __init__(self, path: Path) -> None:
+        self.label = str(path)
+        opened = [_read_footer(file) for file in _files(path)]
+        if not opened:
+            raise ValueError(f"{path} has no .parquet files; give a .parquet file or a folder of them.")
+        self._parts = [part for part in opened if sum(part[2])] or opened[:1]
+        self.row_counts: list[int] = [n_rows for part in self._parts for n_rows in part[2]]
+        self.schema = self._parts[0][1]
+        for file, schema, _ in self._parts[1:]:
+            self.schema = self._common_schema(file, schema)
 
     def batches(self, columns: list[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         from pyarrow.parquet import ParquetFile
 
-        for path, counts in zip(self.files, self._counts, strict=True):
+        for path, _, counts in self._parts:
             with ParquetFile(path, pre_buffer=False) as file:
                 for group in range(len(counts)):
                     yield from file.iter_batches(batch_rows, row_groups=[group], columns=columns)
 
     def place(self, row: int) -> str:
-        for file, counts in zip(self.files, self._counts, strict=True):
+        for file, _, counts in self._parts:
             if row < sum(counts):
                 return f"{file}: row {row + 1}"
             row -= sum(counts)
         return self.label
 
-    def _common_schema(self, schemas: list[pa.Schema]) -> pa.Schema:
-        """Return a schema that all files can be converted to."""
-        common = schemas[0]
-        for file, schema in zip(self.files[1:], schemas[1:], strict=True):
-            for name in sorted({*common.names} ^ {*schema.names}):
-                has, lacks = (self.files[0], file) if name in common.names else (file, self.files[0])
-                raise ValueError(f"{has} has a column {name!r} and {lacks} has none; give files with the same columns.")
-            if common.types != [schema.field(name).type for name in common.names]:
-                plain = [
-                    pa.schema([(field.name, plain_type(field.type)) for field in part]) for part in (common, schema)
-                ]
-                try:
-                    common = pa.unify_schemas(plain, promote_options="permissive")
-                except pa.ArrowException as error:
-                    raise ValueError(
-                        f"{file} and {self.files[0]} differ: {_cause(error)}; convert one of them."
-                    ) from None
-        return common
+    def _common_schema(self, file: Path, schema: pa.Schema) -> pa.Schema:
+        """Return a schema that the files so far and another one can be converted to."""
+        common, first = self.schema, self._parts[0][0]
+        for name in sorted({*common.names} ^ {*schema.names}):
+            has, lacks = (first, file) if name in common.names else (file, first)
+            raise ValueError(f"{has} has a column {name!r} and {lacks} has none; give files with the same columns.")
+        if common.types == [schema.field(name).type for name in common.names]:
+            return common
+        plain = [pa.schema([(field.name, plain_type(field.type)) for field in part]) for part in (common, schema)]
+        try:
+            return pa.unify_schemas(plain, promote_options="permissive")
+        except pa.ArrowException as error:
+            raise ValueError(f"{file} and {first} differ: {_cause(error)}; convert one of them.") from None
 
 
-@contextmanager
-def _named_errors(file: Path, is_one_of_several: bool) -> Iterator[None]:
-    """Name the damaged file of several."""
+def _read_footer(file: Path) -> tuple[Path, pa.Schema, list[int]]:
+    """Return a Parquet file with its schema and the numbers of rows of its row groups."""
+    from pyarrow.parquet import ParquetFile
+
     try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        if not is_one_of_several:
-            raise
+        with ParquetFile(file) as opened:
+            counts = [opened.metadata.row_group(group).num_rows for group in range(opened.num_row_groups)]
+            list(opened.schema_arrow.names)  # decodes the names
+            return file, opened.schema_arrow, counts
+    except (pa.ArrowException, OSError, MemoryError, UnicodeError) as error:
         raise ValueError(f"{file} cannot be read as parquet: {_cause(error)}.") from None
-
-
-def _pattern(path: Path) -> str | None:
-    """Return the pattern that the files of a table match; None for a single file."""
-    if path.is_dir():
-        return str(path / "*.parquet")
-    return str(path) if not path.exists() and any(character in str(path) for character in "*?[") else None
-
-
-def _listed(path: Path) -> list[Path]:
-    """Return the files of a table, in no order."""
-    pattern = _pattern(path)
-    return [path] if pattern is None else [Path(name) for name in glob(pattern, recursive=True)]
-
-
-def is_part_of_table(file: Path, path: Path) -> bool:
-    """Return whether a table would be read from a file, among others; the file need not exist.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from bochner.tables.sources import is_part_of_table
-    >>> [is_part_of_table(Path(name), Path("*.parquet")) for name in ("new.parquet", "new.csv")]
-    [True, False]
-    """
-    if file.exists() and any(other.exists() and file.samefile(other) for other in _listed(path)):
-        return True
-    parent, name = os.path.split(_pattern(path) or "")
-    folders = [Path(folder) for folder in glob(parent, recursive=True) or [parent]]
-    return fnmatch(file.name, name) and any(folder.exists() and folder.samefile(file.parent) for folder in folders)
-
-
-def _parquet_files(path: Path) -> list[Path]:
-    """Return the files of a folder or a pattern, in natural order: ``part-2`` before ``part-10``."""
-    files = _listed(path)
-    if not files:
-        raise ValueError(
-            f"{_pattern(path)} matches no file; give a .parquet file, a folder of them, or a quoted pattern such as "
-            f"'data/*.parquet'."
-        )
-    for file in files:
-        if file.suffix.lower() != ".parquet":
-            raise ValueError(f"Of several files, only .parquet files are read as one table, not {file}; convert it.")
-    return sorted(files, key=lambda file: _natural_key(os.path.abspath(file)))
-
-
-def _natural_key(name: str) -> list[Any]:
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
 class CsvFile(Source):
@@ -251,22 +190,25 @@ class CsvFile(Source):
 
     row_counts = None
 
-    def __init__(self, path: Path, label: str, encoding: str) -> None:
-        self._file, self.label, self._encoding = path, label, encoding
-        self._delimiter = ","
-        header = self._header()
-        if "," not in header and re.search("[;\t|]", header):
-            self._delimiter = max(";\t|", key=header.count)
-        elif header.count(";") > header.count(","):
-            self._delimiter = ";"  # names such as "price, EUR" between semicolons
-        self.schema = self._open().schema
-        self.untyped = {*self.schema.names}
+    def __init__(self, path: Path, encoding: str) -> None:
+        self._file, self.label, self._encoding = path, str(path), encoding
+        try:
+            self._delimiter = self._find_delimiter()
+            self.schema = self._open().schema
+            self.untyped = {*self.schema.names}
+        except LookupError as error:
+            raise ValueError(f"{path} cannot be read: {error}; {ENCODING_REMEDY}.") from None
+        except (pa.ArrowException, OSError, EOFError, MemoryError, UnicodeError) as error:
+            raise self.read_error(error) from None
 
-    def _header(self) -> str:
-        """Return the first line, which names the columns."""
+    def _find_delimiter(self) -> str:
+        """Return what separates the names of the columns in the first line."""
         opener = gzip.open if self._file.suffix == ".gz" else open
         with opener(self._file, "rt", encoding=self._encoding) as file:
-            return file.readline(CSV_BLOCK_BYTES)
+            header = file.readline(CSV_BLOCK_BYTES)
+        if header.count(";") > header.count(","):
+            return ";"  # also between names such as "price, EUR"
+        return "," if "," in header else max(",\t|", key=header.count)
 
     def batches(self, columns: list[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         del batch_rows

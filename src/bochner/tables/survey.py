@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from bochner.progress import track
-from bochner.rows import Array, Floats, Mask
-from bochner.scaling.robust_standardizer import RobustStandardizer, robust_moments
-from bochner.tables.columns import KINDS, CellError, Column, cell_numbers, cell_targets, missing_targets
+from bochner.rows import Array, Mask
+from bochner.scaling.robust_standardizer import RobustStandardizer
+from bochner.tables.columns import KINDS, CellError, Column, cell_targets, missing_targets
 from bochner.tables.encoding import Encoding
 from bochner.tables.reader import Table, raise_problems
 from bochner.tables.recognition import cell_problem, recognize, recognize_target
@@ -33,12 +33,12 @@ class Sample:
 
     Attributes
     ----------
-    seed : int
-        Seed of the random key of each row.
+    rng : Generator
+        What the random keys of the rows are drawn from, one after the other.
     size : int
         Maximum number of sampled rows.
-    n_rows, n_kept : int
-        Number of rows that were added, and of those that were not excluded.
+    n_kept : int
+        Number of rows that were added and not excluded.
     keys : ndarray of shape (n_sampled,)
         The random keys of the sampled rows, which are the smallest of all keys.
     positions : ndarray of shape (n_sampled,)
@@ -47,9 +47,8 @@ class Sample:
         The sampled rows in the order of the table; None before the first row.
     """
 
-    seed: int
+    rng: np.random.Generator
     size: int
-    n_rows: int = 0
     keys: Array = field(default_factory=lambda: np.empty(0))
     positions: Array = field(default_factory=lambda: np.empty(0, np.intp))
     n_kept: int = 0
@@ -61,33 +60,25 @@ class Sample:
         columns = [name for name in table.columns if name != table.target]
         width = len(columns) + 7 * sum(map(table.is_text, columns))
         size = max(1000, min(SAMPLE_ROWS, SAMPLE_BYTES // (8 * max(1, width))))
-        return cls(seed, size)
+        return cls(np.random.Generator(np.random.Philox(key=seed)), size)
 
     def add(self, cells: pa.RecordBatch, excluded: Mask | None = None) -> None:
         """Add the rows that follow, without the excluded ones; keep those with the smallest keys."""
-        keys = self._next_keys(cells.num_rows)
-        self.n_rows += cells.num_rows
+        keys = self.rng.random(cells.num_rows)
         if excluded is not None and excluded.any():
             keys, cells = keys[~excluded], cells.filter(pa.array(~excluded))
         n_old = len(self.keys)
-        positions = np.concatenate([self.positions, self.n_kept + np.arange(len(keys))])
+        positions = np.append(self.positions, self.n_kept + np.arange(len(keys)))
         self.n_kept += len(keys)
-        keys = np.concatenate([self.keys, keys])
+        keys = np.append(self.keys, keys)
         kept = np.sort(np.argpartition(keys, self.size)[: self.size]) if len(keys) > self.size else np.arange(len(keys))
-        old, new = kept[kept < n_old], kept[kept >= n_old] - n_old
-        if self.cells is None:
-            self.cells = cells.take(pa.array(new))
-        elif len(new):
-            both = pa.Table.from_batches([self.cells.take(pa.array(old)), cells.take(pa.array(new))])
-            self.cells = both.combine_chunks().to_batches()[0]
         self.keys, self.positions = keys[kept], positions[kept]
-
-    def _next_keys(self, n_keys: int) -> Floats:
-        """Return the keys of the next rows; a key depends only on the seed and the index of its row."""
-        # Philox generates four numbers per step, so the stream is advanced to a multiple of four rows.
-        rng = np.random.Generator(np.random.Philox(key=self.seed).advance(self.n_rows // 4))
-        n_skipped = self.n_rows % 4
-        return rng.random(n_skipped + n_keys)[n_skipped:]
+        new = cells.take(pa.array(kept[kept >= n_old] - n_old))
+        if self.cells is None:
+            self.cells = new
+        elif new.num_rows:
+            old = self.cells.take(pa.array(kept[kept < n_old]))
+            self.cells = pa.Table.from_batches([old, new]).combine_chunks().to_batches()[0]
 
 
 class Survey:
@@ -114,21 +105,14 @@ class Survey:
 
     def __init__(self, table: Table, seed: int = 0) -> None:
         self.table = table
-        self.tallies = {
-            name: ColumnTally(
-                table.storages[name],
-                table.kinds.get(name, ""),
-                is_single=str(table.schema.field(name).type) in ("float", "halffloat"),
-            )
-            for name in table.columns
-        }
+        self.tallies = {name: ColumnTally(table.storages[name], table.kinds.get(name, "")) for name in table.columns}
         self.sample, self.n_cells = Sample.of(table, seed), 0
         lengths = []
-        for chunk in track(table.chunks(), "reading", table.n_chunks()):
-            self.n_cells += chunk.cells.num_rows
+        for first_row, cells in track(table.chunks(), "reading", table.n_chunks()):
+            self.n_cells += cells.num_rows
             for name, tally in self.tallies.items():
-                tally.add(chunk.cells.column(name), chunk.first_row, table.reading)
-            lengths.append(self._add_rows(chunk.cells))
+                tally.add(cells.column(name), first_row, table.reading)
+            lengths.append(self._add_rows(cells))
         # Whether a cell such as "?" is a missing number or a class is known in the end.
         target = self.target_column
         self.lengths = [n_values if target is None or target.kind == "category" else n for n_values, n in lengths]
@@ -162,8 +146,7 @@ class Survey:
         cells = self.sample.cells
         if cells is None or not cells.num_columns:
             return 0
-        names = cells.schema.names
-        distinct = pa.Table.from_batches([cells]).group_by(names).aggregate([])
+        distinct = pa.Table.from_batches([cells]).group_by(cells.schema.names).aggregate([])
         return int(cells.num_rows - distinct.num_rows)
 
     def check(self) -> None:
@@ -175,9 +158,8 @@ class Survey:
         table = self.table
         problems = []
         for name, tally in self.tallies.items():
-            problem = cell_problem(name, tally, is_target=name == table.target)
-            if problem is not None:
-                row, message = problem
+            row, message = cell_problem(name, tally, is_target=name == table.target)
+            if message:
                 place = table.path if row is None else table.source.place(row)
                 problems.append(f"{place}, column {name!r}: {message}.")
         problems += [table.unsupported_problem(name) for name in table.unsupported if name not in table.drop]
@@ -236,36 +218,31 @@ class Survey:
         is_few = is_whole and len(self.target_values) <= MAX_NUMBER_CLASSES
         return "classification" if is_few or not is_number else "regression"
 
-    def check_classes(self) -> None:
-        """Refuse targets that cannot be classes."""
+    def check_target(self, is_classifier: bool) -> None:
+        """Refuse a column that cannot be the target of a regression, or of a classification."""
         target, values = f"{self.table.path}: column {self.table.target!r}", self.target_values
-        if len(values) > min(MAX_CLASSES, max(2, MAX_CLASS_SHARE * self.n_rows)):
+        if not is_classifier and self.target_column is not None and self.target_column.kind == "category":
+            raise ValueError(f"{target} contains text; use `TableClassifier` for classes, or convert it to numbers.")
+        if is_classifier and len(values) > min(MAX_CLASSES, max(2, MAX_CLASS_SHARE * self.n_rows)):
             raise ValueError(
                 f"{target} has {len(values):,} distinct values in {len(self.sample.keys):,} rows, too many for "
                 f"classification; fit a regression if they are numbers."
             )
-        if any(isinstance(value, float) and not value.is_integer() for value in values):
+        if is_classifier and any(isinstance(value, float) and not value.is_integer() for value in values):
             raise ValueError(f"{target} contains fractional numbers, which cannot be classes; fit a regression.")
 
     def encoding(self, standardization: Standardization = "robust") -> Encoding:
         """Return the encoding of the rows; numbers are standardized as by `RobustStandardizer` on the sampled rows."""
         columns = [column for column in self.columns if column.kind in KINDS]
         numeric = [column for column in columns if column.has_number]
-        encoding = Encoding(
+        is_robust = standardization == "robust"
+        types = [str(self.table.schema.field(column.name).type) for column in columns if column.kind != "category"]
+        return Encoding(
             columns,
-            mean=np.zeros(len(numeric)),
-            scale=np.ones(len(numeric)),
-            single=all(self.tallies[column.name].is_single for column in columns if column.kind != "category"),
+            mean=np.array([column.fill if is_robust else 0.0 for column in numeric]),
+            scale=np.array([column.scale if is_robust else 1.0 for column in numeric]),
+            single=all(name in ("float", "halffloat") for name in types),
+            limit=RobustStandardizer().limit if is_robust else np.inf,
             target=self.target_column,
             reading=self.table.reading,
         )
-        if standardization == "none" or not numeric:
-            return encoding
-        numbers = [cell_numbers(self.sampled(column.name), column) for column in numeric]
-        filled = np.column_stack(
-            [np.where(np.isnan(x), column.fill, x) for x, column in zip(numbers, numeric, strict=True)]
-        )
-        # A column may have no values in the sampled rows, or none in the rows that have a target.
-        complete = [x[~np.isnan(x)] if not np.isnan(x).all() else filled[:, j] for j, x in enumerate(numbers)]
-        center, scale = np.transpose([np.ravel(robust_moments(x[:, None])) for x in complete])
-        return replace(encoding, mean=center, scale=scale, limit=RobustStandardizer().limit)

@@ -16,7 +16,7 @@ from bochner.tables.encoding import EncodedTable, Encoding, load_rows
 from bochner.tables.reader import Table
 from bochner.tables.sources import Frame, Source, frame_of_columns, is_frame, is_path, open_frame
 from bochner.tables.survey import Standardization, Survey
-from bochner.validation import StrOptions, fit_context
+from bochner.validation import StrOptions, check_names, fit_context
 
 __all__ = ["TableEncoder"]
 
@@ -37,13 +37,13 @@ class TableEncoder(TransformerMixin, Parametrized):
     ======== ================================================================================================
 
     Text that is numbers is read with the separators, the unit or the currency that most of its cells have: 1.234,5 or
-    "12 %". Numbers with leading zeros are codes, that is, categories. Constant and empty columns are left out.
+    "12 %". Numbers with leading zeros are codes: categories, or text if there are many. Constant and empty columns are
+    left out.
 
     Parameters
     ----------
     kinds : mapping of str to str, default=None
-        Kinds of columns that are not to be recognized, such as ``{"zip": "category", "day": "date:%d/%m/%Y"}``; "id"
-        leaves a column out.
+        Kinds of columns that are not to be recognized, such as ``{"zip": "category", "day": "date:%d/%m/%Y"}``.
     drop : sequence of str, default=()
         Columns to leave out.
     decimal : {".", ","}, default=None
@@ -135,26 +135,27 @@ class TableEncoder(TransformerMixin, Parametrized):
         self
             The fitted transformer.
         """
-        self.fit_survey(self.survey(X))
-        return self
+        return self.fit_survey(self.survey(X))
 
     def survey(self, X: Any, target: str | None = None) -> Survey:
         """Read all rows of a table once and count its cells; `target` is a column that is not encoded."""
         reading = Reading(self.decimal, tuple(self.missing), self.file_encoding)
         data = self._as_table(X, target, reset=True)
         table = Table(data, target, self.drop, self.kinds, reading=reading)
-        if isinstance(X, Source) or is_path(X):
-            self._names = [name for name in table.names if name != target]
-            self.n_features_in_, self.feature_names_in_ = len(self._names), np.array(self._names, dtype=object)
         seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31))
         return Survey(table, seed)
 
-    def fit_survey(self, survey: Survey) -> None:
+    def fit_survey(self, survey: Survey) -> Self:
         """Determine the encoding from a survey of the table."""
+        table = survey.table
+        if table.source.path is not None or not hasattr(self, "n_features_in_"):  # those of a frame are known
+            self._names = [name for name in table.names if name != table.target]
+            self.n_features_in_, self.feature_names_in_ = len(self._names), np.array(self._names, dtype=object)
         if survey.n_cells == 1:
-            raise ValueError(f"{survey.table.path} has 1 sample, in which every column is constant; give more rows.")
+            raise ValueError(f"{table.path} has 1 sample, in which every column is constant; give more rows.")
         survey.check()
         self.encoding_ = survey.encoding(self.standardize)
+        return self
 
     def open(self, X: Any, *, with_target: bool = False, keep: Sequence[str] = ()) -> EncodedTable:
         """Open a table with the columns of the fit; `keep` are others to read as they are."""
@@ -195,14 +196,7 @@ class TableEncoder(TransformerMixin, Parametrized):
             The names.
         """
         check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        if input_features is not None and names is not None and not np.array_equal(input_features, names):
-            raise ValueError("input_features is not equal to feature_names_in_; omit it.")
-        if input_features is not None and len(input_features) != self.n_features_in_:
-            raise ValueError(
-                f"input_features should have length equal to the number of features ({self.n_features_in_}), got "
-                f"{len(input_features)}; omit it."
-            )
+        check_names(self, input_features)
         return np.array(self.encoding_.names, dtype=object)
 
     def _as_table(self, X: Any, target: str | None, *, reset: bool) -> Any:
@@ -226,8 +220,10 @@ class TableEncoder(TransformerMixin, Parametrized):
         return frame
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        return tags
+        return with_cells(super().__sklearn_tags__())
+
+
+def with_cells(tags: Any) -> Any:
+    """Return the tags of an estimator that takes text and missing values."""
+    tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+    return tags

@@ -29,7 +29,7 @@ from bochner.tables.intervals import prediction_intervals, studentized_residuals
 from bochner.tables.row_source import TableRows
 from bochner.tables.sources import is_frame, is_path
 from bochner.tables.survey import Survey
-from bochner.tables.table_encoder import TableEncoder
+from bochner.tables.table_encoder import TableEncoder, with_cells
 from bochner.validation import HasMethods, StrOptions, available_if, check_weights, fit_context
 
 __all__ = ["MEMORY_ROWS", "TableClassifier", "TableModel", "TableRegressor"]
@@ -67,7 +67,7 @@ def _has_method(name: str) -> Callable[["TableModel"], bool]:
 
 
 class TableModel:
-    """What both estimators share: encoding, fitting and predicting in batches."""
+    """What both estimators share: reading, encoding, fitting, and predicting in batches."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "predict"]), None],
@@ -80,10 +80,10 @@ class TableModel:
     encoder: Any
     effort: str
     class_weight: Any = None
-    _measure: Callable[..., float]
     random_state: Any
     estimator_: Any
     encoder_: Any
+    residuals_: Floats
     target_name_: str | None
     n_rows_: int
 
@@ -105,40 +105,64 @@ class TableModel:
         self
             The fitted model.
         """
-        encoder = TableEncoder(random_state=self.random_state) if self.encoder is None else clone(self.encoder)
-        if isinstance(encoder, TableEncoder):
-            target = y if isinstance(y, str) else None
-            if target is None and is_path(X):
-                raise ValueError(f"`y` must be the name of a column of {X}. Got {type(y).__name__} instead.")
-            return self.fit_survey(encoder, encoder.survey(X, target), y, sample_weight)
-        X, y, sample_weight = _split_target(X, y, sample_weight)
-        self.encoder_, self.target_name_ = encoder, getattr(y, "name", None)
-        y = self._check_targets(y)
-        return self._fit_estimator(encoder.fit_transform(X, y), y, sample_weight)
-
-    def fit_survey(self, encoder: TableEncoder, survey: Survey, y: Any, sample_weight: Any = None) -> Self:
-        """Fit on a table whose rows were counted, which is the second half of `fit`."""
-        encoder.fit_survey(survey)
-        self.encoder_ = encoder
-        source = EncodedTable(survey.table, encoder.encoding_)
-        if survey.table.target is None:
-            self.target_name_ = getattr(y, "name", None)
+        name = y if isinstance(y, str) else None
+        self.target_name_ = getattr(y, "name", None) if name is None else name
+        self.encoder_ = TableEncoder(random_state=self.random_state) if self.encoder is None else clone(self.encoder)
+        if not isinstance(self.encoder_, TableEncoder):
+            X, y = _split_target(X, y)
             y = self._check_targets(y)
-            return self._fit_estimator(load_rows(source).X, y, sample_weight)
-        self.target_name_ = survey.table.target
-        self._check_target_column(survey)
-        if survey.n_without_target:
-            warnings.warn(
-                f"{survey.n_without_target:,} rows have no {self.target_name_!r} and are left out.", stacklevel=3
-            )
+            return self._fit_estimator(self.encoder_.fit_transform(X, y), y, sample_weight)
+        if name is None and is_path(X):
+            raise ValueError(f"`y` must be the name of a column of {X}. Got {type(y).__name__} instead.")
+
+        # Read and survey: one pass counts the cells of every column and samples rows.
+        survey = X if isinstance(X, Survey) else self.encoder_.survey(X, name)
+
+        # Encode: recognize the columns, and turn their cells into rows of numbers.
+        encoding = self.encoder_.fit_survey(survey).encoding_
+        source = EncodedTable(survey.table, encoding)
+        if name is None:
+            return self._fit_estimator(load_rows(source).X, self._check_targets(y), sample_weight)
+        survey.check_target(is_classifier=isinstance(self, ClassifierMixin))
+        if survey.n_without_target and survey is not X:
+            warnings.warn(f"{survey.n_without_target:,} rows have no {name!r} and are left out.", stacklevel=3)
         if sample_weight is not None and survey.table.source.path is not None:
             raise ValueError("`sample_weight` needs rows in memory; read the file into a data frame.")
-        estimator = self._new_estimator(survey.n_rows)
-        if survey.n_rows > MEMORY_ROWS and isinstance(estimator, FeatureModel) and sample_weight is None:
-            return self._fit_source(estimator, source, survey)
+
+        # Fit: feature models read many rows batch by batch, other estimators get all rows.
+        is_streamed = survey.n_rows > MEMORY_ROWS and isinstance(self._new_estimator(survey.n_rows), FeatureModel)
+        if is_streamed and sample_weight is None:
+            cells = survey.sample.cells
+            y = self._check_targets(encoding.targets(cells))
+            return self._fit_estimator(encoding.encode(cells), y, None, TableRows(source, survey.lengths))
         rows = load_rows(source)
         weights = None if sample_weight is None else np.asarray(sample_weight)[rows.is_used]
         return self._fit_estimator(rows.X, self._check_targets(rows.y), weights)
+
+    def _fit_estimator(self, X: Array, y: Array, sample_weight: Any, rows: TableRows | None = None) -> Self:
+        """Fit the estimator on encoded rows, or on a row source from which they are a sample."""
+        check_consistent_length(X, y, sample_weight)
+        self.n_rows_ = len(X) if rows is None else rows.shape[0]
+        self.__dict__.pop("feature_names_in_", None)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.encoder_, name):
+                setattr(self, name, getattr(self.encoder_, name))
+        estimator = self._new_estimator(self.n_rows_)
+        self._choose_target_scale(X, y)
+        if rows is not None:
+            if self.class_weight is not None:
+                estimator.set_params(class_weight=self.class_weight)
+            self.estimator_ = estimator.fit(rows.with_targets(self._scaled_targets))
+        else:
+            weights = self._weights(y, check_weights(sample_weight, X))
+            if weights and not has_fit_parameter(estimator, "sample_weight"):
+                raise ValueError(f"{type(estimator).__name__} does not accept `sample_weight`; omit it.")
+            self.estimator_ = estimator.fit(X, self._scaled_targets(y), **weights)
+        if _has_closed_form(self.estimator_):
+            self.residuals_ = studentized_residuals(
+                self.estimator_, X[:RESIDUAL_ROWS], self._scaled_targets(y[:RESIDUAL_ROWS])
+            )
+        return self
 
     def _new_estimator(self, n_rows: int) -> Any:
         """Return the unfitted estimator; one of the other task is refused."""
@@ -152,61 +176,31 @@ class TableModel:
             )
         return clone(self.estimator)
 
-    def _fit_estimator(self, X: Array, y: Array, sample_weight: Any) -> Self:
-        """Fit the estimator on encoded rows in memory."""
-        check_consistent_length(X, y, sample_weight)
-        self._set_columns(X)
-        weights = self._weights(y, check_weights(sample_weight, X))
-        estimator = self._new_estimator(len(X))
-        if weights is not None and not has_fit_parameter(estimator, "sample_weight"):
-            raise ValueError(f"{type(estimator).__name__} does not accept `sample_weight`; omit it.")
-        y = self._begin_targets(X, y)
-        self.estimator_ = estimator.fit(X, y) if weights is None else estimator.fit(X, y, sample_weight=weights)
-        self._end_fit(X[:RESIDUAL_ROWS], y[:RESIDUAL_ROWS])
-        return self
-
-    def _fit_source(self, estimator: FeatureModel, source: EncodedTable, survey: Survey) -> Self:
-        """Fit a feature model on a table batch by batch."""
-        cells, encoding = survey.sample.cells, source.encoding
-        X, y = encoding.encode(cells), self._check_targets(encoding.targets(cells))
-        self._set_columns(X, survey.n_rows)
-        y = self._begin_targets(X, y)
-        rows = TableRows(source, survey.lengths).with_targets(self._encode_batch)
+    def _weights(self, y: Array, sample_weight: Floats | None) -> dict[str, Floats]:
+        """Return the sample weights, times those of the classes, as an argument of `fit`; empty if there are none."""
         if self.class_weight is not None:
-            estimator.set_params(class_weight=self.class_weight)
-        self.estimator_ = estimator.fit(rows)
-        self._end_fit(X, y)
-        return self
-
-    def _set_columns(self, X: Array, n_rows: int | None = None) -> None:
-        """Set what scikit-learn expects about the columns of the table."""
-        self.__dict__.pop("feature_names_in_", None)
-        self.n_rows_ = len(X) if n_rows is None else n_rows
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.encoder_, name):
-                setattr(self, name, getattr(self.encoder_, name))
+            factors = np.asarray(compute_sample_weight(self.class_weight, y))
+            sample_weight = factors if sample_weight is None else factors * sample_weight
+        return {} if sample_weight is None else {"sample_weight": sample_weight}
 
     def _check_targets(self, y: Any) -> Array:
         """Return targets as an array that the estimator accepts."""
-        raise NotImplementedError
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None; give y.")
+        if isinstance(self, ClassifierMixin):
+            y = column_or_1d(y, warn=True)
+            assert_all_finite(y, input_name="y", estimator_name=type(self).__name__)
+            check_classification_targets(y)
+            return np.asarray(y)
+        checked = check_array(y, ensure_2d=False, dtype="numeric", input_name="y", estimator=self)
+        return np.asarray(column_or_1d(checked, warn=True), dtype=np.float64)
 
-    def _check_target_column(self, survey: Survey) -> None:
-        """Refuse a column that cannot be the target."""
-        raise NotImplementedError
+    def _choose_target_scale(self, X: Array, y: Array) -> None:
+        """Choose how targets are transformed, given some of the rows."""
 
-    def _encode_batch(self, y: Array) -> Array:
-        """Return the targets of a batch as the estimator is fitted to them."""
-        return self._check_targets(y)
-
-    def _begin_targets(self, X: Array, y: Array) -> Array:
+    def _scaled_targets(self, y: Any) -> Array:
         """Return targets as the estimator is fitted to them."""
-        return y
-
-    def _end_fit(self, X: Array, y: Array) -> None:
-        """Compute what predictions need beyond the estimator, from some of the training rows."""
-
-    def _weights(self, y: Array, sample_weight: Floats | None) -> Floats | None:
-        return sample_weight
+        return self._check_targets(y)
 
     def predict(self, X: Any) -> Array:
         """Predict the targets.
@@ -231,8 +225,7 @@ class TableModel:
         """Apply a function to the encoded rows of a table, batch by batch for a file."""
         check_is_fitted(self)
         if not is_path(X) or not isinstance(self.encoder_, TableEncoder):
-            rows = self.encoder_.transform(X)
-            return function(rows)
+            return function(self.encoder_.transform(X))
         source = self.encoder_.open(X)
         parts = [function(batch.X) for batch in source.batches() if len(batch.X)]
         source.unseen.warn()
@@ -258,22 +251,16 @@ class TableModel:
             R2, or the share of rows whose class is predicted.
         """
         check_is_fitted(self)
-        if not isinstance(y, str):
-            predicted = self.predict(X)
-        elif self._has_target(y):
-            batches = [
-                (self.predict_rows(batch.X), batch.y) for batch in self.encoder_.open(X, with_target=True).batches()
-            ]
-            predicted, y = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+        encoding = self.encoder_.encoding_ if isinstance(self.encoder_, TableEncoder) else None
+        if isinstance(y, str) and encoding is not None and encoding.target is not None and encoding.target.name == y:
+            batches = self.encoder_.open(X, with_target=True).batches()
+            parts = [(self.predict_rows(batch.X), batch.y) for batch in batches]
+            predicted, y = (np.concatenate(values) for values in zip(*parts, strict=True))
         else:
-            X, y, sample_weight = _split_target(X, y, sample_weight)
+            X, y = _split_target(X, y)
             predicted = self.predict(X)
-        return float(self._measure(self._check_targets(y), predicted, sample_weight=sample_weight))
-
-    def _has_target(self, name: str) -> bool:
-        """Return whether the model was fitted on a column of that name."""
-        target = self.encoder_.encoding_.target if isinstance(self.encoder_, TableEncoder) else None
-        return target is not None and target.name == name
+        measure = accuracy_score if isinstance(self, ClassifierMixin) else r2_score
+        return float(measure(self._check_targets(y), predicted, sample_weight=sample_weight))
 
     def save(self, path: Any) -> None:
         """Write the fitted model to a file, as `bochner fit` does.
@@ -313,11 +300,7 @@ class TableModel:
         return hasattr(self, "estimator_")
 
     def __sklearn_tags__(self) -> Any:
-        tags: Any = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        return tags
+        return with_cells(super().__sklearn_tags__())  # type: ignore[misc]
 
 
 class TableRegressor(TableModel, RegressorMixin, Parametrized):
@@ -374,9 +357,7 @@ class TableRegressor(TableModel, RegressorMixin, Parametrized):
     True
     """
 
-    residuals_: Floats
     log_factor_: float | None
-    _measure = staticmethod(r2_score)
 
     def __init__(
         self, estimator: Any = None, *, encoder: Any = None, effort: str = "default", random_state: Any = None
@@ -422,31 +403,12 @@ class TableRegressor(TableModel, RegressorMixin, Parametrized):
             bounds = self.estimator_.predict_interval(rows, coverage)
         return np.asarray(bounds if self.log_factor_ is None else np.exp(bounds))
 
-    def _check_targets(self, y: Any) -> Array:
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None; give y.")
-        checked = check_array(y, ensure_2d=False, dtype="numeric", input_name="y", estimator=self)
-        return np.asarray(column_or_1d(checked, warn=True), dtype=np.float64)
-
-    def _check_target_column(self, survey: Survey) -> None:
-        target = survey.target_column
-        if target is not None and target.kind == "category":
-            raise ValueError(
-                f"{survey.table.path}: column {target.name!r} contains text; use `TableClassifier` for classes, or "
-                f"convert it to numbers."
-            )
-
-    def _encode_batch(self, y: Array) -> Array:
-        y = self._check_targets(y)
-        return y if self.log_factor_ is None else np.log(y)
-
-    def _begin_targets(self, X: Array, y: Array) -> Array:
+    def _choose_target_scale(self, X: Array, y: Array) -> None:
         self.log_factor_ = None if self.estimator is not None else log_factor(X, y)
-        return y if self.log_factor_ is None else np.log(y)
 
-    def _end_fit(self, X: Array, y: Array) -> None:
-        if _has_closed_form(self.estimator_):
-            self.residuals_ = studentized_residuals(self.estimator_, X, y)
+    def _scaled_targets(self, y: Any) -> Array:
+        y = self._check_targets(y)
+        return y if self.log_factor_ is None else np.asarray(np.log(y))
 
 
 class TableClassifier(TableModel, ClassifierMixin, Parametrized):
@@ -506,7 +468,6 @@ class TableClassifier(TableModel, ClassifierMixin, Parametrized):
         **TableModel._parameter_constraints,
         "class_weight": [dict, StrOptions(["balanced"]), None],
     }
-    _measure = staticmethod(accuracy_score)
 
     def __init__(
         self,
@@ -560,23 +521,6 @@ class TableClassifier(TableModel, ClassifierMixin, Parametrized):
         """
         return self._map(X, lambda rows: np.asarray(self.estimator_.decision_function(rows)))
 
-    def _check_targets(self, y: Any) -> Array:
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None; give y.")
-        y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y", estimator_name=type(self).__name__)
-        check_classification_targets(y)
-        return np.asarray(y)
-
-    def _check_target_column(self, survey: Survey) -> None:
-        survey.check_classes()
-
-    def _weights(self, y: Array, sample_weight: Floats | None) -> Floats | None:
-        if self.class_weight is None:
-            return sample_weight
-        weights = np.asarray(compute_sample_weight(self.class_weight, y))
-        return weights if sample_weight is None else weights * sample_weight
-
 
 def _has_closed_form(estimator: Any) -> bool:
     """Return whether predictions have standard deviations in closed form."""
@@ -605,14 +549,13 @@ def log_factor(X: Array, y: Floats) -> float | None:
     return factor if errors[0] < errors[1] else None
 
 
-def _split_target(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+def _split_target(X: Any, y: Any) -> tuple[Any, Any]:
     """Return a data frame without its target, and the target, if that is given by name."""
     if not isinstance(y, str):
-        return X, y, sample_weight
+        return X, y
     if is_path(X) or not is_frame(X):
         raise ValueError(f"A target given by its name ({y!r}) needs a data frame here. Got {type(X).__name__} instead.")
     X = X.collect() if hasattr(X, "collect") else X
     if hasattr(X, "iloc"):
-        return X.drop(columns=y), X[y], sample_weight
-    rest = X.drop(y) if hasattr(X, "get_column") else X.drop_columns([y])
-    return rest, X[y].to_numpy(), sample_weight
+        return X.drop(columns=y), X[y]
+    return (X.drop(y) if hasattr(X, "get_column") else X.drop_columns([y])), X[y].to_numpy()

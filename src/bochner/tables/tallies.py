@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a pass over a table finds out about each of its columns, in bounded memory."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -40,8 +41,6 @@ class ColumnTally:
         How the cells are stored.
     given : str
         The kind that the user has given, with its format; empty if it is to be recognized.
-    is_single : bool
-        Whether the cells are float32 or float16.
     style : NumberStyle or None
         How numbers are written, recognized from the first batch of text; None before it.
     n_cells, n_missing : int
@@ -62,7 +61,7 @@ class ColumnTally:
         The formats that all text cells have as dates or times; None before the first cell.
     is_boolean : bool
         Whether all text cells are spellings of true and false.
-    counts : dict or None
+    counts : Counter or None
         How often each distinct value occurs; None if they are not counted.
     is_complete : bool
         Whether `counts` has all values.
@@ -70,7 +69,6 @@ class ColumnTally:
 
     storage: Storage
     given: str = ""
-    is_single: bool = False
     style: NumberStyle | None = None
     n_cells: int = 0
     n_missing: int = 0
@@ -83,7 +81,7 @@ class ColumnTally:
     infinite: tuple[int, str] | None = None
     formats: list[str] | None = None
     is_boolean: bool = True
-    counts: dict[Any, int] | None = field(default_factory=dict)
+    counts: Counter[Any] | None = field(default_factory=Counter)
     is_complete: bool = True
 
     @property
@@ -110,33 +108,22 @@ class ColumnTally:
         if split_kind(self.given)[0] == "category":
             self._count(cell_text(values))
 
-    def _widen(self, low: Any, high: Any) -> None:
+    def _add_range(self, values: pa.Array, first_row: int) -> None:
+        """Add typed cells or parsed numbers to the range."""
+        if pa.types.is_floating(values.type):
+            self.n_missing += pc.sum(pc.is_nan(values)).as_py() or 0
+            is_infinite = pc.is_inf(values)
+            if self.infinite is None and pc.any(is_infinite).as_py():
+                row = pc.index(is_infinite, True).as_py()
+                self.infinite = first_row + row, str(values[row].as_py())
+            values = values.filter(pc.is_finite(values))
+        elif pa.types.is_temporal(values.type):
+            narrow = pa.types.is_date32(values.type) or pa.types.is_time32(values.type)
+            values = values.cast(pa.int32() if narrow else pa.int64())
+        low, high = pc.min_max(values).as_py().values()
         if low is not None:
             self.low = low if self.low is None else min(self.low, low)
             self.high = high if self.high is None else max(self.high, high)
-
-    def _add_range(self, values: pa.Array, first_row: int) -> None:
-        """Add typed cells or parsed numbers to the range."""
-        types = pa.types
-        if types.is_floating(values.type):
-            numbers = np.asarray(values.to_numpy(False))
-            finite = np.isfinite(numbers)
-            if not finite.all():
-                is_nan = np.isnan(numbers)
-                self.n_missing += int(is_nan.sum()) - values.null_count
-                infinite = ~finite & ~is_nan
-                if infinite.any() and self.infinite is None:
-                    row = int(infinite.argmax())
-                    self.infinite = first_row + row, str(numbers[row])
-                numbers = numbers[finite]
-            if len(numbers):
-                self._widen(float(numbers.min()), float(numbers.max()))
-            return
-        if types.is_temporal(values.type):
-            narrow = types.is_date32(values.type) or types.is_time32(values.type)
-            values = values.cast(pa.int32() if narrow else pa.int64())
-        limits = pc.min_max(values)
-        self._widen(limits["min"].as_py(), limits["max"].as_py())
 
     def _add_text(self, texts: pa.Array, first_row: int, reading: Reading) -> None:
         """Add cells of text, which may be numbers, dates or booleans."""
@@ -168,7 +155,7 @@ class ColumnTally:
             self.n_numbers += len(numbers) - numbers.null_count
             return texts if self.counts is None else self._count(texts)[0]
         if self.counts is None:  # numbers that were not counted are followed by text
-            self.counts, self.is_complete = {}, False
+            self.counts, self.is_complete = Counter(), False
         distinct, counts = self._count(texts)
         is_number = pc.match_substring_regex(distinct, style.pattern)
         self.n_numbers += int(counts[np.asarray(is_number)].sum())
@@ -179,20 +166,18 @@ class ColumnTally:
         """Count the distinct values of a batch; return them and their counts."""
         found = values.drop_null().value_counts()
         distinct, counts = found.field("values"), found.field("counts").to_numpy()
-        if self.counts is not None:
-            self._add_counts(dict(zip(distinct.to_pylist(), counts.tolist(), strict=True)), self.counts)
-        return distinct, counts
-
-    def _add_counts(self, counts: dict[Any, int], total: dict[Any, int]) -> None:
-        for value, count in counts.items():
-            total[value] = total.get(value, 0) + count
-        if len(total) > MAX_COUNTED:
+        if self.counts is None:
+            return distinct, counts
+        self.counts.update(dict(zip(distinct.to_pylist(), counts.tolist(), strict=True)))
+        if len(self.counts) > MAX_COUNTED:
             self.is_complete = False
             is_category = split_kind(self.given)[0] == "category" or self.storage == "dictionary"
-            # The values of numbers are not needed.
-            is_counted = is_category or self.first_text is not None
-            ranked = sorted(total.items(), key=lambda item: (-item[1], item[0])) if is_counted else []
-            self.counts = dict(ranked[: MAX_COUNTED // 2]) if is_counted else None
+            if is_category or self.first_text is not None:
+                ranked = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+                self.counts = Counter(dict(ranked[: MAX_COUNTED // 2]))
+            else:
+                self.counts = None  # the values of numbers are not needed
+        return distinct, counts
 
 
 def _matching(formats: list[str], texts: pa.Array) -> list[str]:
