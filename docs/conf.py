@@ -56,7 +56,7 @@ INTERNAL = {
     *("finalize", "gradients"),
     *("get_metadata_routing", "set_output", "count", "index"),
     *("gradient_at", "log_embedding", "log_factor_embedding", "log_slope", "slope", "mixing", "profile", "factor"),
-    *("quantile", "radii", "radial_dim", "uniform_dim", "check_kernel", "points", "compress"),
+    *("quantile", "radii", "uniform_dim", "check_kernel", "points", "compress"),
 }
 
 

@@ -114,14 +114,6 @@ class TestQuadrature:
         assert np.isfinite(weights).all()
         assert weights.sum() > 0.5
 
-    def test_kernel_without_embedding_is_rejected(self, rng):
-        class Custom:
-            def at(self, differences):
-                return Gaussian().at(differences)
-
-        with pytest.raises(ValueError, match=r"Custom is not compatible with weighting Quadrature.*`log_embedding`"):
-            Quadrature().weigh(np.ones((2, 2)), Custom(), np.ones((3, 2)), rng)
-
     @pytest.mark.parametrize("bandwidths", [[], [0.0], [-1.0], [np.nan], [[1.0]]])
     def test_invalid_bandwidths_are_rejected(self, bandwidths, rng):
         with pytest.raises(ValueError, match="`bandwidths` must be a non-empty sequence of positive numbers"):

@@ -137,10 +137,6 @@ class Kernel(Parametrized, ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} has no gradients; write its method `gradient_at`.")
 
-    def as_isotropic(self) -> "IsotropicKernel | None":
-        """Return this kernel as an isotropic one, or None if it is not isotropic."""
-        return None
-
     @abstractmethod
     def uniform_dim(self, n_features: int) -> int:
         """Return how many uniform random numbers determine one frequency.
@@ -201,8 +197,6 @@ class IsotropicKernel(Kernel):
     ----------
     mixing_dim : int
         Number of uniform random numbers that determine the scale c: 0 for the Gaussian kernel, where c = 1, else 1.
-    radial_dim : int
-        Number of uniform random numbers that determine the length of a frequency.
 
     Notes
     -----
@@ -265,14 +259,6 @@ class IsotropicKernel(Kernel):
         """
         return np.ones(len(uniforms))
 
-    @property
-    def radial_dim(self) -> int:
-        """Number of uniform random numbers that determine the length of a frequency."""
-        return 1 + self.mixing_dim
-
-    def as_isotropic(self) -> "IsotropicKernel":
-        return self
-
     def __call__(self, X: Any, Y: Any = None) -> Floats:
         return self.profile(_squared_distances(X, Y))
 
@@ -311,7 +297,7 @@ class IsotropicKernel(Kernel):
 
         Parameters
         ----------
-        uniforms : ndarray of shape (n_frequencies, radial_dim)
+        uniforms : ndarray of shape (n_frequencies, 1 + mixing_dim)
             Numbers strictly between 0 and 1.
         n_features : int
             Number of columns of the data.
@@ -662,7 +648,7 @@ class PowerExponential(Kernel):
     Parameters
     ----------
     p : float, default=1.5
-        Power of the differences, at most 2. With p = 2 the kernel is isotropic.
+        Power of the differences, at most 2.
     q : float, default=1.0
         Power of the distance, at most p.
 
@@ -716,9 +702,6 @@ class PowerExponential(Kernel):
         powers = np.power(sizes, self.p - 1.0, out=np.zeros_like(sizes), where=sizes > 0.0)
         return np.asarray(slopes[:, None] * np.sign(differences) * powers)
 
-    def as_isotropic(self) -> IsotropicKernel | None:
-        return _StableMixture(self.q) if self.p == 2.0 else None
-
     def uniform_dim(self, n_features: int) -> int:
         return 2 * n_features + 2
 
@@ -732,21 +715,6 @@ class PowerExponential(Kernel):
 
     def log_embedding(self, frequencies: Floats, bandwidths: Sequence[float] | Floats) -> Floats:
         raise ValueError("PowerExponential has no integrals for weighting='quadrature'; use another weighting.")
-
-
-class _StableMixture(IsotropicKernel):
-    """The kernel exp(-r^q), which samplers of isotropic kernels use for `PowerExponential` with p = 2."""
-
-    mixing_dim: ClassVar[int] = 2
-
-    def __init__(self, q: float) -> None:
-        self.q = q
-
-    def profile(self, squared_distances: Floats) -> Floats:
-        return np.asarray(np.exp(-(squared_distances ** (self.q / 2.0))))
-
-    def mixing(self, uniforms: Floats) -> Floats:
-        return np.asarray(np.sqrt(2.0) * np.exp(0.5 * _log_positive_stable(self.q / 2.0, uniforms)))
 
 
 def _log_positive_stable(power: float, uniforms: Floats) -> Floats:

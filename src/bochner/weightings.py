@@ -248,11 +248,6 @@ class Quadrature(Weighting):
         self.n_pairs = n_pairs
 
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
-        if not hasattr(kernel, "log_embedding"):
-            raise ValueError(
-                f"{type(kernel).__name__} is not compatible with weighting Quadrature, because it does not implement "
-                f"`log_embedding`; use weighting='stein', 'shrinkage' or 'uniform'."
-            )
         bandwidths = positive_values("bandwidths", self.bandwidths)
         n_pairs = self.n_pairs or PAIRS_PER_FREQUENCY * len(frequencies)
         statistics = uniform_pair_statistics(frequencies, kernel, X, n_pairs, rng)

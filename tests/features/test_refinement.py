@@ -27,7 +27,7 @@ def test_value_and_gradient_equal_dense_error_and_differences(rng, kernel, kind)
     points = sparse.csr_array(X) if kind == "sparse" else X
     kernel = KERNELS[kernel]()
     frequencies, amplitudes = rng.normal(size=(5, 3)), rng.uniform(0.2, 0.8, size=5)
-    objective = KernelObjective.from_points(kernel, points, counts)
+    objective = KernelObjective(kernel, points, counts)
     value, frequency_gradient, amplitude_gradient = objective.with_gradient(frequencies, amplitudes)
     assert value == pytest.approx(objective.value(frequencies, amplitudes), rel=1e-12)
 
@@ -47,7 +47,7 @@ def test_value_and_gradient_equal_dense_error_and_differences(rng, kernel, kind)
 
 
 def test_frequency_gradient_is_zero_for_amplitude_zero(rng):
-    objective = KernelObjective.from_points(Gaussian(), rng.normal(size=(20, 2)), np.ones(20))
+    objective = KernelObjective(Gaussian(), rng.normal(size=(20, 2)), np.ones(20))
     _, frequency_gradient, _ = objective.with_gradient(rng.normal(size=(3, 2)), np.array([0.5, 0.0, 0.5]))
     assert not frequency_gradient[1].any()
     assert frequency_gradient[0].any()

@@ -278,13 +278,14 @@ def format_values(result: Mapping[str, Any]) -> dict[str, str]:
     Examples
     --------
     >>> from bochner.cli.table_commands import format_values
-    >>> format_values({"rows": 1600, "mean_absolute_error": 0.91234})
-    {'rows': '1600', 'mean absolute error': '0.9123'}
+    >>> format_values({"rows": 1600, "mean_absolute_error": 0.91234, "rmse": 10441.7})
+    {'rows': '1600', 'mean absolute error': '0.9123', 'rmse': '10,442'}
     """
-    return {
-        name.replace("_", " "): f"{value:.4g}" if isinstance(value, float) else str(value)
-        for name, value in result.items()
-    }
+    texts = {}
+    for name, value in result.items():
+        form = ",.0f" if isinstance(value, float) and 1e4 <= abs(value) < 1e15 else ".4g"
+        texts[name.replace("_", " ")] = format(value, form) if isinstance(value, float) else str(value)
+    return texts
 
 
 def _print_result(result: dict[str, Any], as_json: bool) -> None:

@@ -11,7 +11,7 @@ all rows, whose factorized Hessian preconditions them.
 
 `newton` solves the same problems for any loss. With a preconditioner per class it took 0.7 to 1.4 times the processor
 time of this module with 26 classes, 15,000 rows and 512 columns, and 1.9 times with 10 classes, 20,000 rows and 1,024
-columns (mnist); with one for all classes, more than five times.
+columns (mnist).
 """
 
 import warnings

@@ -9,7 +9,6 @@ The chain rule gives the gradient with respect to the frequencies :math:`w_m`, b
 with respect to the amplitudes :math:`\sqrt{\beta_m}`.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -77,8 +76,8 @@ def refine(
     if n_points < 4:  # a quarter would be empty
         return frequencies, weights
     training, held_out = slice(n_points // 4, None), slice(0, n_points // 4)
-    objective = KernelObjective.from_points(kernel, points[training], counts[training])
-    validation = KernelObjective.from_points(kernel, points[held_out], counts[held_out])
+    objective = KernelObjective(kernel, points[training], counts[training])
+    validation = KernelObjective(kernel, points[held_out], counts[held_out])
     m, step = len(weights), AMPLITUDE_STEP / float(np.sqrt(len(weights)))
     amplitudes = np.sqrt(np.maximum(weights, LEAST_WEIGHT / m))
 
@@ -112,29 +111,22 @@ def refine(
     return best
 
 
-@dataclass(frozen=True)
 class KernelObjective:
     """Squared kernel error on a set of points, as a function of frequencies and amplitudes (roots of the weights).
 
     Parameters
     ----------
+    kernel : Kernel
+        A kernel at unit length scale.
     points : {ndarray, CSR matrix} of shape (n_points, n_features)
         Scaled rows.
-    roots : ndarray of shape (n_points,)
-        Square roots of the sample weights.
-    exact : ndarray of shape (n_points, n_points)
-        Exact kernel matrix, rows and columns multiplied by `roots`.
+    counts : ndarray of shape (n_points,)
+        Sample weights.
     """
 
-    points: Any
-    roots: Floats
-    exact: Floats
-
-    @classmethod
-    def from_points(cls, kernel: Kernel, points: Any, counts: Floats) -> "KernelObjective":
-        """Prepare the objective for points with sample weights."""
-        roots = np.sqrt(counts)
-        return cls(points, roots, kernel_function(kernel)(points, points) * (roots[:, None] * roots))
+    def __init__(self, kernel: Kernel, points: Any, counts: Floats) -> None:
+        self.points, self.roots = points, np.sqrt(counts)
+        self.exact = kernel_function(kernel)(points, points) * (self.roots[:, None] * self.roots)
 
     def value(self, frequencies: Floats, amplitudes: Floats, n_rows: int | None = None) -> float:
         """Return the squared error; with `n_rows`, as if the kernel matrix had the diagonal of that many rows."""

@@ -23,7 +23,6 @@ from bochner.rows import (
 __all__ = ["LENGTH_SCALES", "entry_scale", "median_distance", "warn_of_dominant_column"]
 
 N_PAIRS = 20_000  # the median of this many distances has a standard error of about one percent
-SMALLEST_DISTANCE = 1e-150  # squares of smaller ones underflow
 PAIRS_OF_COLUMNS = 500
 NEGLIGIBLE = 0.005  # part of squared distances
 
@@ -65,11 +64,6 @@ def median_distance(X: Any, rng: np.random.Generator, weights: Floats | None = N
             distances[pairs] = np.sqrt(differences.multiply(differences).sum(axis=1))
         else:
             distances[pairs] = np.linalg.norm(differences, axis=1)
-    near = np.flatnonzero(distances < SMALLEST_DISTANCE)  # of equal rows, or the squares have underflowed
-    for pairs, x, y in pair_blocks(TrainingRows(X, scaling=LengthScales(1.0)), first[near], second[near]):
-        differences = np.abs(to_dense(x - y))
-        largest = np.maximum(differences.max(axis=1), np.finfo(np.float64).tiny)
-        distances[near[pairs]] = largest * np.linalg.norm(differences / largest[:, None], axis=1) / magnitude
     distinct = distances > 0.0
     if not distinct.any():
         return 1.0
@@ -117,20 +111,11 @@ def entry_scale(X: Any, rng: np.random.Generator, weights: Floats | None = None)
         return 1.0
     row_weights = np.ones(X.shape[0]) if weights is None else weights
     size = float(row_weights.sum()) * X.shape[1]
-    entries = X
-    if is_sparse(X):  # each stored entry counts as a row; all others are zero
-        entries, row_weights = X.data[:, None], np.repeat(row_weights, np.diff(X.indptr))
-
-    scaled = TrainingRows(entries, scaling=LengthScales(magnitude))
-
-    def total(of_entries: Callable[[Floats], Floats]) -> float:
-        """Return a weighted sum over the stored entries, divided by the largest one."""
-        blocks = row_blocks(len(entries), 8 * entries.shape[1])
-        return sum(float(row_weights[rows] @ of_entries(scaled[rows]).sum(axis=1)) for rows in blocks)
-
-    mean = total(lambda values: values) / size
-    n_stored = float(row_weights.sum()) * entries.shape[1]
-    squares = total(lambda values: np.square(values - mean)) + (size - n_stored) * mean**2
+    scaled, blocks = TrainingRows(X, scaling=LengthScales(magnitude)), list(row_blocks(X.shape[0], 8 * X.shape[1]))
+    mean = sum(float(row_weights[rows] @ to_dense(scaled[rows]).sum(axis=1)) for rows in blocks) / size
+    squares = 0.0
+    for rows in blocks:
+        squares += float(row_weights[rows] @ np.square(to_dense(scaled[rows]) - mean).sum(axis=1))
     # The mean is rounded, so that the computed variance of constant entries is tiny instead of zero.
     variance = squares / size if squares > 1e-28 * size else 0.0
     return magnitude * float(np.sqrt(X.shape[1] * variance / 2)) if variance > 0.0 else 1.0
