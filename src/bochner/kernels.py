@@ -137,6 +137,10 @@ class Kernel(Parametrized, ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} has no gradients; write its method `gradient_at`.")
 
+    def as_isotropic(self) -> "IsotropicKernel | None":
+        """Return this kernel as an isotropic one, or None if it is not isotropic."""
+        return None
+
     @abstractmethod
     def uniform_dim(self, n_features: int) -> int:
         """Return how many uniform random numbers determine one frequency.
@@ -258,6 +262,9 @@ class IsotropicKernel(Kernel):
             Positive scales; ones by default.
         """
         return np.ones(len(uniforms))
+
+    def as_isotropic(self) -> "IsotropicKernel":
+        return self
 
     def __call__(self, X: Any, Y: Any = None) -> Floats:
         return self.profile(_squared_distances(X, Y))
@@ -648,7 +655,7 @@ class PowerExponential(Kernel):
     Parameters
     ----------
     p : float, default=1.5
-        Power of the differences, at most 2.
+        Power of the differences, at most 2. With p = 2 the kernel is isotropic.
     q : float, default=1.0
         Power of the distance, at most p.
 
@@ -702,6 +709,9 @@ class PowerExponential(Kernel):
         powers = np.power(sizes, self.p - 1.0, out=np.zeros_like(sizes), where=sizes > 0.0)
         return np.asarray(slopes[:, None] * np.sign(differences) * powers)
 
+    def as_isotropic(self) -> IsotropicKernel | None:
+        return _StableMixture(self.q) if self.p == 2.0 else None
+
     def uniform_dim(self, n_features: int) -> int:
         return 2 * n_features + 2
 
@@ -715,6 +725,21 @@ class PowerExponential(Kernel):
 
     def log_embedding(self, frequencies: Floats, bandwidths: Sequence[float] | Floats) -> Floats:
         raise ValueError("PowerExponential has no integrals for weighting='quadrature'; use another weighting.")
+
+
+class _StableMixture(IsotropicKernel):
+    """The kernel exp(-r^q), which samplers of isotropic kernels use for `PowerExponential` with p = 2."""
+
+    mixing_dim: ClassVar[int] = 2
+
+    def __init__(self, q: float) -> None:
+        self.q = q
+
+    def profile(self, squared_distances: Floats) -> Floats:
+        return np.asarray(np.exp(-(squared_distances ** (self.q / 2.0))))
+
+    def mixing(self, uniforms: Floats) -> Floats:
+        return np.asarray(np.sqrt(2.0) * np.exp(0.5 * _log_positive_stable(self.q / 2.0, uniforms)))
 
 
 def _log_positive_stable(power: float, uniforms: Floats) -> Floats:

@@ -247,7 +247,7 @@ class Orthogonal(Sampler):
     """
 
     def check_kernel(self, kernel: Kernel) -> None:
-        if not isinstance(kernel, IsotropicKernel):
+        if kernel.as_isotropic() is None:
             names = (repr(name) for name, kind in KERNELS.items() if issubclass(kind, IsotropicKernel))
             raise ValueError(
                 f"{type(kernel).__name__} is not compatible with sampler {type(self).__name__}, because it is not "
@@ -258,7 +258,7 @@ class Orthogonal(Sampler):
     def _stratified_radii(self, kernel: Kernel, n_frequencies: int, n_features: int, rng: Any) -> Floats:
         """Return lengths of frequencies in `n_features` dimensions, one in each stratum of equal probability."""
         self.check_kernel(kernel)
-        isotropic: Any = kernel
+        isotropic: Any = kernel.as_isotropic()
         uniforms = qmc.LatinHypercube(1 + isotropic.mixing_dim, rng=rng).random(n_frequencies)
         return np.asarray(isotropic.radii(np.clip(uniforms, EDGE, 1.0 - EDGE), n_features))
 
@@ -361,6 +361,6 @@ def make_sampler(name_or_sampler: Any, kernel: Kernel) -> Sampler:
     (Orthogonal(), Halton())
     """
     if isinstance(name_or_sampler, str) and name_or_sampler == "auto":
-        name_or_sampler = "orthogonal" if isinstance(kernel, IsotropicKernel) else "halton"
+        name_or_sampler = "halton" if kernel.as_isotropic() is None else "orthogonal"
     sampler: Sampler = make_part(name_or_sampler, SAMPLERS)
     return sampler
