@@ -9,9 +9,9 @@ rows are inside the margin or near it, and only these enter the gradient and the
 shows whether others are active at the solution, which are added. The problems without a fold start from the solution on
 all rows, whose factorized Hessian preconditions them.
 
-`newton` solves the same problems for any loss. With a preconditioner per class it took 0.7 to 1.4 times the processor
-time of this module with 26 classes, 15,000 rows and 512 columns, and 1.9 times with 10 classes, 20,000 rows and 1,024
-columns (mnist).
+`newton` solves the same problems for any loss. A prototype of it with a preconditioner per class took 0.7 to 1.4 times
+the processor time of this module with 26 classes, 15,000 rows and 512 columns, and 1.9 times with 10 classes, 20,000
+rows and 1,024 columns (mnist).
 """
 
 import warnings
