@@ -15,7 +15,7 @@ from bochner.progress import progress_bar, show_progress, track
 SMALL = FourierFeatures(n_frequencies=8, random_state=0)
 MODELS = [
     (FeatureRegressor(), "accumulating moments"),
-    (FeatureClassifier(), "choosing C"),
+    (FeatureClassifier(), "choosing the penalty"),
     (FeatureClassifier(loss="log_loss"), "choosing the penalty"),
 ]
 

@@ -82,7 +82,8 @@ def unknown_names(code):
     if re.fullmatch(r"\w+(\.\w+)+", code) and code.partition(".")[0] in MODULES and not code.endswith(SUFFIXES):
         names.append(f"bochner.{code}")
     yield from (name for name in names if not exists(name))
-    if code.startswith(FOLDERS) and re.fullmatch(r"[a-z0-9_./-]+", code) and not (ROOT / code).exists():
+    is_path = code.startswith(FOLDERS) and "_build" not in code and re.fullmatch(r"[a-z0-9_./-]+", code)
+    if is_path and not (ROOT / code).exists():
         yield code
 
 

@@ -27,7 +27,7 @@ from bochner import (
     FourierFeatures,
     LandmarkFeatures,
 )
-from bochner.rows import workers
+from bochner.rows import threads
 
 SMALL = FourierFeatures(n_frequencies=8, random_state=0)
 MODELS = [
@@ -388,8 +388,8 @@ def test_prediction_of_one_row_needs_no_thread_and_no_limit_of_blas(kind, rng, m
     def fail(*_):
         raise AssertionError
 
-    monkeypatch.setattr(workers._Crew, "run", fail)
-    monkeypatch.setattr(workers._Limit, "__enter__", fail)
+    monkeypatch.setattr(threads._Crew, "run", fail)
+    monkeypatch.setattr(threads._Limit, "__enter__", fail)
     with threadpool_limits(2, user_api="blas"):
         np.testing.assert_allclose(model.predict(X[:1]), expected[:1])
 

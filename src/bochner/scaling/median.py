@@ -23,6 +23,7 @@ from bochner.rows import (
 __all__ = ["LENGTH_SCALES", "entry_scale", "median_distance", "warn_of_dominant_column"]
 
 N_PAIRS = 20_000  # the median of this many distances has a standard error of about one percent
+SMALLEST_DISTANCE = 1e-150  # squares of smaller ones underflow
 PAIRS_OF_COLUMNS = 500
 NEGLIGIBLE = 0.005  # part of squared distances
 
@@ -64,6 +65,11 @@ def median_distance(X: Any, rng: np.random.Generator, weights: Floats | None = N
             distances[pairs] = np.sqrt(differences.multiply(differences).sum(axis=1))
         else:
             distances[pairs] = np.linalg.norm(differences, axis=1)
+    near = np.flatnonzero(distances < SMALLEST_DISTANCE)  # of equal rows, or the squares have underflowed
+    for pairs, x, y in pair_blocks(TrainingRows(X, scaling=LengthScales(1.0)), first[near], second[near]):
+        differences = np.abs(to_dense(x - y))
+        largest = np.maximum(differences.max(axis=1), np.finfo(np.float64).tiny)
+        distances[near[pairs]] = largest * np.linalg.norm(differences / largest[:, None], axis=1) / magnitude
     distinct = distances > 0.0
     if not distinct.any():
         return 1.0
