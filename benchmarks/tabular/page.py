@@ -16,7 +16,7 @@ FIGURE_SIZE = (5.6, 3.8)  # letters can be read on a phone
 # Labels that would otherwise cover others.
 LABELS = {
     "catboost": ((-9, -4), "right"),
-    "forest": ((6, 9), "left"),
+    "forest": ((-8, -16), "right"),
     "hgb": ((7, 9), "left"),
     "lightgbm": ((-8, 3), "right"),
     "xrfm": ((9, -12), "left"),
