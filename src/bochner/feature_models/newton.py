@@ -44,7 +44,7 @@ FIRST_C = 0.01  # up to which Newton's method starts from coefficients 0
 # Predicted decrease of the last step, relative to the objective; what is left after it is a hundredth of that or less.
 ROUGH_TOLERANCE = 1e-3
 TOLERANCE = 1e-17
-RESOLUTION = 1e-13  # predicted decrease, relative, that cannot be seen in the objective
+RESOLUTION = 1e-10  # predicted decrease, relative; below, steps end that rounding keeps from decreasing the objective
 PATIENCE = 8  # steps below the resolution that do not halve the smallest predicted decrease
 ROUNDING = 1e-12  # of an objective, relative
 FEW_PRODUCTS = 15  # in conjugate gradients: with more, another preconditioner is worth as many as it costs
