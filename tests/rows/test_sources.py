@@ -8,7 +8,6 @@ from sklearn.base import BaseEstimator
 
 import bochner.rows.sources
 from bochner.rows import Batch, open_rows, to_dense
-from bochner.rows.partitions import PartitionedRows
 from bochner.rows.sources import check_batch_weights
 from bochner.tables.encoding import EncodedTable
 from bochner.tables.row_source import TableRows
@@ -196,8 +195,8 @@ class TestPartitionedRows(RowSourceTests):
 
     def test_last_selection_is_not_collected_again(self, source, monkeypatch):
         calls = []
-        collect = PartitionedRows._collect
-        monkeypatch.setattr(PartitionedRows, "_collect", lambda *args: calls.append(args) or collect(*args))
+        reduce = ArrayPartitions.reduce
+        monkeypatch.setattr(ArrayPartitions, "reduce", lambda *args: calls.append(args) or reduce(*args))
         for _ in range(2):
             source.select(np.array([3, 5]))
         assert len(calls) == 1

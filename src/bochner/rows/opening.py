@@ -32,7 +32,7 @@ def open_rows(X: Any, y: Any = None, weights: Any = None) -> RowSource:
     if isinstance(X, RowSource):
         return X
     if is_collection(X, y, weights):
-        X = DaskPartitions.from_collections(X, y, weights)
+        X = DaskPartitions(X, y, weights)
     if isinstance(X, Partitions):
         return PartitionedRows(X, has_targets="y" in X.templates)
     return MemoryRows(X, y, weights)
