@@ -193,7 +193,7 @@ def _outlying_rows(approximation: Approximation, count: int, rng: np.random.Gene
         values = approximation.matrix(approximation.points(rows[span]), pilots)
         return np.asarray(np.square(values).sum(axis=1))
 
-    spans = list(row_blocks(rows.shape[0], 8 * max(rows.shape[1], FEWEST_PILOTS)))
+    spans = row_blocks(rows.shape[0], 8 * max(rows.shape[1], FEWEST_PILOTS))
     return np.argsort(np.concatenate(list(in_threads(part, spans))), kind="stable")[:count]
 
 

@@ -17,8 +17,6 @@ from scipy import sparse
 from bochner.progress import progress_bar
 from bochner.rows.partitions import Partitions
 
-__all__ = ["ClusterError", "DaskPartitions", "is_collection", "map_blocks", "template"]
-
 Result = TypeVar("Result")
 NO_WORKERS_SECONDS = 300.0  # clusters that start workers on demand need minutes
 POLL_SECONDS = 1.0

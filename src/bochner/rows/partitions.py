@@ -29,8 +29,6 @@ from bochner.rows.sources import (
     stack_batches,
 )
 
-__all__ = ["PartitionedRows", "Partitions"]
-
 Result = TypeVar("Result")
 SAMPLED_PARTITIONS = 128  # that are computed for a sample of rows; more if they are short
 
