@@ -15,8 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.rows import Floats, is_sparse, row_spans, to_dense
 
-__all__ = ["ColumnImportance", "column_importance", "column_names", "last_step"]
-
 BLOCK_VALUES = 1 << 22  # gradients that are held at a time
 
 
@@ -104,25 +102,16 @@ def column_importance(model: Any, X: Any, *, groups: Sequence[str] | None = None
     n_rows, members = rows.shape[0], list(columns.values())
     if not n_rows:
         raise ValueError("`X` has no rows to average gradients over; give some.")
+    by_column = rows.tocsc() if is_sparse(rows) else rows
+    covariances = [np.atleast_2d(np.cov(to_dense(by_column[:, group]).T, ddof=0)) for group in members]
+    importance = np.zeros(len(members))
     n_outputs = estimator.gradients(rows[:1]).shape[2]
-    origin: Any = None
-    sums = np.zeros(rows.shape[1])
-    squares, products = ([np.zeros((len(group), len(group))) for group in members] for _ in range(2))
     for span in row_spans(n_rows, max(16, BLOCK_VALUES // (rows.shape[1] * n_outputs))):
-        gradients, values = estimator.gradients(rows[span]), to_dense(rows[span]).astype(np.float64)
-        origin = values.mean(axis=0) if origin is None else origin  # squares of values far from 0 keep their digits
-        values -= origin
-        sums += values.sum(axis=0)
-        for group, square, product in zip(members, squares, products, strict=True):
+        gradients = estimator.gradients(rows[span])
+        for number, (group, covariance) in enumerate(zip(members, covariances, strict=True)):
             slopes = np.moveaxis(gradients[:, group], 1, 2).reshape(-1, len(group))
-            square += values[:, group].T @ values[:, group]
-            product += slopes.T @ slopes
-    means = sums / n_rows
-    importance = [
-        float((product * (square / n_rows - np.outer(means[group], means[group]))).sum()) / n_rows
-        for group, square, product in zip(members, squares, products, strict=True)
-    ]
-    return ColumnImportance(list(columns), np.maximum(importance, 0.0), n_rows)  # rounding errors of constant columns
+            importance[number] += np.sum((slopes @ covariance) * slopes) / n_rows
+    return ColumnImportance(list(columns), np.maximum(importance, 0.0), n_rows)  # no negative rounding errors
 
 
 def _opened(model: Any, X: Any, groups: Sequence[str] | None) -> tuple[Any, Any, dict[str, list[int]]]:
