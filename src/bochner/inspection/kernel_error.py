@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Relative Frobenius error of an approximate kernel matrix, estimated from the pairs of sampled rows."""
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from bochner.rows import Floats, Indices, Rows, in_threads, row_blocks, row_spans
+from bochner.rows.block_sizes import MAX_FETCH_BYTES
 
 __all__ = ["Approximation", "KernelError", "estimate_kernel_error", "sampled_error"]
 
@@ -170,16 +172,18 @@ def _surveyed_rows(
 ) -> tuple[Approximation, Indices, Floats]:
     """Return the numbers of the surveyed rows and their probabilities; remote rows are collected and renumbered."""
     rows, n_rows = approximation.rows, approximation.rows.shape[0]
-    most = getattr(rows, "fetch_rows", None)  # of rows that are not in memory
-    size = n_rows if n_sampled >= n_rows else min(n_rows, SURVEYED * n_sampled, most or n_rows)
+    n_features = math.prod(rows.shape[1:])  # rows of any kind may have one axis
+    is_remote = getattr(rows, "location", "memory") != "memory"
+    most = max(1024, MAX_FETCH_BYTES // (16 * n_features)) if is_remote else n_rows
+    size = n_rows if n_sampled >= n_rows else min(n_rows, SURVEYED * n_sampled, most)
     numbers, probabilities = np.arange(n_rows), np.ones(size)
     if size < n_rows:
-        is_scanned = not most and n_rows * rows.shape[1] <= MOST_SCANNED
+        is_scanned = not is_remote and n_rows * n_features <= MOST_SCANNED
         outlying = _outlying_rows(approximation, int(OUTLYING * size), rng) if is_scanned else np.arange(0)
         others = np.setdiff1d(rng.choice(n_rows, size - len(outlying), replace=False), outlying)
         numbers = np.sort(np.concatenate([outlying, others]))
         probabilities = np.where(np.isin(numbers, outlying), 1.0, len(others) / (n_rows - len(outlying)))
-    if most:
+    if is_remote:
         return approximation._replace(rows=rows[numbers]), np.arange(len(numbers)), probabilities
     return approximation, numbers, probabilities
 
@@ -193,7 +197,7 @@ def _outlying_rows(approximation: Approximation, count: int, rng: np.random.Gene
         values = approximation.matrix(approximation.points(rows[span]), pilots)
         return np.asarray(np.square(values).sum(axis=1))
 
-    spans = row_blocks(rows.shape[0], 8 * max(rows.shape[1], FEWEST_PILOTS))
+    spans = row_blocks(rows.shape[0], 8 * max(math.prod(rows.shape[1:]), FEWEST_PILOTS))
     return np.argsort(np.concatenate(list(in_threads(part, spans))), kind="stable")[:count]
 
 
@@ -205,8 +209,7 @@ def _survey(
     pilot_rows = _read(approximation, numbers[pilots])
 
     def part(span: slice) -> Floats:
-        rows = approximation.rows[numbers[span]]
-        block = _Block(approximation.points(rows), approximation.features(rows))
+        block = _read(approximation, numbers[span])
         squares = _squares(approximation, block, pilot_rows)
         squares[:, np.arange(span.start, span.stop)[:, None] == pilots] = 0.0
         return np.stack([squares @ (1.0 / probabilities[pilots]), _diagonal(approximation, block)])

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 from bochner.rows.arrays import Array, Indices
-from bochner.rows.block_sizes import MAX_FETCH_BYTES
 from bochner.rows.sources import (
     Batch,
     MemoryRows,
@@ -162,10 +161,6 @@ class PartitionedRows(RowSource):
     @property
     def partition_numbers(self) -> list[int]:
         return list(self.partitions.first_rows)
-
-    @property
-    def fetch_rows(self) -> int:  # type: ignore[override]
-        return max(1024, MAX_FETCH_BYTES // (16 * self.shape[1]))
 
     def with_targets(self, encode: Callable[[Any], Array] | None) -> "PartitionedRows":
         has_targets = encode is not None and self.has_targets

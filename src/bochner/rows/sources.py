@@ -80,14 +80,11 @@ class RowSource(ABC):
     ----------
     location : {"memory", "file", "cluster"}
         Where the rows are.
-    fetch_rows : int or None
-        Number of rows to collect at a time when many are needed; None if reading costs nothing.
     column_names : ndarray of str or None
         Names of the columns, where they are known.
     """
 
     location: Literal["memory", "file", "cluster"]
-    fetch_rows: int | None = None
     column_names: Any = None
 
     @property
