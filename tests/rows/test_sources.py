@@ -193,16 +193,6 @@ class TestPartitionedRows(RowSourceTests):
     def test_partitions_without_rows_are_not_visited(self, source):
         assert source.partition_numbers == [1, 3, 4]
 
-    def test_last_selection_is_not_collected_again(self, source, monkeypatch):
-        calls = []
-        reduce = ArrayPartitions.reduce
-        monkeypatch.setattr(ArrayPartitions, "reduce", lambda *args: calls.append(args) or reduce(*args))
-        for _ in range(2):
-            source.select(np.array([3, 5]))
-        assert len(calls) == 1
-        source.select(np.array([3, 6]))
-        assert len(calls) == 2
-
 
 class TestDaskRows(RowSourceTests):
     @pytest.fixture(autouse=True)

@@ -139,10 +139,7 @@ def _aligned(name: str, column: Any, chunks: tuple[float, ...]) -> Any:
         return array
     if is_known and not np.isnan(array.chunks[0]).any():
         if array.shape[0] != sum(chunks):
-            raise ValueError(
-                f"Found input variables with inconsistent numbers of samples: X has {sum(chunks)} rows and {name} has "
-                f"{array.shape[0]}."
-            )
+            raise ValueError(f"X has {sum(chunks)} rows and {name} has {array.shape[0]}; give {name} of the same rows.")
         return array.rechunk({0: chunks})
     if len(array.chunks[0]) != len(chunks):
         raise ValueError(
@@ -235,10 +232,7 @@ def _as_array(collection: Any, *, flat: bool = False) -> Any:
     if _is_frame(collection):
         collection = _frame_array(collection)
     if not isinstance(collection, da.Array):
-        raise ValueError(
-            f"A {type(collection).__module__}.{type(collection).__qualname__} has no rows of numbers; give a "
-            f"dask.array or a dask.dataframe."
-        )
+        raise ValueError(f"{type(collection)} has no rows of numbers; give a dask.array or a dask.dataframe.")
     if np.isnan(collection.shape[1:]).any():
         raise ValueError("The number of columns is unknown; select columns by an array in memory, not by a Dask array.")
     if collection.ndim != 2 and not (flat and collection.ndim == 1):

@@ -8,7 +8,7 @@ has the engine for Dask collections.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -147,7 +147,6 @@ class PartitionedRows(RowSource):
     encode: Callable[[Any], Array] = np.asarray
     has_targets: bool = False
     finite: bool | str = True
-    _last: dict[bytes, Batch] = field(default_factory=dict, init=False, repr=False, compare=False)
     location = "cluster"
 
     @property
@@ -194,17 +193,13 @@ class PartitionedRows(RowSource):
         if not len(numbers):
             blocks = self._blocks(with_rows)
             return blocks.batch(0, [self.partitions.templates[name] for name in blocks.names])
-        key = bytes([with_rows]) + numbers.tobytes()
-        if key not in self._last:  # the next candidate for a parameter often selects the same rows
-            unique, inverse = np.unique(numbers, return_inverse=True)
-            ends = np.cumsum(self.partitions.lengths)
-            owners = np.searchsorted(ends, unique, side="right")
-            local = unique - (ends - self.partitions.lengths)[owners]
-            arguments = {int(number): local[owners == number] for number in np.unique(owners)}
-            parts = self.accumulate(_select, arguments, with_rows=with_rows)
-            self._last.clear()
-            self._last[key] = stack_batches(parts or []).select(inverse)
-        return self._last[key]
+        unique, inverse = np.unique(numbers, return_inverse=True)
+        ends = np.cumsum(self.partitions.lengths)
+        owners = np.searchsorted(ends, unique, side="right")
+        local = unique - (ends - self.partitions.lengths)[owners]
+        arguments = {int(number): local[owners == number] for number in np.unique(owners)}
+        parts = self.accumulate(_select, arguments, with_rows=with_rows)
+        return stack_batches(parts or []).select(inverse)
 
     def accumulate(
         self,
