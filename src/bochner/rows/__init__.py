@@ -40,7 +40,6 @@ from bochner.rows.sources import MemoryRows as MemoryRows
 from bochner.rows.sources import Rows as Rows
 from bochner.rows.sources import RowSource as RowSource
 from bochner.rows.sources import Statistic as Statistic
-from bochner.rows.sources import add_pair as add_pair
 from bochner.rows.sources import compose as compose
 from bochner.rows.sources import stack_batches as stack_batches
 from bochner.rows.threads import for_each_span as for_each_span
