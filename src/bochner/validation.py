@@ -200,20 +200,20 @@ def check_returned(
     >>> check_returned("`weighting` Own.weigh", [1, 2], (2,), "one number per frequency")
     array([1., 2.])
     """
-    problem = None
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        array, problem = np.empty(0), reprlib.repr(values)
-    if problem is None and array.shape != shape:
-        problem = f"an array of shape {array.shape}" if array.ndim else repr(values)
-    elif not np.isfinite(array).all():
-        problem = "NaN or infinity"
-    elif not negative and array.min(initial=0.0) < 0.0:
-        problem = "negative numbers"
-    if problem is not None:
-        raise ValueError(f"{name} returned {problem}; return {remedy}, as an array of shape {shape}.")
-    return array
+        problem = reprlib.repr(values)
+    else:
+        if array.shape != shape:
+            problem = f"an array of shape {array.shape}" if array.ndim else repr(values)
+        elif not np.isfinite(array).all():
+            problem = "NaN or infinity"
+        elif not negative and array.min(initial=0.0) < 0.0:
+            problem = "negative numbers"
+        else:
+            return array
+    raise ValueError(f"{name} returned {problem}; return {remedy}, as an array of shape {shape}.")
 
 
 def positive_values(

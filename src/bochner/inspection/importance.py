@@ -98,7 +98,18 @@ def column_importance(model: Any, X: Any, *, groups: Sequence[str] | None = None
     >>> print(f"{importance.effects[0]:.1f}")
     2.0
     """
-    estimator, rows, columns = _opened(model, X, groups)
+    check_is_fitted(model)
+    before, estimator = last_step(model)
+    if not hasattr(estimator, "gradients"):
+        raise ValueError(
+            f"`model` has no gradients, but is a {type(estimator).__name__}; give a fitted regressor or classifier of "
+            f"bochner, or a pipeline that ends in one."
+        )
+    rows: Any = X if before is None else before.transform(X)
+    rows = rows if is_sparse(rows) else np.asarray(rows)
+    columns: dict[str, list[int]] = {}
+    for number, name in enumerate(column_names(before, estimator, rows.shape[1], groups, "groups")):
+        columns.setdefault(name, []).append(number)
     n_rows, members = rows.shape[0], list(columns.values())
     if not n_rows:
         raise ValueError("`X` has no rows to average gradients over; give some.")
@@ -112,23 +123,6 @@ def column_importance(model: Any, X: Any, *, groups: Sequence[str] | None = None
             slopes = np.moveaxis(gradients[:, group], 1, 2).reshape(-1, len(group))
             importance[number] += np.sum((slopes @ covariance) * slopes) / n_rows
     return ColumnImportance(list(columns), np.maximum(importance, 0.0), n_rows)  # no negative rounding errors
-
-
-def _opened(model: Any, X: Any, groups: Sequence[str] | None) -> tuple[Any, Any, dict[str, list[int]]]:
-    """Return the last step of a model, the rows that it gets, and the positions of the columns of each name."""
-    check_is_fitted(model)
-    before, estimator = last_step(model)
-    if not hasattr(estimator, "gradients"):
-        raise ValueError(
-            f"`model` has no gradients, but is a {type(estimator).__name__}; give a fitted regressor or classifier of "
-            f"bochner, or a pipeline that ends in one."
-        )
-    rows = X if before is None else before.transform(X)
-    rows = rows if is_sparse(rows) else np.asarray(rows)
-    positions: dict[str, list[int]] = {}
-    for number, name in enumerate(column_names(before, estimator, rows.shape[1], groups, "groups")):
-        positions.setdefault(name, []).append(number)
-    return estimator, rows, positions
 
 
 def last_step(model: Any) -> tuple[Pipeline | None, Any]:

@@ -114,12 +114,11 @@ def distinct_rows(X: Any, weights: Floats | None) -> tuple[Any, Floats | None]:
     # The order along a fixed direction survives a change of units or of precision, and is the same for sparse rows.
     direction = np.random.default_rng(0).standard_normal(X.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
-        heights = (entries @ direction).tolist()
-    first = {key: row for row, key in reversed(list(enumerate(keys)))}
-    order = sorted(first, key=lambda key: (heights[first[key]], key))
-    position = {key: i for i, key in enumerate(order)}
-    totals = np.bincount([position[key] for key in keys], weights=weights, minlength=len(order)).astype(np.float64)
-    return X[[first[key] for key in order]], None if (totals == 1.0).all() else totals
+        heights = np.asarray(entries @ direction)
+    _, first, inverse = np.unique(np.array(keys, dtype=object), return_index=True, return_inverse=True)
+    order = np.argsort(heights[first], kind="stable")
+    totals = np.bincount(inverse, weights=weights, minlength=len(order)).astype(np.float64)[order]
+    return X[first[order]], None if (totals == 1.0).all() else totals
 
 
 def pair_differences(X: Rows, first: Indices, second: Indices, width: int = 1) -> Iterator[tuple[slice, Floats]]:
