@@ -47,6 +47,7 @@ def max_abs(X: Any) -> Floats:
 def norm(X: Any) -> float:
     """Return the Frobenius norm of rows, in one pass and without a copy; infinity or NaN where it overflows."""
     values = X.data if is_sparse(X) else X.T if X.flags.f_contiguous else X
-    blocks = map(np.ravel, np.array_split(values, 1 + values.size // 2**20))
+    n_rows = max(1, 2**20 * len(values) // max(1, values.size))
+    blocks = (values[start : start + n_rows].ravel() for start in range(0, len(values), n_rows))
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         return float(np.sqrt(sum(float(np.dot(block, block)) for block in blocks)))
