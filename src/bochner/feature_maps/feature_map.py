@@ -16,16 +16,8 @@ import numpy as np
 from sklearn.utils import assert_all_finite, check_array, get_tags
 
 from bochner.memory import check_memory
-from bochner.rows import (
-    SMALL_MATRIX,
-    SMALL_VECTOR,
-    Array,
-    Floats,
-    for_each_span,
-    is_sparse,
-    row_spans,
-    to_dense,
-)
+from bochner.rows import Array, Floats, for_each_span, is_sparse, row_spans, to_dense
+from bochner.rows.block_sizes import SMALL_MATRIX, SMALL_VECTOR
 
 __all__ = [
     "GRAM_ROWS",

@@ -117,7 +117,7 @@ def entry_scale(X: Any, rng: np.random.Generator, weights: Floats | None = None)
         return 1.0
     row_weights = np.ones(X.shape[0]) if weights is None else weights
     size = float(row_weights.sum()) * X.shape[1]
-    scaled, blocks = TrainingRows(X, scaling=LengthScales(magnitude)), list(row_blocks(X.shape[0], 8 * X.shape[1]))
+    scaled, blocks = TrainingRows(X, scaling=LengthScales(magnitude)), row_blocks(X.shape[0], 8 * X.shape[1])
     mean = sum(float(row_weights[rows] @ to_dense(scaled[rows]).sum(axis=1)) for rows in blocks) / size
     squares = 0.0
     for rows in blocks:
