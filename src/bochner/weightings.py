@@ -21,26 +21,11 @@ from bochner.feature_maps import fourier_map
 from bochner.feature_maps.kernel_columns import kernel_function
 from bochner.kernels import Kernel
 from bochner.linalg import jittered_cholesky, nonnegative_ridge
-from bochner.pair_statistics import (
-    PairStatistics,
-    point_statistics,
-    row_norm_pair_statistics,
-    uniform_pair_statistics,
-)
-from bochner.rows import (
-    Floats,
-    Mask,
-    Rows,
-    in_threads,
-    sample_rows,
-    shuffled_sample,
-)
+from bochner.pair_statistics import PairStatistics, point_statistics, row_norm_pair_statistics, uniform_pair_statistics
+from bochner.rows import Floats, Mask, Rows, in_threads, sample_rows, shuffled_sample
 from bochner.validation import Interval, StrOptions, positive_values
 
-__all__ = [
-    *("PAPER_GRID", "WEIGHTINGS"),
-    *("Matrix", "Quadrature", "Shrinkage", "Stein", "Uniform", "Weighting"),
-]
+__all__ = [*("PAPER_GRID", "WEIGHTINGS"), *("Matrix", "Quadrature", "Shrinkage", "Stein", "Uniform", "Weighting")]
 
 PAPER_GRID = tuple(2.0**exponent for exponent in range(-8, 9, 2))
 PAIRS_PER_FREQUENCY = 4  # the paper finds 2 to 4 pairs per frequency sufficient
@@ -122,13 +107,7 @@ class Weighting(BaseEstimator, ABC):
         """
 
     def compress(
-        self,
-        frequencies: Floats,
-        weights: Floats,
-        kernel: Kernel,
-        X: Rows,
-        n_components: int,
-        rng: np.random.Generator,
+        self, frequencies: Floats, weights: Floats, kernel: Kernel, X: Rows, n_components: int, rng: np.random.Generator
     ) -> Floats:
         """Return a matrix that turns the weighted features into fewer columns.
 
@@ -433,13 +412,7 @@ class Matrix(Weighting):
         return np.full(len(frequencies), 1.0 / len(frequencies))
 
     def compress(
-        self,
-        frequencies: Floats,
-        weights: Floats,
-        kernel: Kernel,
-        X: Rows,
-        n_components: int,
-        rng: np.random.Generator,
+        self, frequencies: Floats, weights: Floats, kernel: Kernel, X: Rows, n_components: int, rng: np.random.Generator
     ) -> Floats:
         alphas = positive_values("alphas", self.alphas, zero=True)
         points, point_weights = shuffled_sample(X, self.n_points, rng)

@@ -16,26 +16,9 @@ import numpy as np
 from sklearn.utils import assert_all_finite, check_array, get_tags
 
 from bochner.memory import check_memory
-from bochner.rows import (
-    SMALL_MATRIX,
-    SMALL_VECTOR,
-    Array,
-    Floats,
-    for_each_span,
-    is_sparse,
-    row_spans,
-    to_dense,
-)
+from bochner.rows import SMALL_MATRIX, SMALL_VECTOR, Array, Floats, for_each_span, is_sparse, row_spans, to_dense
 
-__all__ = [
-    "GRAM_ROWS",
-    "FeatureMap",
-    "ProductMap",
-    "TransformerMap",
-    "accepts_nan",
-    "apply_to_features",
-    "map_rows",
-]
+__all__ = ["GRAM_ROWS", "FeatureMap", "ProductMap", "TransformerMap", "accepts_nan", "apply_to_features", "map_rows"]
 
 GRAM_ROWS = 1024  # rows per matrix product of a sum: enough for its speed, and little memory
 BLOCK_BYTES = 1 << 20

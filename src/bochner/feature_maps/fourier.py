@@ -79,12 +79,7 @@ class FourierMap(FeatureMap):
         self._sincos_rows(turns, self._amplitudes, out)
 
 
-def fourier_map(
-    X: Any,
-    frequencies: "Array | HadamardFrequencies",
-    weights: Array,
-    out: Array | None = None,
-) -> Array:
+def fourier_map(X: Any, frequencies: "Array | HadamardFrequencies", weights: Array, out: Array | None = None) -> Array:
     r"""Map rows to Fourier features whose inner products are :math:`\sum_m \beta_m \cos(w_m \cdot (x - y))`.
 
     Parameters

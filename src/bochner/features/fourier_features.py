@@ -124,10 +124,7 @@ class FourierFeatures(KernelFeatures):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KernelFeatures._parameter_constraints,
-        "kernel": [
-            StrOptions(KERNELS, aliases=KERNEL_ALIASES),
-            Kernel,
-        ],
+        "kernel": [StrOptions(KERNELS, aliases=KERNEL_ALIASES), Kernel],
         "n_frequencies": [Interval(Integral, 1, None, closed="left"), StrOptions(["auto"])],
         "sampler": [StrOptions(["auto", *SAMPLERS]), Sampler],
         "weighting": [StrOptions(WEIGHTINGS), Weighting],

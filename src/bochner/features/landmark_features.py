@@ -18,17 +18,7 @@ from bochner.function_kernels import FunctionKernel, PrecomputedKernel
 from bochner.inspection.sizes import LandmarkSuggestion, OutOfReachError, SizeTrials
 from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, IsotropicKernel, Kernel, make_kernel
 from bochner.landmarks import LANDMARKS, LandmarkSelection, inverse_root
-from bochner.rows import (
-    Array,
-    Floats,
-    MemoryRows,
-    Metric,
-    RowSource,
-    TrainingRows,
-    Unscaled,
-    shuffled_sample,
-    to_dense,
-)
+from bochner.rows import Array, Floats, MemoryRows, Metric, RowSource, TrainingRows, Unscaled, shuffled_sample, to_dense
 from bochner.scaling.learned import LearnedLengthScales, LearnedMetric
 from bochner.validation import Interval, StrOptions, check_returned, make_part
 from bochner.weightings import MATRIX_GRID
