@@ -28,8 +28,8 @@ DIFFERENCE_STEP = 6e-6  # the cube root of the precision of float64, where centr
 class FeatureMap(ABC):
     """A map from validated rows to features, ready for blocks of rows.
 
-    Subclasses set the attributes and write `write`. A map is read-only after its construction, so that several threads
-    can use it at a time.
+    Subclasses set the attributes and write `write_block`. A map is read-only after its construction, so that several
+    threads can use it at a time.
 
     Attributes
     ----------
@@ -39,23 +39,23 @@ class FeatureMap(ABC):
         The dtype of rows and features.
     block_rows : int
         How many rows to write at a time.
-    row_products : float
-        Multiplications per row of the largest matrix product; infinity if it is unknown.
+    small_rows : int
+        Number of rows at a time for which BLAS uses one thread; 0 if it is unknown.
     """
 
     n_columns: int
     dtype: np.dtype[Any]
     block_rows: int
-    row_products: float = math.inf
-
-    @property
-    def small_rows(self) -> int:
-        """Number of rows at a time for which BLAS uses one thread; 0 if it is unknown."""
-        return 0 if self.row_products == math.inf else max(1, int(SMALL_MATRIX // self.row_products))
+    small_rows: int = 0
 
     @abstractmethod
+    def write_block(self, block: Any, out: Array) -> None:
+        """Write the features of at most `block_rows` rows into `out`, of shape (n_rows, n_columns)."""
+
     def write(self, X: Any, out: Array) -> None:
         """Write the features of the rows of X into `out`, of shape (n_rows, n_columns), in the calling thread."""
+        for rows in row_spans(X.shape[0], self.block_rows):
+            self.write_block(X[rows], out[rows])
 
     def factors(self) -> "tuple[FeatureMap, Array | None]":
         """Return the map before a final matrix product, and the matrix; itself and None where there is no product.
@@ -95,15 +95,13 @@ class FeatureMap(ABC):
         ndarray of shape (n_rows, n_features, n_functions)
             The gradients, in float64.
         """
-        rows = to_dense(X).astype(np.float64)
+        rows = to_dense(X)
         gradients = np.empty((*rows.shape, coef.shape[1]))
-        for j in range(rows.shape[1]):
-            step = DIFFERENCE_STEP * max(1.0, float(np.abs(rows[:, j]).max(initial=0.0)))
-            ends = np.tile(rows, (2, 1))
-            ends[: len(rows), j] += step
-            ends[len(rows) :, j] -= step
-            upper, lower = np.split(self.features(ends).astype(np.float64) @ coef, 2)
-            gradients[:, j] = (upper - lower) / (2.0 * step)
+        for j, column in enumerate(rows.T):
+            step = np.zeros(len(rows.T))
+            step[j] = DIFFERENCE_STEP * max(1.0, float(np.abs(column).max(initial=0.0)))
+            ahead, behind = self.features(rows + step) @ coef, self.features(rows - step) @ coef
+            gradients[:, j] = (ahead - behind) / (2.0 * step[j])
         return gradients
 
     def features(self, X: Any) -> Array:
@@ -130,7 +128,7 @@ class ProductMap(FeatureMap):
         self.n_columns = matrix.shape[1]
         self.dtype = inner.dtype
         self.block_rows = inner.block_rows
-        self.row_products = max(inner.row_products, matrix.size)
+        self.small_rows = min(inner.small_rows, max(1, SMALL_MATRIX // matrix.size))
 
     def factors(self) -> tuple[FeatureMap, Array]:
         return self.inner, self.matrix
@@ -150,9 +148,8 @@ class ProductMap(FeatureMap):
     def gradients(self, X: Any, coef: Floats) -> Floats:
         return self.inner.gradients(X, self.matrix @ coef)
 
-    def write(self, X: Any, out: Array) -> None:
-        for rows in row_spans(X.shape[0], self.block_rows):
-            np.matmul(self.inner.features(X[rows]), self.matrix, out=out[rows])
+    def write_block(self, block: Any, out: Array) -> None:
+        np.matmul(self.inner.features(block), self.matrix, out=out)
 
 
 class TransformerMap(FeatureMap):
@@ -200,9 +197,8 @@ class TransformerMap(FeatureMap):
         """Raise a ValueError for infinity, and for NaN unless the transformer accepts it."""
         assert_all_finite(X, allow_nan=accepts_nan(self.transformer), input_name="X")
 
-    def write(self, X: Any, out: Array) -> None:
-        for rows in row_spans(X.shape[0], self.block_rows):
-            out[rows] = _transform(self.transformer, X[rows])
+    def write_block(self, block: Any, out: Array) -> None:
+        out[...] = _transform(self.transformer, block)
 
 
 def accepts_nan(transformer: Any) -> bool:
@@ -235,10 +231,8 @@ def map_rows(feature_map: FeatureMap, X: Any, out: Array | None = None) -> Array
     """
     shape = (X.shape[0], feature_map.n_columns)
     if out is None:
-        n_bytes, subject = math.prod(shape) * feature_map.dtype.itemsize, f"The map of {shape[0]:,} rows"
-        check_memory(
-            n_bytes, subject, f"{shape[1]:,} features per row", "map fewer rows at a time, or use fewer features"
-        )
+        subject, remedy = f"The map of {shape[0]:,} rows", "map fewer rows at a time, or use fewer features"
+        check_memory(math.prod(shape) * feature_map.dtype.itemsize, subject, f"{shape[1]:,} features per row", remedy)
         out = np.empty(shape, dtype=feature_map.dtype)
     elif out.shape != shape or out.dtype != feature_map.dtype or not out.flags.c_contiguous or not out.flags.writeable:
         raise ValueError(

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bochner.feature_maps.feature_map import FeatureMap, map_rows
-from bochner.rows import Array, Floats, Scaling, Unscaled, is_sparse, row_spans
+from bochner.rows import SMALL_MATRIX, Array, Floats, Scaling, Unscaled, is_sparse
 
 if TYPE_CHECKING:
     from bochner.feature_maps.hadamard import HadamardFrequencies
 
 __all__ = ["FourierMap", "fourier_map"]
 
+QUARTER_TURNS = 2.0 / np.pi  # quarter turns per radian
 PHASE_BYTES = 1 << 19  # the phases of a block stay in the second-level cache
 
 
@@ -40,40 +41,35 @@ class FourierMap(FeatureMap):
     ) -> None:
         from bochner.feature_maps import trigonometry  # imports numba, which takes longer than all of bochner
 
-        self._quarter_turns = trigonometry.QUARTER_TURNS
         self._sincos_rows = trigonometry.sincos_rows
         self._structured = None if isinstance(frequencies, np.ndarray) or not frequencies.is_fast else frequencies
-        turns = np.asarray(frequencies, dtype=np.float64) * self._quarter_turns
+        turns = np.asarray(frequencies, dtype=np.float64) * QUARTER_TURNS
         self._turns = np.ascontiguousarray(turns.T, dtype=frequencies.dtype)
         self._amplitudes = np.sqrt(weights)
         self._scaling = scaling
         self.dtype = self._turns.dtype
         self.n_columns = 2 * self._turns.shape[1]
         self.block_rows = max(16, PHASE_BYTES // self._turns[:1].nbytes)
-        self.row_products = self._turns.size
+        self.small_rows = max(1, SMALL_MATRIX // self._turns.size)
 
     def check(self, X: Any) -> None:
         """Raise a ValueError for NaN, infinity, and values too large for the length scale and the dtype."""
         self._scaling.check(X, "FourierFeatures")
-
-    def write(self, X: Any, out: Array) -> None:
-        for rows in row_spans(X.shape[0], self.block_rows):
-            self._write_block(X[rows], out[rows])
 
     def gradients(self, X: Any, coef: Floats) -> Floats:
         features = self.features(X).astype(np.float64)
         m = self.n_columns // 2
         # The derivatives with respect to the phases, of shape (n_rows, n_frequencies, n_functions).
         slopes = features[:, :m, None] * coef[m:] - features[:, m:, None] * coef[:m]
-        frequencies = self._turns.astype(np.float64) / self._quarter_turns
+        frequencies = self._turns.astype(np.float64) / QUARTER_TURNS
         return np.asarray(np.einsum("jm,nmk->njk", frequencies, slopes, optimize=True))
 
-    def _write_block(self, block: Any, out: Array) -> None:
+    def write_block(self, block: Any, out: Array) -> None:
         turns = np.empty((block.shape[0], self._turns.shape[1]), dtype=self.dtype)
         if is_sparse(block):
             turns[...] = block @ self._turns
         elif self._structured is not None:
-            self._structured.multiply(block, self._quarter_turns, turns)
+            self._structured.multiply(block, QUARTER_TURNS, turns)
         else:
             np.matmul(block, self._turns, out=turns)
         self._sincos_rows(turns, self._amplitudes, out)

@@ -9,16 +9,9 @@ import numpy as np
 from bochner.feature_maps.feature_map import FeatureMap, map_rows
 from bochner.function_kernels import PrecomputedKernel
 from bochner.kernels import Gaussian, IsotropicKernel, Kernel
-from bochner.rows import Array, Floats, LengthScales, Scaling, Unscaled, is_sparse, row_spans, to_dense
+from bochner.rows import SMALL_MATRIX, Array, Floats, LengthScales, Scaling, Unscaled, is_sparse, to_dense
 
-__all__ = [
-    "DistanceColumns",
-    "FunctionColumns",
-    "GaussianColumns",
-    "KernelColumns",
-    "kernel_columns",
-    "kernel_function",
-]
+__all__ = ["kernel_columns", "kernel_function"]
 
 BLOCK_BYTES = 1 << 19  # the columns of a block stay in the second-level cache
 LARGEST_FLOAT32_ERROR = 4e-4  # of kernel values of equal rows; beyond, squared distances are computed in float64
@@ -106,17 +99,13 @@ class KernelColumns(FeatureMap):
         # Relative to the landmarks' mean, squared distances lose no digits to a common offset.
         self._center = landmarks.mean(axis=0)
         self._landmarks: Any = scaling.apply(landmarks - self._center)
-        self.row_products = landmarks.shape[1] * max(self._landmarks.shape)
+        self.small_rows = max(1, SMALL_MATRIX // (landmarks.shape[1] * max(self._landmarks.shape)))
 
     def check(self, X: Any) -> None:
         """Raise a ValueError for NaN, infinity, and values too large for the length scale and the dtype."""
         self._scaling.check(X, "LandmarkFeatures")
 
-    def write(self, X: Any, out: Array) -> None:
-        for rows in row_spans(X.shape[0], self.block_rows):
-            self._write_block(X[rows], out[rows])
-
-    def _write_block(self, block: Any, out: Array) -> None:
+    def write_block(self, block: Any, out: Array) -> None:
         out[...] = self._kernel(self._scaled(block), self._landmarks)
 
     def _scaled(self, block: Any) -> Floats:
@@ -152,7 +141,7 @@ class DistanceColumns(KernelColumns):
         keeps_sparse = isinstance(scaling, LengthScales) and np.linalg.norm(center) <= LARGEST_OFFSET
         self._scaled_center = center if keeps_sparse else None
 
-    def _write_block(self, block: Any, out: Array) -> None:
+    def write_block(self, block: Any, out: Array) -> None:
         products, squares = self._products(block)
         sums = squares[:, None] + self._squares
         products *= -2.0
@@ -164,23 +153,18 @@ class DistanceColumns(KernelColumns):
 
     def _products(self, block: Any) -> tuple[Array, Array]:
         """Return inner products of scaled rows with the landmarks, and the squared norms of the rows."""
-        products = np.empty((block.shape[0], self.n_columns), dtype=self._work_dtype)
-        offset: Any = 0.0
+        offset = None
         if self._divisor is not None:
             rows = block.astype(self._work_dtype, copy=False)
         elif is_sparse(block) and self._scaled_center is not None:
             rows, offset = self._scaling.apply(block), self._scaled_center
         else:
             rows = self._scaled(block).astype(self._work_dtype, copy=False)
-        if is_sparse(rows):  # (x - c) . l = x . l - c . l, so that sparse rows stay sparse
-            products[...] = rows @ self._transposed
-            squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
-            if self._divisor is None:
-                products -= offset @ self._transposed
-                squares = squares - 2.0 * (rows @ offset) + offset @ offset
-        else:
-            np.matmul(rows, self._transposed, out=products)
-            squares = np.einsum("ij,ij->i", rows, rows)
+        products = np.asarray(rows @ self._transposed, dtype=self._work_dtype)
+        squares = np.ravel(rows.multiply(rows).sum(axis=1)) if is_sparse(rows) else np.einsum("ij,ij->i", rows, rows)
+        if offset is not None:  # (x - c) . l = x . l - c . l, so that sparse rows stay sparse
+            products -= offset @ self._transposed
+            squares = squares - 2.0 * (rows @ offset) + offset @ offset
         return products, (squares / (self._divisor or 1.0) ** 2).astype(self._work_dtype, copy=False)
 
 
@@ -196,10 +180,11 @@ class GaussianColumns(DistanceColumns):
         self._transposed *= self._log2_e
         self._squares *= 0.5 * self._log2_e
 
-    def _write_block(self, block: Any, out: Array) -> None:
+    def write_block(self, block: Any, out: Array) -> None:
         products, squares = self._products(block)
         squares *= 0.5 * self._log2_e
-        values = out if out.dtype == self._work_dtype else products
+        # In place, the compiled loop would be several times slower: it is vectorized for arrays that do not overlap.
+        values = out if out.dtype == self._work_dtype else np.empty_like(products)
         self._exponential_rows(products, squares, self._squares, values)
         if values is not out:
             out[...] = values
@@ -230,7 +215,6 @@ class FunctionColumns(FeatureMap):
             return {"dtype": np.float64}
         return {"accept_sparse": "csr", "dtype": None, "ensure_2d": self._landmarks.ndim == 2}
 
-    def write(self, X: Any, out: Array) -> None:
+    def write_block(self, block: Any, out: Array) -> None:
         is_precomputed = isinstance(self._function, PrecomputedKernel)
-        for rows in row_spans(X.shape[0], self.block_rows):
-            out[rows] = X[rows, self._landmarks] if is_precomputed else self._function(X[rows], self._landmarks)
+        out[...] = block[:, self._landmarks] if is_precomputed else self._function(block, self._landmarks)

@@ -14,9 +14,7 @@ import numpy as np
 
 from bochner.rows import Array
 
-__all__ = ["QUARTER_TURNS", "sincos_rows"]
-
-QUARTER_TURNS = 2.0 / np.pi  # quarter turns per radian
+__all__ = ["sincos_rows"]
 
 # With t = f^2: sin(pi f / 2) = f (a + (b + t S(t) ...)), where a + b is pi / 2 in twice the precision, and
 # cos(pi f / 2) = 1 + t C(t). S and C are minimax polynomials on [0, 1/4], lowest coefficient first.
