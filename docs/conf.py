@@ -52,7 +52,7 @@ nitpick_ignore_regex = [(r"py:.*", r"(?!bochner).*|bochner\.(rows|feature_maps|c
 # Members that estimators and their parts have for each other, for subclasses or from scikit-learn's machinery are not
 # for users; nor are fitted attributes repeated, which the docstring of the class lists.
 INTERNAL = {
-    *("check_parts", "fit_length_scales", "fit_rows", "size_parameters"),
+    *("fit_length_scales", "fit_rows", "size_parameters"),
     *("finalize", "gradients"),
     *("get_metadata_routing", "set_output", "count", "index"),
     *("gradient_at", "log_embedding", "log_factor_embedding", "log_slope", "slope", "mixing", "profile", "factor"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.rows import Floats, row_spans, to_dense
+from bochner.rows import Floats, to_dense
 
 __all__ = ["FunctionKernel", "PrecomputedKernel"]
 
@@ -58,21 +58,6 @@ class FunctionKernel:
         if not np.isfinite(values).all():
             raise ValueError("`kernel` must return finite numbers. It returned NaN or infinity for some pairs of rows.")
         return values
-
-    def pairs(self, x: Any, y: Any) -> Floats:
-        """Return kernel values of pairs of rows, from small blocks of the kernel matrix.
-
-        Parameters
-        ----------
-        x, y : array-like of shape (n_pairs, ...)
-            The first and the second rows of the pairs.
-
-        Returns
-        -------
-        ndarray of shape (n_pairs,)
-            Kernel values.
-        """
-        return np.concatenate([np.diagonal(self(x[rows], y[rows])) for rows in row_spans(x.shape[0], 16)])
 
 
 class PrecomputedKernel(FunctionKernel):

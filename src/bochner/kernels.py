@@ -15,7 +15,7 @@ A `ProductKernel` has one factor per column, and a subclass writes `factor`, `qu
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -28,20 +28,8 @@ from bochner.rows import Floats, is_sparse, row_blocks, to_dense
 from bochner.validation import Interval, check_returned, make_part
 
 __all__ = [
-    "KERNELS",
-    "KERNEL_ALIASES",
-    "NAMED_KERNELS",
-    "Cauchy",
-    "Exponential",
-    "Gaussian",
-    "IsotropicKernel",
-    "Kernel",
-    "Laplacian",
-    "Matern",
-    "PowerExponential",
-    "ProductKernel",
-    "RationalQuadratic",
-    "make_kernel",
+    *("KERNELS", "KERNEL_ALIASES", "NAMED_KERNELS", "IsotropicKernel", "Kernel", "ProductKernel", "make_kernel"),
+    *("Cauchy", "Exponential", "Gaussian", "Laplacian", "Matern", "PowerExponential", "RationalQuadratic"),
 ]
 
 LARGEST_SCALE = 1e12  # larger frequencies are noise on any data; the bound only keeps them finite
@@ -136,10 +124,6 @@ class Kernel(Parametrized, ABC):
             Gradients with respect to x; 0 where the kernel has a kink.
         """
         raise NotImplementedError(f"{type(self).__name__} has no gradients; write its method `gradient_at`.")
-
-    def as_isotropic(self) -> "IsotropicKernel | None":
-        """Return this kernel as an isotropic one, or None if it is not isotropic."""
-        return None
 
     @abstractmethod
     def uniform_dim(self, n_features: int) -> int:
@@ -262,9 +246,6 @@ class IsotropicKernel(Kernel):
             Positive scales; ones by default.
         """
         return np.ones(len(uniforms))
-
-    def as_isotropic(self) -> "IsotropicKernel":
-        return self
 
     def __call__(self, X: Any, Y: Any = None) -> Floats:
         return self.profile(_squared_distances(X, Y))
@@ -544,13 +525,9 @@ class ProductKernel(Kernel):
         """
 
     def __call__(self, X: Any, Y: Any = None) -> Floats:
-        X = to_dense(X)
-        Y = X if Y is None else to_dense(Y)
-        values = np.ones((len(X), len(Y)))
-        for rows in row_blocks(len(X), values[:1].nbytes):
-            block = values[rows]
-            for x, y in zip(X[rows].T, Y.T, strict=True):
-                block *= self.factor(np.subtract.outer(x, y))
+        values = np.ones((X.shape[0], (X if Y is None else Y).shape[0]))
+        for rows, differences in _differences_of_columns(X, Y):
+            values[rows] *= self.factor(differences)
         return values
 
     def at(self, differences: Floats) -> Floats:
@@ -655,7 +632,7 @@ class PowerExponential(Kernel):
     Parameters
     ----------
     p : float, default=1.5
-        Power of the differences, at most 2. With p = 2 the kernel is isotropic.
+        Power of the differences, at most 2.
     q : float, default=1.0
         Power of the distance, at most p.
 
@@ -687,15 +664,11 @@ class PowerExponential(Kernel):
             raise ValueError(f"`q`={self.q:g} of PowerExponential exceeds `p`={self.p:g}; use `q` of at most `p`.")
 
     def __call__(self, X: Any, Y: Any = None) -> Floats:
-        X = to_dense(X).astype(np.float64, copy=False)
-        Y = X if Y is None else to_dense(Y)
-        values = np.zeros((len(X), len(Y)))
-        for rows in row_blocks(len(X), values[:1].nbytes):
-            block = values[rows]
-            for x, y in zip(X[rows].T, Y.T, strict=True):
-                block += np.abs(np.subtract.outer(x, y)) ** self.p
-            np.exp(-(block ** (self.q / self.p)), out=block)
-        return values
+        values = np.zeros((X.shape[0], (X if Y is None else Y).shape[0]))
+        for rows, differences in _differences_of_columns(X, Y):
+            values[rows] += np.abs(differences) ** self.p
+        np.power(values, self.q / self.p, out=values)
+        return np.asarray(np.exp(np.negative(values, out=values), out=values))
 
     def at(self, differences: Floats) -> Floats:
         return np.asarray(np.exp(-((np.abs(differences) ** self.p).sum(axis=1) ** (self.q / self.p))))
@@ -708,9 +681,6 @@ class PowerExponential(Kernel):
         slopes[apart] = -self.q * sums[apart] ** (self.q / self.p - 1.0) * np.exp(-(sums[apart] ** (self.q / self.p)))
         powers = np.power(sizes, self.p - 1.0, out=np.zeros_like(sizes), where=sizes > 0.0)
         return np.asarray(slopes[:, None] * np.sign(differences) * powers)
-
-    def as_isotropic(self) -> IsotropicKernel | None:
-        return _StableMixture(self.q) if self.p == 2.0 else None
 
     def uniform_dim(self, n_features: int) -> int:
         return 2 * n_features + 2
@@ -725,21 +695,6 @@ class PowerExponential(Kernel):
 
     def log_embedding(self, frequencies: Floats, bandwidths: Sequence[float] | Floats) -> Floats:
         raise ValueError("PowerExponential has no integrals for weighting='quadrature'; use another weighting.")
-
-
-class _StableMixture(IsotropicKernel):
-    """The kernel exp(-r^q), which samplers of isotropic kernels use for `PowerExponential` with p = 2."""
-
-    mixing_dim: ClassVar[int] = 2
-
-    def __init__(self, q: float) -> None:
-        self.q = q
-
-    def profile(self, squared_distances: Floats) -> Floats:
-        return np.asarray(np.exp(-(squared_distances ** (self.q / 2.0))))
-
-    def mixing(self, uniforms: Floats) -> Floats:
-        return np.asarray(np.sqrt(2.0) * np.exp(0.5 * _log_positive_stable(self.q / 2.0, uniforms)))
 
 
 def _log_positive_stable(power: float, uniforms: Floats) -> Floats:
@@ -779,6 +734,15 @@ def _matern_near_zero(nu: float, r: Floats) -> Floats:
     for k in range(5, 0, -1):
         values = 1.0 + values * quarter / (k * (k - nu))
     return values
+
+
+def _differences_of_columns(X: Any, Y: Any) -> Iterator[tuple[slice, Floats]]:
+    """Yield differences of all entries of one column, for each block of rows of X and each column."""
+    X = to_dense(X)
+    Y = X if Y is None else to_dense(Y)
+    for rows in row_blocks(len(X), 8 * len(Y)):
+        for x, y in zip(X[rows].T, Y.T, strict=True):
+            yield rows, np.subtract.outer(x, y)
 
 
 def _float64(X: Any, Y: Any) -> tuple[Any, Any]:

@@ -132,12 +132,9 @@ def point_statistics(
     """
     roots = np.sqrt(point_weights)
     features = fourier_map(points, frequencies, np.ones(len(frequencies)))
-    n = len(features)
-    if n == 1:
-        whole = PairStatistics.from_points(1.0, [features.T @ features], np.append(np.square(features[0]), 1.0))
-        return whole, whole, whole
     features *= roots[:, None]
-    halves = slice(0, n // 2), slice(n // 2, n)
+    n = len(features)
+    halves = slice(0, max(1, n // 2)), slice(n // 2, n)  # a single point is both
     sizes = [float(point_weights[half].sum()) for half in halves]
     grams = [features[half].T @ features[half] for half in halves]
     own = [_kernel_forms(kernel, points, roots, features, half, half) for half in halves]

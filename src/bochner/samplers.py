@@ -21,17 +21,11 @@ from bochner.validation import make_part
 if TYPE_CHECKING:
     from bochner.feature_maps.hadamard import HadamardFrequencies
 
+    Frequencies = Floats | HadamardFrequencies
+
 __all__ = [
-    "SAMPLERS",
-    "Halton",
-    "Lattice",
-    "MonteCarlo",
-    "Orthogonal",
-    "QuasiMonteCarlo",
-    "Sampler",
-    "Sobol",
-    "Sorf",
-    "make_sampler",
+    *("SAMPLERS", "Halton", "Lattice", "MonteCarlo", "Orthogonal", "QuasiMonteCarlo", "Sampler", "Sobol", "Sorf"),
+    *("make_sampler",),
 ]
 
 EDGE = 2.0**-53  # smallest distance of uniforms from 0 and 1, where frequencies are infinite
@@ -71,9 +65,7 @@ class Sampler(BaseEstimator, ABC):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     @abstractmethod
-    def sample(
-        self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator
-    ) -> "Floats | HadamardFrequencies":
+    def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> "Frequencies":
         """Draw frequencies from the spectral distribution of a kernel.
 
         Parameters
@@ -247,7 +239,7 @@ class Orthogonal(Sampler):
     """
 
     def check_kernel(self, kernel: Kernel) -> None:
-        if kernel.as_isotropic() is None:
+        if not isinstance(kernel, IsotropicKernel):
             names = (repr(name) for name, kind in KERNELS.items() if issubclass(kind, IsotropicKernel))
             raise ValueError(
                 f"{type(kernel).__name__} is not compatible with sampler {type(self).__name__}, because it is not "
@@ -255,16 +247,13 @@ class Orthogonal(Sampler):
                 f"({', '.join(names)})."
             )
 
-    def _stratified_radii(self, kernel: Kernel, n_frequencies: int, n_features: int, rng: Any) -> Floats:
+    def _stratified_radii(self, kernel: Any, n_frequencies: int, n_features: int, rng: Any) -> Floats:
         """Return lengths of frequencies in `n_features` dimensions, one in each stratum of equal probability."""
         self.check_kernel(kernel)
-        isotropic: Any = kernel.as_isotropic()
-        uniforms = qmc.LatinHypercube(1 + isotropic.mixing_dim, rng=rng).random(n_frequencies)
-        return np.asarray(isotropic.radii(np.clip(uniforms, EDGE, 1.0 - EDGE), n_features))
+        uniforms = qmc.LatinHypercube(1 + kernel.mixing_dim, rng=rng).random(n_frequencies)
+        return np.asarray(kernel.radii(np.clip(uniforms, EDGE, 1.0 - EDGE), n_features))
 
-    def sample(
-        self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator
-    ) -> "Floats | HadamardFrequencies":
+    def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> "Frequencies":
         n_features = X.shape[1]
         radii = self._stratified_radii(kernel, n_frequencies, n_features, rng)
         directions = [
@@ -294,9 +283,7 @@ class Sorf(Orthogonal):
     True
     """
 
-    def sample(
-        self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator
-    ) -> "Floats | HadamardFrequencies":
+    def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> "Frequencies":
         n_features = X.shape[1]
         if n_features < FEWEST_COLUMNS:
             return super().sample(kernel, n_frequencies, X, rng)
@@ -360,7 +347,7 @@ def make_sampler(name_or_sampler: Any, kernel: Kernel) -> Sampler:
     >>> make_sampler("auto", Gaussian()), make_sampler("auto", Laplacian())
     (Orthogonal(), Halton())
     """
-    if isinstance(name_or_sampler, str) and name_or_sampler == "auto":
-        name_or_sampler = "halton" if kernel.as_isotropic() is None else "orthogonal"
+    if name_or_sampler == "auto":
+        name_or_sampler = "orthogonal" if isinstance(kernel, IsotropicKernel) else "halton"
     sampler: Sampler = make_part(name_or_sampler, SAMPLERS)
     return sampler

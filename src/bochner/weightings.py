@@ -250,12 +250,7 @@ def _quadrature_weights(bandwidth: float, log_embedding: Floats, squared_distanc
     """Return the non-negative weights of Bayesian quadrature at one bandwidth, and the jitter of the covariance."""
     with np.errstate(over="ignore"):
         covariance = np.exp(-0.5 * np.square(np.sqrt(squared_distances) / bandwidth))
-    try:
-        _, jitter = jittered_cholesky(covariance, JITTERS)
-    except np.linalg.LinAlgError:
-        raise np.linalg.LinAlgError(
-            f"The covariance of the frequencies is singular at bandwidth {bandwidth:g}; use smaller `bandwidths`."
-        ) from None
+    _, jitter = jittered_cholesky(covariance, JITTERS)
     covariance.flat[:: len(covariance) + 1] += jitter
     # In many dimensions the embedding underflows, but the ratios of its entries do not.
     largest = float(log_embedding.max())

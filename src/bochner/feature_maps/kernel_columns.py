@@ -9,9 +9,9 @@ import numpy as np
 from bochner.feature_maps.feature_map import FeatureMap, map_rows
 from bochner.function_kernels import PrecomputedKernel
 from bochner.kernels import Gaussian, IsotropicKernel, Kernel
-from bochner.rows import SMALL_MATRIX, Array, Floats, LengthScales, Scaling, Unscaled, is_sparse, to_dense
+from bochner.rows import SMALL_MATRIX, Array, Floats, LengthScales, Scaling, Unscaled, is_sparse, row_spans, to_dense
 
-__all__ = ["kernel_columns", "kernel_function"]
+__all__ = ["kernel_columns", "kernel_diagonal", "kernel_function"]
 
 BLOCK_BYTES = 1 << 19  # the columns of a block stay in the second-level cache
 LARGEST_FLOAT32_ERROR = 4e-4  # of kernel values of equal rows; beyond, squared distances are computed in float64
@@ -73,6 +73,14 @@ def kernel_function(kernel: Any) -> Callable[[Any, Any], Floats]:
         return np.asarray(kernel(X, Y))
 
     return matrix
+
+
+def kernel_diagonal(kernel: Any, X: Any) -> Floats:
+    """Return the values of a kernel, or of any function of two sets of rows, for each row with itself."""
+    if isinstance(kernel, Kernel):
+        return np.repeat(kernel.at(np.zeros((1, X.shape[1]))), X.shape[0])
+    blocks = [X[rows] for rows in row_spans(X.shape[0], 16)]
+    return np.concatenate([np.diagonal(kernel(block, block)) for block in blocks]).astype(np.float64)
 
 
 class KernelColumns(FeatureMap):

@@ -234,8 +234,8 @@ class FourierFeatures(KernelFeatures):
             )
         return {"n_frequencies": n_frequencies, "n_components": n_components}
 
-    def check_parts(self) -> None:
-        super().check_parts()
+    def _validate_params(self) -> None:
+        super()._validate_params()
         kernel: Kernel = make_part(self.kernel, NAMED_KERNELS)
         make_sampler(self.sampler, kernel).check_kernel(kernel)
 

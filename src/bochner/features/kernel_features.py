@@ -4,6 +4,7 @@
 import reprlib
 from abc import abstractmethod
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -16,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, map_rows
-from bochner.feature_maps.kernel_columns import kernel_function
+from bochner.feature_maps.kernel_columns import kernel_diagonal, kernel_function
 from bochner.inspection.kernel_error import Approximation, KernelError, estimate_kernel_error
 from bochner.kernels import NAMED_KERNELS, make_kernel
 from bochner.parameters import FEATURE_EXPLANATIONS, Parametrized, refuse_foreign_kernel
@@ -119,7 +120,10 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         """
         self.__dict__.pop("learning_gain_", None)  # of an earlier fit
         streams = Streams.spawn(self.random_state)
-        training, labeled = self._fit_scaling(rows, streams, warn)
+        return self._fit_scaled(*self._fit_scaling(rows, streams, warn), streams)
+
+    def _fit_scaled(self, training: TrainingRows, labeled: TrainingRows, streams: "Streams") -> Self:
+        """Fit the features to scaled rows, as `_fit_scaling` returns them."""
         self._fit_arrays(training, labeled, streams)
         self._scaling = training.scaling
         self._prepare_map()
@@ -255,10 +259,6 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         inverse = 1.0 / np.broadcast_to(self.length_scale_, self.n_features_in_)
         return np.asarray(inverse / inverse.sum())
 
-    def check_parts(self) -> None:
-        """Check the parameters, and that the components can be combined, as `fit` does later; no rows are needed."""
-        self._validate_params()
-
     def _validate_params(self) -> None:
         refuse_foreign_kernel(self.kernel, f"The 'kernel' parameter of {type(self).__name__}")
         super()._validate_params()
@@ -318,29 +318,29 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         """
         self._validate_params()
         multiples = positive_values("factors", factors).tolist()
-        source = open_rows(X, y, sample_weight)
-        seed, is_seed = self.random_state, isinstance(self.random_state, Integral)
-        seed = seed if is_seed else int(check_random_state(seed).randint(2**31 - 1))
+        seed = self.random_state
+        seed = seed if isinstance(seed, Integral) else int(check_random_state(seed).randint(2**31 - 1))
         features: Self = clone(self).set_params(random_state=seed)
+        source, streams = open_rows(X, y, sample_weight), Streams.spawn(seed)
         if multiples == [1.0]:
             return [features.fit_rows(source, warn=warn)]
-        streams = Streams.spawn(seed)
-        training, _ = features._fit_scaling(source, streams, warn)
-        scaling = training.scaling
-        if isinstance(scaling, Unscaled):
+        training, labeled = features._fit_scaling(source, streams, warn)
+        if isinstance(training.scaling, Unscaled):
             raise ValueError(
                 f"`kernel`={self.kernel!r} has no length scale, of which multiples {multiples} were asked for; leave "
                 f"them at [1.0]."
             )
         with np.errstate(over="ignore", under="ignore"):  # the next line refuses infinity and zero
-            scalings = [scaling * factor for factor in multiples]
-        scalings = [make_scaling(multiple.value, features.n_features_in_) for multiple in scalings]
+            scalings = [training.scaling * factor for factor in multiples]
+        scalings = [make_scaling(scaling.value, features.n_features_in_) for scaling in scalings]
         shortest = training.scaled(scalings[int(np.argmin(multiples))])
         features.set_params(**features._resolve_size(shortest, streams.sizing))
-        variants = [clone(features).set_params(length_scale=multiple.value) for multiple in scalings]
-        candidates = [variant.fit_rows(source, warn=False) for variant in variants]
-        for candidate in candidates if features._learns() else []:
-            candidate.learning_gain_ = features.learning_gain_
+        candidates = []
+        for scaling in scalings:
+            scaling.check(labeled.X, type(self).__name__)
+            candidate = copy(features).set_params(length_scale=scaling.value)
+            rows = training.scaled(scaling), labeled.scaled(scaling)
+            candidates.append(candidate._fit_scaled(*rows, Streams.spawn(seed)))
         return candidates
 
     def suggest(self, X: Any, tolerance: float | None = None, *, y: Any = None, confidence: float = 0.95) -> Any:
@@ -493,18 +493,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         source = open_rows(X).validate(self, reset=False, **self.feature_map_.row_options)
         if source.location == "memory":  # of other rows, only a sample is read
             self._scaling.check(source.data, type(self).__name__)
-        kernel, scaling, feature_map = self.kernel_, self._scaling, self._make_map(np.float64)
-
-        def diagonal(x: Any) -> Floats:
-            if isinstance(scaling, Unscaled):
-                return np.asarray(kernel.pairs(x, x))
-            return np.repeat(kernel.at(np.zeros((1, x.shape[1]))), x.shape[0])
-
-        def features(x: Any) -> Floats:
-            return feature_map.features(x if isinstance(scaling, Unscaled) else x.astype(np.float64, copy=False))
-
-        matrix = kernel_function(kernel)
-        return Approximation(source.data, scaling.apply, matrix, diagonal, features)
+        kernel, features = kernel_function(self.kernel_), self._make_map(np.float64).features
+        return Approximation(source.data, self._scaling.apply, kernel, partial(kernel_diagonal, self.kernel_), features)
 
     def _validate(self, X: Any, lazy_error: str | None = None) -> Any:
         """Return X with the number of columns and the dtype of the fitted arrays; a Dask collection as it is."""

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from bochner.compression import best_matrix
+from bochner.compression import best_matrix, inverse_root
 from bochner.feature_maps import FeatureMap, ProductMap, kernel_columns
 from bochner.feature_maps.kernel_columns import kernel_function
 from bochner.features.kernel_features import KernelFeatures, Streams
-from bochner.features.landmark_refinement import refine_landmarks
+from bochner.features.refinement import refine_landmarks
 from bochner.function_kernels import FunctionKernel, PrecomputedKernel
 from bochner.inspection.sizes import LandmarkSuggestion, OutOfReachError, SizeTrials
 from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, IsotropicKernel, Kernel, make_kernel
-from bochner.landmarks import LANDMARKS, LandmarkSelection, inverse_root
-from bochner.rows import Array, Floats, MemoryRows, Metric, RowSource, TrainingRows, Unscaled, shuffled_sample, to_dense
+from bochner.landmarks import LANDMARKS, LandmarkSelection
+from bochner.rows import Array, Floats, MemoryRows, Metric, RowSource, TrainingRows, shuffled_sample, to_dense
 from bochner.scaling.learned import LearnedLengthScales, LearnedMetric
 from bochner.validation import Interval, StrOptions, check_returned, make_part
 from bochner.weightings import MATRIX_GRID
@@ -62,10 +62,9 @@ class LandmarkFeatures(KernelFeatures):
         instance such as ``KMeans(n_iterations=10)``. A function or a precomputed kernel needs rows of the data as
         landmarks; "kmeans" then means "pivoted".
     refine : int or "auto", default="auto"
-        Number of gradient steps that move the landmarks to lower the kernel error. They need a kernel with gradients.
-        Where they do not lower the error on sampled rows by half a percent, nothing is changed. "auto" means four per
-        landmark, but only 400 for 128 landmarks and 200 for 256. It means 0 for more landmarks, and for kernels that
-        are no function of the Euclidean distance: their steps are slow.
+        Number of gradient steps that move the landmarks to lower the kernel error. Only kernels that are a function of
+        the Euclidean distance have any. Where they do not lower the error on sampled rows by half a percent, nothing is
+        changed. "auto" means four per landmark, but only 400 for 128 landmarks and 200 for 256, and 0 for more.
     tolerance : float, default=0.02
         Upper bound on the kernel error, for ``n_landmarks="auto"`` and `suggest`.
     random_state : int, RandomState instance or None, default=None
@@ -155,8 +154,16 @@ class LandmarkFeatures(KernelFeatures):
         del labeled
         n_landmarks = self._resolve_size(training, streams.sizing)["n_landmarks"]
         kernel = self._make_kernel(training.shape[1])
-        function = kernel_function(kernel)
-        selected = _select(self._make_selection(), function, n_landmarks, training, streams.drawing)
+        function, selection = kernel_function(kernel), self._make_selection()
+        selected = selection.select(function, n_landmarks, training, streams.drawing)
+        if self._has_length_scale():  # else they are rows of any kind, about which the kernel itself complains
+            selected = to_dense(selected)
+            shape = int(np.clip(len(selected), 1, n_landmarks)), training.shape[1]
+            name, remedy = (
+                f"`landmarks` {type(selection).__name__}.select",
+                f"1 to {n_landmarks} rows of finite numbers",
+            )
+            selected = check_returned(name, selected, shape, remedy)
         n_points = int(np.clip(POINTS_PER_LANDMARK * selected.shape[0], FEWEST_POINTS, MOST_POINTS))
         sample = shuffled_sample(training, n_points, streams.weighting)
         dtype = training.X.dtype if self._has_length_scale() else np.dtype(np.float64)
@@ -187,13 +194,13 @@ class LandmarkFeatures(KernelFeatures):
                 self.landmarks_, self.whitening_ = refined
 
     def _count_steps(self, kernel: Any, n_landmarks: int) -> int:
-        """Return the number of gradient steps."""
-        if not self._has_length_scale():  # functions have no gradients
+        """Return the number of gradient steps; those of other than isotropic kernels would be slow."""
+        if not isinstance(kernel, IsotropicKernel):
             return 0
         if not isinstance(self.refine, str):
             return self.refine
-        is_fast = isinstance(kernel, IsotropicKernel) and n_landmarks <= MANY_LANDMARKS
-        return min(STEPS_PER_LANDMARK * n_landmarks, MOST_LANDMARK_STEPS // n_landmarks) if is_fast else 0
+        n_steps = min(STEPS_PER_LANDMARK * n_landmarks, MOST_LANDMARK_STEPS // n_landmarks)
+        return n_steps if n_landmarks <= MANY_LANDMARKS else 0
 
     def _make_map(self, dtype: Any = None) -> FeatureMap:
         whitening = self.whitening_ if dtype is None else self.whitening_.astype(dtype)
@@ -219,8 +226,8 @@ class LandmarkFeatures(KernelFeatures):
             f"precomputed matrix as `kernel` requires; use 'uniform' or 'pivoted'."
         )
 
-    def check_parts(self) -> None:
-        super().check_parts()
+    def _validate_params(self) -> None:
+        super()._validate_params()
         if self._has_length_scale():
             make_part(self.kernel, NAMED_KERNELS)
         self._make_selection()
@@ -279,19 +286,6 @@ class LandmarkFeatures(KernelFeatures):
         return tags
 
 
-def _select(
-    selection: LandmarkSelection, kernel: Callable[[Any, Any], Floats], n_landmarks: int, rows: TrainingRows, rng: Any
-) -> Any:
-    """Select landmarks, and refuse none, too many, or ones that are not like the rows."""
-    landmarks = selection.select(kernel, n_landmarks, rows, rng)
-    if isinstance(rows.scaling, Unscaled):  # rows of any kind, about which the kernel itself complains
-        return landmarks
-    landmarks = to_dense(landmarks)
-    n_selected = int(np.clip(len(landmarks), 1, n_landmarks))
-    name, remedy = f"`landmarks` {type(selection).__name__}.select", f"1 to {n_landmarks} rows of finite numbers"
-    return check_returned(name, landmarks, (n_selected, rows.shape[1]), remedy)
-
-
 def _fit_whitening(
     kernel: Callable[[Any, Any], Floats], landmarks: Any, points: Any, counts: Floats, alphas: list[float], dtype: Any
 ) -> Array:
@@ -300,7 +294,7 @@ def _fit_whitening(
     Directions in which the landmarks are dependent to rounding are dropped; columns beyond the rank are zero.
     """
     exact, columns, inner = kernel(points, points), kernel(points, landmarks), kernel(landmarks, landmarks)
-    plain = inverse_root(inner, max(1e-10, float(np.finfo(dtype).eps)))
+    plain = inverse_root(inner, max(1e-10, float(np.finfo(dtype).eps)))[1][:, ::-1]
     rank = plain.shape[1]
     if not rank:
         raise ValueError(
