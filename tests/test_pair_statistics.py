@@ -4,12 +4,7 @@ import pytest
 
 from bochner.feature_maps import fourier_map
 from bochner.kernels import Gaussian
-from bochner.pair_statistics import (
-    PairStatistics,
-    point_statistics,
-    row_norm_pair_statistics,
-    uniform_pair_statistics,
-)
+from bochner.pair_statistics import PairStatistics, pair_statistics, point_statistics
 
 
 def all_pairs(X, W, kernel):
@@ -61,7 +56,7 @@ def test_statistics_of_a_single_point(rng):
 
 def test_uniform_sample_of_all_pairs_equals_explicit_pairs(rng):
     X, W = clustered(rng, n=20), rng.normal(size=(4, 6))
-    statistics = uniform_pair_statistics(W, Gaussian(), X, 20**2, rng)
+    statistics = pair_statistics(W, Gaussian(), X, 20**2, rng)
     assert_equal_statistics(statistics, all_pair_statistics(X, W, Gaussian()))
 
 
@@ -76,6 +71,6 @@ def test_row_norm_sampling_is_unbiased(rng):
     X, W, kernel = clustered(rng, n=20), 3 * rng.normal(size=(4, 6)), Gaussian()
     norms = np.linalg.norm(all_pairs(X, W, kernel)[0], axis=1)
     assert norms.std() > 0.1 * norms.mean()
-    grams = np.array([row_norm_pair_statistics(W, kernel, X, 400, rng).gram for _ in range(300)])
+    grams = np.array([pair_statistics(W, kernel, X, 400, rng, by_norm=True).gram for _ in range(300)])
     bias = np.abs(grams.mean(axis=0) - all_pair_statistics(X, W, kernel).gram)
     assert (bias / (grams.std(axis=0) / np.sqrt(300))).max() < 4.5

@@ -74,8 +74,6 @@ class Kernel(Parametrized, ABC):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
-
     def __call__(self, X: Any, Y: Any = None) -> Floats:
         """Return the exact kernel matrix.
 
@@ -109,21 +107,6 @@ class Kernel(Parametrized, ABC):
         ndarray of shape (n_pairs,)
             Kernel values.
         """
-
-    def gradient_at(self, differences: Floats) -> Floats:
-        """Return gradients of the kernel at given differences; only models' gradients on landmarks need them.
-
-        Parameters
-        ----------
-        differences : ndarray of shape (n_pairs, n_features)
-            One difference x - y per row.
-
-        Returns
-        -------
-        ndarray of shape (n_pairs, n_features)
-            Gradients with respect to x; 0 where the kernel has a kink.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no gradients; write its method `gradient_at`.")
 
     @abstractmethod
     def uniform_dim(self, n_features: int) -> int:
@@ -254,6 +237,18 @@ class IsotropicKernel(Kernel):
         return self.profile(np.einsum("ij,ij->i", differences, differences))
 
     def gradient_at(self, differences: Floats) -> Floats:
+        """Return gradients of the kernel at given differences; only models' gradients on landmarks need them.
+
+        Parameters
+        ----------
+        differences : ndarray of shape (n_pairs, n_features)
+            One difference x - y per row.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs, n_features)
+            Gradients with respect to x; 0 where the kernel has a kink.
+        """
         squared_distances = np.einsum("ij,ij->i", differences, differences)
         return 2.0 * self.slope(squared_distances)[:, None] * differences
 
@@ -533,24 +528,6 @@ class ProductKernel(Kernel):
     def at(self, differences: Floats) -> Floats:
         return np.asarray(np.prod(self.factor(differences), axis=1))
 
-    def gradient_at(self, differences: Floats) -> Floats:
-        return self.at(differences)[:, None] * self.log_slope(differences)
-
-    def log_slope(self, differences: Floats) -> Floats:
-        """Return the derivative of the logarithm of `factor`; only gradients of models on landmarks need it.
-
-        Parameters
-        ----------
-        differences : ndarray
-            Differences in one column.
-
-        Returns
-        -------
-        ndarray
-            Derivatives, of the same shape; 0 where the factor has a kink.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no gradients; write its method `log_slope`.")
-
     def uniform_dim(self, n_features: int) -> int:
         return n_features
 
@@ -578,9 +555,6 @@ class Laplacian(ProductKernel):
     def factor(self, differences: Floats) -> Floats:
         return np.asarray(np.exp(-np.abs(differences)))
 
-    def log_slope(self, differences: Floats) -> Floats:
-        return -np.sign(differences)
-
     def quantile(self, uniforms: Floats) -> Floats:
         # The cotangent at the nearer end, because tan(pi (u - 1/2)) loses all digits of a u close to 0 or 1.
         end = np.minimum(uniforms, 1.0 - uniforms)
@@ -605,9 +579,6 @@ class Cauchy(ProductKernel):
 
     def factor(self, differences: Floats) -> Floats:
         return np.asarray(1.0 / (1.0 + np.square(differences)))
-
-    def log_slope(self, differences: Floats) -> Floats:
-        return np.asarray(-2.0 * differences / (1.0 + np.square(differences)))
 
     def quantile(self, uniforms: Floats) -> Floats:
         end = np.minimum(uniforms, 1.0 - uniforms)
@@ -673,15 +644,6 @@ class PowerExponential(Kernel):
     def at(self, differences: Floats) -> Floats:
         return np.asarray(np.exp(-((np.abs(differences) ** self.p).sum(axis=1) ** (self.q / self.p))))
 
-    def gradient_at(self, differences: Floats) -> Floats:
-        sizes = np.abs(differences)
-        sums = (sizes**self.p).sum(axis=1)
-        apart = sums > 0.0
-        slopes = np.zeros_like(sums)
-        slopes[apart] = -self.q * sums[apart] ** (self.q / self.p - 1.0) * np.exp(-(sums[apart] ** (self.q / self.p)))
-        powers = np.power(sizes, self.p - 1.0, out=np.zeros_like(sizes), where=sizes > 0.0)
-        return np.asarray(slopes[:, None] * np.sign(differences) * powers)
-
     def uniform_dim(self, n_features: int) -> int:
         return 2 * n_features + 2
 
@@ -717,7 +679,9 @@ def _matern(nu: float, r: Floats) -> Floats:
     dtype, r = r.dtype, r.astype(np.float64)  # K_nu overflows float32 far from 0
     # Near 0, K_nu overflows, and a few terms of the series are exact to rounding. Far from 0, K_nu is NaN, and the
     # kernel is zero to rounding. The terms of r^(2 nu), which the series leaves out, vanish slowly for a small nu.
-    values = _matern_near_zero(nu, np.minimum(r, 0.1)) if nu > 10.0 else np.ones_like(r)
+    values, quarter = np.ones_like(r), np.square(np.minimum(r, 0.1)) / 4.0
+    for k in range(5, 0, -1) if nu > 10.0 else ():  # the sum of (r^2 / 4)^k / (k! (1 - nu) ... (k - nu))
+        values = 1.0 + values * quarter / (k * (k - nu))
     apart = r > (0.1 if nu > 10.0 else 1e-10 if nu > 1.0 else 1e-300)
     far = np.minimum(r[apart], 1e4)
     # kve is K_nu e^r, so that the logarithm neither overflows near 0 nor underflows early.
@@ -725,15 +689,6 @@ def _matern(nu: float, r: Floats) -> Floats:
     logs += (1.0 - nu) * np.log(2.0) - special.gammaln(nu)
     values[apart] = np.exp(logs)
     return values.astype(dtype)
-
-
-def _matern_near_zero(nu: float, r: Floats) -> Floats:
-    r"""Return :math:`\sum_k (r^2 / 4)^k / (k! (1 - \nu) \cdots (k - \nu))` up to k = 5, exact for small r."""
-    quarter = np.square(r) / 4.0
-    values = np.ones_like(r)
-    for k in range(5, 0, -1):
-        values = 1.0 + values * quarter / (k * (k - nu))
-    return values
 
 
 def _differences_of_columns(X: Any, Y: Any) -> Iterator[tuple[slice, Floats]]:

@@ -65,7 +65,6 @@ class LandmarkSelection(BaseEstimator, ABC):
     """
 
     needs_numbers: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     @abstractmethod
     def select(self, kernel: KernelFunction, n_landmarks: int, X: Rows, rng: np.random.Generator) -> Any:
@@ -175,7 +174,7 @@ class KMeans(LandmarkSelection):
         self.n_iterations = n_iterations
 
     def select(self, kernel: KernelFunction, n_landmarks: int, X: Rows, rng: np.random.Generator) -> Any:
-        from sklearn.cluster import kmeans_plusplus  # a slow import, which `import bochner` does without
+        from sklearn import cluster  # a slow import, which `import bochner` does without
 
         n_points = self.n_points or int(np.clip(POINTS_PER_CENTER * n_landmarks, N_POINTS, MOST_POINTS))
         points, counts = shuffled_sample(X, max(n_points, n_landmarks), rng)
@@ -185,21 +184,18 @@ class KMeans(LandmarkSelection):
         options: Any = {"sample_weight": counts, "random_state": int(rng.integers(2**31)), "n_local_trials": 1}
 
         def centers(is_spread: bool) -> Floats:
-            start = kmeans_plusplus(points, n_landmarks, **options)[0] if is_spread else random
-            return self._centers(start, points, counts)
+            start = cluster.kmeans_plusplus(points, n_landmarks, **options)[0] if is_spread else random
+            steps = cluster.KMeans(n_landmarks, init=to_dense(start), n_init=1, max_iter=self.n_iterations, tol=0.0)
+            with threadpool_limits(1, user_api="openmp"):  # several threads add up in any order
+                return np.asarray(steps.fit(points, sample_weight=counts).cluster_centers_)
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # it is meant to stop early, also with equal centers
             candidates = list(in_threads(centers, [False, True]))
-        errors = _errors(kernel, candidates, points[:VALIDATION_POINTS], counts[:VALIDATION_POINTS])
+        points, counts = points[:VALIDATION_POINTS], counts[:VALIDATION_POINTS]
+        exact = kernel(points, points)
+        errors = [_squared_error(kernel, exact, landmarks, points, counts) for landmarks in candidates]
         return candidates[int(np.argmin(errors))]
-
-    def _centers(self, start: Any, points: Any, counts: Floats) -> Floats:
-        from sklearn import cluster  # as above
-
-        means = cluster.KMeans(start.shape[0], init=to_dense(start), n_init=1, max_iter=self.n_iterations, tol=0.0)
-        with threadpool_limits(1, user_api="openmp"):  # several threads add up in any order
-            return np.asarray(means.fit(points, sample_weight=counts).cluster_centers_)
 
 
 def pivots(kernel: KernelFunction, points: Any, counts: Floats, n_pivots: int, rng: np.random.Generator) -> Indices:
@@ -271,20 +267,15 @@ def _draw(counts: Floats, size: int, rng: np.random.Generator) -> Indices:
     return np.sort(rng.choice(len(counts), size, replace=False, p=counts / counts.sum()))
 
 
-def _errors(kernel: KernelFunction, candidates: list[Floats], points: Any, counts: Floats) -> list[float]:
-    """Return the squared errors of the kernels that sets of landmarks give on some rows."""
-    exact = kernel(points, points)
-
-    def error(landmarks: Floats) -> float:
-        columns = kernel(points, landmarks)
-        try:  # equal centers make the matrix singular
-            factor, _ = jittered_cholesky(kernel(landmarks, landmarks), jitters=[1e-10 * len(landmarks)])
-        except linalg.LinAlgError:  # landmarks so far away that rounding leaves no positive definite matrix
-            return np.inf
-        approximate = columns @ linalg.cho_solve((factor, True), columns.T)
-        return float(counts @ np.square(exact - approximate) @ counts)
-
-    return [error(landmarks) for landmarks in candidates]
+def _squared_error(kernel: KernelFunction, exact: Floats, landmarks: Floats, points: Any, counts: Floats) -> float:
+    """Return the squared error on some rows of the kernel that landmarks give."""
+    columns = kernel(points, landmarks)
+    try:  # equal centers make the matrix singular
+        factor, _ = jittered_cholesky(kernel(landmarks, landmarks), jitters=[1e-10 * len(landmarks)])
+    except linalg.LinAlgError:  # landmarks so far away that rounding leaves no positive definite matrix
+        return np.inf
+    approximate = columns @ linalg.cho_solve((factor, True), columns.T)
+    return float(counts @ np.square(exact - approximate) @ counts)
 
 
 LANDMARKS: dict[str, type[LandmarkSelection]] = {"uniform": Uniform, "pivoted": Pivoted, "kmeans": KMeans}

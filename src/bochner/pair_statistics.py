@@ -4,7 +4,7 @@ r"""Statistics of the regression of a kernel on cosines, averaged over pairs of 
 For a pair of rows with difference :math:`\delta`, z holds the cosines :math:`\cos(w_m \cdot \delta)` and k is the exact
 kernel value. The mean squared error of weights :math:`\beta` over pairs is a quadratic function of :math:`\beta`, so
 that the averages of :math:`z z^T`, :math:`k z` and :math:`k^2` determine it. The pairs are all pairs of a sample of
-rows (`point_statistics`), or sampled pairs (`uniform_pair_statistics`, `row_norm_pair_statistics`).
+rows (`point_statistics`), or sampled pairs (`pair_statistics`).
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ import numpy as np
 
 from bochner.feature_maps import fourier_map
 from bochner.kernels import Kernel
-from bochner.rows import Floats, Indices, Rows, draw_pairs, in_threads, pair_differences, row_spans
+from bochner.rows import Floats, Rows, draw_pairs, in_threads, pair_differences, row_spans
 
-__all__ = ["PairStatistics", "point_statistics", "row_norm_pair_statistics", "uniform_pair_statistics"]
+__all__ = ["PairStatistics", "pair_statistics", "point_statistics"]
 
 POOL_FACTOR = 16  # candidate pairs per sampled pair, to estimate the distribution of row norms
 SPAN_ROWS = 128
@@ -167,10 +167,10 @@ def _kernel_forms(kernel: Kernel, points: Any, roots: Floats, features: Floats, 
     return reduce(np.add, in_threads(forms_of, row_spans(rows.stop - rows.start, SPAN_ROWS)))
 
 
-def uniform_pair_statistics(
-    frequencies: Floats, kernel: Kernel, X: Rows, n_pairs: int, rng: np.random.Generator
+def pair_statistics(
+    frequencies: Floats, kernel: Kernel, X: Rows, n_pairs: int, rng: np.random.Generator, by_norm: bool = False
 ) -> PairStatistics:
-    """Return statistics over pairs of rows that are sampled uniformly; all pairs if there are no more than `n_pairs`.
+    """Return statistics over sampled pairs of rows; all pairs if there are no more than `n_pairs`.
 
     Parameters
     ----------
@@ -184,40 +184,28 @@ def uniform_pair_statistics(
         Number of pairs.
     rng : numpy.random.Generator
         Random numbers that select the pairs.
+    by_norm : bool, default=False
+        Whether to sample pairs with probabilities p in proportion to the norm of their row of cosines. Each pair then
+        has the weight 1 / (n p), which makes the statistics unbiased. The norms of all pairs would be too expensive, so
+        that the pairs are sampled from a uniform sample that is 16 times as large.
 
     Returns
     -------
     PairStatistics
         The statistics.
     """
-    first, second, pair_weights = draw_pairs(X, n_pairs, rng)
-    return PairStatistics.from_pairs(*_cosines(frequencies, kernel, X, first, second), pair_weights)
-
-
-def row_norm_pair_statistics(
-    frequencies: Floats, kernel: Kernel, X: Rows, n_pairs: int, rng: np.random.Generator
-) -> PairStatistics:
-    """Return statistics over pairs sampled with probabilities p proportional to the norm of their row of cosines.
-
-    Each pair has the weight 1 / (n p), which makes the statistics unbiased. The norms of all pairs would be too
-    expensive, so that the pairs are sampled from a uniform sample that is 16 times as large. The parameters are those
-    of `uniform_pair_statistics`.
-    """
-    first, second, pair_weights = draw_pairs(X, POOL_FACTOR * n_pairs, rng)
-    norms = np.empty(len(first))
-    for pairs, differences in pair_differences(X, first, second, len(frequencies)):
-        norms[pairs] = np.linalg.norm(np.cos(differences @ frequencies.T), axis=1)
-    probabilities = pair_weights * norms
-    probabilities /= probabilities.sum()
-    selected = rng.choice(len(norms), size=n_pairs, p=probabilities)
-    cosines, exact = _cosines(frequencies, kernel, X, first[selected], second[selected])
-    return PairStatistics.from_pairs(cosines, exact, pair_weights[selected] / (len(norms) * probabilities[selected]))
-
-
-def _cosines(frequencies: Floats, kernel: Kernel, X: Rows, first: Indices, second: Indices) -> tuple[Floats, Floats]:
-    """Return cos(w_m . (x_i - x_j)) and k(x_i - x_j) of pairs, of shapes (n_pairs, n_frequencies) and (n_pairs,)."""
+    first, second, pair_weights = draw_pairs(X, POOL_FACTOR * n_pairs if by_norm else n_pairs, rng)
+    if by_norm:
+        norms = np.empty(len(first))
+        for pairs, differences in pair_differences(X, first, second, len(frequencies)):
+            norms[pairs] = np.linalg.norm(np.cos(differences @ frequencies.T), axis=1)
+        probabilities = pair_weights * norms
+        probabilities /= probabilities.sum()
+        selected = rng.choice(len(norms), size=n_pairs, p=probabilities)
+        pair_weights = pair_weights[selected] / (len(norms) * probabilities[selected])
+        first, second = first[selected], second[selected]
     cosines, exact = np.empty((len(first), len(frequencies))), np.empty(len(first))
     for pairs, differences in pair_differences(X, first, second, len(frequencies)):
         cosines[pairs] = np.cos(differences @ frequencies.T)
         exact[pairs] = kernel.at(differences)
-    return cosines, exact
+    return PairStatistics.from_pairs(cosines, exact, pair_weights)

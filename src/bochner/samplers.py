@@ -8,26 +8,23 @@ approximately), so that uniform weights give an unbiased kernel estimate.
 """
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.stats import qmc
 from sklearn.base import BaseEstimator
 
+from bochner.feature_maps.hadamard import HadamardFrequencies
 from bochner.kernels import KERNELS, IsotropicKernel, Kernel
 from bochner.rows import Floats, Indices, Rows
 from bochner.validation import make_part
-
-if TYPE_CHECKING:
-    from bochner.feature_maps.hadamard import HadamardFrequencies
-
-    Frequencies = Floats | HadamardFrequencies
 
 __all__ = [
     *("SAMPLERS", "Halton", "Lattice", "MonteCarlo", "Orthogonal", "QuasiMonteCarlo", "Sampler", "Sobol", "Sorf"),
     *("make_sampler",),
 ]
 
+Frequencies = Floats | HadamardFrequencies
 EDGE = 2.0**-53  # smallest distance of uniforms from 0 and 1, where frequencies are infinite
 FEWEST_COLUMNS = 128  # with fewer columns the structure of `Sorf` saves no time
 
@@ -62,10 +59,8 @@ class Sampler(BaseEstimator, ABC):
     (99, 3)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
-
     @abstractmethod
-    def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> "Frequencies":
+    def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> Frequencies:
         """Draw frequencies from the spectral distribution of a kernel.
 
         Parameters
@@ -253,7 +248,7 @@ class Orthogonal(Sampler):
         uniforms = qmc.LatinHypercube(1 + kernel.mixing_dim, rng=rng).random(n_frequencies)
         return np.asarray(kernel.radii(np.clip(uniforms, EDGE, 1.0 - EDGE), n_features))
 
-    def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> "Frequencies":
+    def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> Frequencies:
         n_features = X.shape[1]
         radii = self._stratified_radii(kernel, n_frequencies, n_features, rng)
         directions = [
@@ -283,12 +278,10 @@ class Sorf(Orthogonal):
     True
     """
 
-    def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> "Frequencies":
+    def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> Frequencies:
         n_features = X.shape[1]
         if n_features < FEWEST_COLUMNS:
             return super().sample(kernel, n_frequencies, X, rng)
-        from bochner.feature_maps.hadamard import HadamardFrequencies  # deferred, because it imports numba
-
         padded = 1 << (n_features - 1).bit_length()
         radii = self._stratified_radii(kernel, n_frequencies, padded, rng)
         signs = rng.choice([-1.0, 1.0], size=(-(-n_frequencies // padded), 3, padded))

@@ -21,7 +21,7 @@ from bochner.feature_maps import fourier_map
 from bochner.feature_maps.kernel_columns import kernel_function
 from bochner.kernels import Kernel
 from bochner.linalg import jittered_cholesky, nonnegative_ridge
-from bochner.pair_statistics import PairStatistics, point_statistics, row_norm_pair_statistics, uniform_pair_statistics
+from bochner.pair_statistics import PairStatistics, pair_statistics, point_statistics
 from bochner.rows import Floats, Mask, Rows, in_threads, sample_rows, shuffled_sample
 from bochner.validation import Interval, StrOptions, positive_values
 
@@ -82,7 +82,6 @@ class Weighting(BaseEstimator, ABC):
     always_compresses: ClassVar[bool] = False
     needs_targets: ClassVar[bool] = False
     n_square_matrices: ClassVar[int] = 0
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     @abstractmethod
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
@@ -229,7 +228,7 @@ class Quadrature(Weighting):
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
         bandwidths = positive_values("bandwidths", self.bandwidths)
         n_pairs = self.n_pairs or PAIRS_PER_FREQUENCY * len(frequencies)
-        statistics = uniform_pair_statistics(frequencies, kernel, X, n_pairs, rng)
+        statistics = pair_statistics(frequencies, kernel, X, n_pairs, rng)
         squared_distances = squareform(pdist(frequencies, "sqeuclidean"))
         positive = squared_distances[squared_distances > 0.0]
         bandwidths = bandwidths * (float(np.sqrt(np.median(positive))) if len(positive) else 1.0)
@@ -323,9 +322,8 @@ class Stein(Weighting):
             splits = [(first, second), (second, first)]
         else:
             n_pairs = self.n_pairs or PAIRS_PER_FREQUENCY * len(frequencies)
-            statistics_of = uniform_pair_statistics if self.sampling == "uniform" else row_norm_pair_statistics
-            statistics = statistics_of(frequencies, kernel, X, n_pairs, rng)
-            splits = [(statistics, uniform_pair_statistics(frequencies, kernel, X, n_pairs, rng))]
+            statistics = pair_statistics(frequencies, kernel, X, n_pairs, rng, self.sampling == "row-norm")
+            splits = [(statistics, pair_statistics(frequencies, kernel, X, n_pairs, rng))]
         if len(ridges) == 1:
             return nonnegative_ridge(statistics.gram, statistics.target, float(ridges[0]))
         ridge, shrinkage_factor = _select_ridge(splits, ridges)

@@ -4,8 +4,7 @@ r"""Compiled powers of two, and Gaussian kernel values from inner products.
 Adding a large constant to t rounds it to an integer q, whose low bits become the exponent of the result. A polynomial
 approximates :math:`2^{t - q}` for :math:`|t - q| \le 1/2`. With rows x and landmarks l at unit length scale,
 :math:`e^{-|x - l|^2 / 2} = 2^t` with :math:`t = (x \cdot l - |x|^2 / 2 - |l|^2 / 2) \log_2 e`. The machine code is
-cached on disk. Importing this module imports numba, which is slow, so that `kernel_columns` imports it only when a map
-is created.
+cached on disk.
 """
 
 from typing import Any
@@ -26,12 +25,9 @@ COEFFICIENTS_64 = (
     *(1.0178057087733941e-07, 7.074194297288521e-09, 4.4558179083360645e-10),
 )
 # Constants of float32 arithmetic are float32, because a float64 constant would turn all of it into float64.
-COEFFICIENTS_32 = tuple(
-    np.float32(value)
-    for value in (
-        *(1.0, 0.6931472067028326, 0.24022650922288757, 0.05550327226670302),
-        *(0.009618056678524637, 0.0013400428177615838, 0.0001546144469856913),
-    )
+COEFFICIENTS_32 = (
+    *map(np.float32, (1.0, 0.6931472067028326, 0.24022650922288757, 0.05550327226670302)),
+    *map(np.float32, (0.009618056678524637, 0.0013400428177615838, 0.0001546144469856913)),
 )
 ROUNDING_64, ROUNDING_32 = 1.5 * 2.0**52, np.float32(1.5 * 2.0**23)
 # Smaller powers of 2 are not normal numbers.

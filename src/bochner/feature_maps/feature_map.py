@@ -18,7 +18,10 @@ from sklearn.utils import assert_all_finite, check_array, get_tags
 from bochner.memory import check_memory
 from bochner.rows import SMALL_MATRIX, SMALL_VECTOR, Array, Floats, for_each_span, is_sparse, row_spans, to_dense
 
-__all__ = ["GRAM_ROWS", "FeatureMap", "ProductMap", "TransformerMap", "accepts_nan", "apply_to_features", "map_rows"]
+__all__ = [
+    *("GRAM_ROWS", "FeatureMap", "ProductMap", "TransformerMap", "accepts_nan", "apply_to_features"),
+    *("central_differences", "map_rows"),
+]
 
 GRAM_ROWS = 1024  # rows per matrix product of a sum: enough for its speed, and little memory
 BLOCK_BYTES = 1 << 20
@@ -81,7 +84,7 @@ class FeatureMap(ABC):
     def gradients(self, X: Any, coef: Floats) -> Floats:
         """Return gradients of linear functions of the features with respect to the columns of X.
 
-        A map without a formula, such as that of another library's transformer, has central differences instead.
+        A map without a formula, such as that of another library's transformer, has differences instead.
 
         Parameters
         ----------
@@ -95,20 +98,23 @@ class FeatureMap(ABC):
         ndarray of shape (n_rows, n_features, n_functions)
             The gradients, in float64.
         """
-        rows = to_dense(X)
-        gradients = np.empty((*rows.shape, coef.shape[1]))
-        for j, column in enumerate(rows.T):
-            step = np.zeros(len(rows.T))
-            step[j] = DIFFERENCE_STEP * max(1.0, float(np.abs(column).max(initial=0.0)))
-            ahead, behind = self.features(rows + step) @ coef, self.features(rows - step) @ coef
-            gradients[:, j] = (ahead - behind) / (2.0 * step[j])
-        return gradients
+        return central_differences(lambda rows: self.features(rows) @ coef, X)
 
     def features(self, X: Any) -> Array:
         """Return the features of the rows of X, computed in the calling thread."""
         out = np.empty((X.shape[0], self.n_columns), dtype=self.dtype)
         self.write(X, out)
         return out
+
+
+def central_differences(function: Callable[[Floats], Floats], X: Any) -> Floats:
+    """Return approximate gradients of the columns of a function of rows, of shape (n_rows, n_features, n_functions)."""
+    rows, gradients = to_dense(X), []
+    for j, column in enumerate(rows.T):
+        step = np.zeros(rows.shape[1])
+        step[j] = DIFFERENCE_STEP * max(1.0, float(np.abs(column).max(initial=0.0)))
+        gradients.append((function(rows + step) - function(rows - step)) / (2.0 * step[j]))
+    return np.stack(gradients, axis=1)
 
 
 class ProductMap(FeatureMap):
@@ -248,11 +254,7 @@ def map_rows(feature_map: FeatureMap, X: Any, out: Array | None = None) -> Array
 
 
 def apply_to_features(
-    feature_map: FeatureMap,
-    X: Any,
-    n_columns: int,
-    function: Callable[[Floats], Floats],
-    n_inner_columns: int | None = None,
+    feature_map: FeatureMap, X: Any, n_columns: int, function: Callable[[Floats], Floats], n_inner: int | None = None
 ) -> Floats:
     """Apply a function to the features of blocks of rows, in threads.
 
@@ -266,7 +268,7 @@ def apply_to_features(
         Number of columns that the function returns.
     function : callable
         Takes features of shape (n_rows, n_columns) in float64 and returns an array of shape (n_rows, n_columns).
-    n_inner_columns : int, default=None
+    n_inner : int, default=None
         Number of columns of the largest matrix that it multiplies the features by; None means `n_columns`.
 
     Returns
@@ -280,6 +282,6 @@ def apply_to_features(
         for rows in row_spans(span.stop - span.start, feature_map.block_rows):
             out[span][rows] = function(feature_map.features(X[span][rows]).astype(np.float64, copy=False))
 
-    small_rows = min(feature_map.small_rows, SMALL_VECTOR // (feature_map.n_columns * (n_inner_columns or n_columns)))
+    small_rows = min(feature_map.small_rows, SMALL_VECTOR // (feature_map.n_columns * (n_inner or n_columns)))
     for_each_span(work, X.shape[0], feature_map.block_rows, small_rows)
     return out

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The compiled map from rows to weighted Fourier features."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bochner.feature_maps.feature_map import FeatureMap, map_rows
+from bochner.feature_maps.hadamard import HadamardFrequencies
+from bochner.feature_maps.trigonometry import sincos_rows
 from bochner.rows import SMALL_MATRIX, Array, Floats, Scaling, Unscaled, is_sparse
-
-if TYPE_CHECKING:
-    from bochner.feature_maps.hadamard import HadamardFrequencies
 
 __all__ = ["FourierMap", "fourier_map"]
 
@@ -35,13 +34,10 @@ class FourierMap(FeatureMap):
 
     def __init__(
         self,
-        frequencies: "Array | HadamardFrequencies",
+        frequencies: Array | HadamardFrequencies,
         weights: Array,
         scaling: Scaling = Unscaled(),  # noqa: B008
     ) -> None:
-        from bochner.feature_maps import trigonometry  # imports numba, which takes longer than all of bochner
-
-        self._sincos_rows = trigonometry.sincos_rows
         self._structured = None if isinstance(frequencies, np.ndarray) or not frequencies.is_fast else frequencies
         turns = np.asarray(frequencies, dtype=np.float64) * QUARTER_TURNS
         self._turns = np.ascontiguousarray(turns.T, dtype=frequencies.dtype)
@@ -72,10 +68,10 @@ class FourierMap(FeatureMap):
             self._structured.multiply(block, QUARTER_TURNS, turns)
         else:
             np.matmul(block, self._turns, out=turns)
-        self._sincos_rows(turns, self._amplitudes, out)
+        sincos_rows(turns, self._amplitudes, out)
 
 
-def fourier_map(X: Any, frequencies: "Array | HadamardFrequencies", weights: Array, out: Array | None = None) -> Array:
+def fourier_map(X: Any, frequencies: Array | HadamardFrequencies, weights: Array, out: Array | None = None) -> Array:
     r"""Map rows to Fourier features whose inner products are :math:`\sum_m \beta_m \cos(w_m \cdot (x - y))`.
 
     Parameters

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from bochner.feature_maps.feature_map import FeatureMap, map_rows
+from bochner.feature_maps.exponential import LOG2_E, exponential_rows
+from bochner.feature_maps.feature_map import FeatureMap, central_differences, map_rows
 from bochner.function_kernels import PrecomputedKernel
 from bochner.kernels import Gaussian, IsotropicKernel, Kernel
 from bochner.rows import SMALL_MATRIX, Array, Floats, LengthScales, Scaling, Unscaled, is_sparse, row_spans, to_dense
@@ -121,8 +122,8 @@ class KernelColumns(FeatureMap):
         return np.asarray(self._scaling.apply(to_dense(block) - self._center))
 
     def gradients(self, X: Any, coef: Floats) -> Floats:
-        slopes = np.stack([self._kernel.gradient_at(row - self._landmarks).T @ coef for row in self._scaled(X)])
-        return np.stack([self._scaling.fold(slopes[:, :, k]) for k in range(coef.shape[1])], axis=2)
+        # Differences need float64, which the features may not have.
+        return central_differences(lambda rows: self._kernel(self._scaled(rows), self._landmarks) @ coef, X)
 
 
 class DistanceColumns(KernelColumns):
@@ -159,6 +160,10 @@ class DistanceColumns(KernelColumns):
         products[products <= sums] = 0.0
         out[...] = self._kernel.profile(products)
 
+    def gradients(self, X: Any, coef: Floats) -> Floats:
+        slopes = np.stack([self._kernel.gradient_at(row - self._landmarks).T @ coef for row in self._scaled(X)])
+        return np.stack([self._scaling.fold(slopes[:, :, k]) for k in range(coef.shape[1])], axis=2)
+
     def _products(self, block: Any) -> tuple[Array, Array]:
         """Return inner products of scaled rows with the landmarks, and the squared norms of the rows."""
         offset = None
@@ -181,10 +186,7 @@ class GaussianColumns(DistanceColumns):
 
     def __init__(self, kernel: Any, landmarks: Floats, scaling: Scaling, dtype: Any) -> None:
         super().__init__(kernel, landmarks, scaling, dtype)
-        from bochner.feature_maps import exponential  # imports numba, which takes longer than all of bochner
-
-        self._exponential_rows = exponential.exponential_rows
-        self._log2_e = self._work_dtype.type(exponential.LOG2_E)
+        self._log2_e = self._work_dtype.type(LOG2_E)
         self._transposed *= self._log2_e
         self._squares *= 0.5 * self._log2_e
 
@@ -193,7 +195,7 @@ class GaussianColumns(DistanceColumns):
         squares *= 0.5 * self._log2_e
         # In place, the compiled loop would be several times slower: it is vectorized for arrays that do not overlap.
         values = out if out.dtype == self._work_dtype else np.empty_like(products)
-        self._exponential_rows(products, squares, self._squares, values)
+        exponential_rows(products, squares, self._squares, values)
         if values is not out:
             out[...] = values
 

@@ -4,7 +4,6 @@ r"""Compiled sines and cosines of arrays of phases.
 Phases are measured in **quarter turns**: :math:`u = 2 p / \pi`. Then :math:`q = \mathrm{rint}(u)` and
 :math:`f = u - q` are exact for every finite u. Sine and cosine share this reduction. Two short polynomials approximate
 them for :math:`|f| \le 1/2`, and q modulo 4 determines their order and signs. The machine code is cached on disk.
-Importing this module imports numba, which is slow, so that `fourier` imports it only when a map is created.
 """
 
 from typing import Any

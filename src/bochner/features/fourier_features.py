@@ -162,7 +162,7 @@ class FourierFeatures(KernelFeatures):
 
     def _fit_arrays(self, training: TrainingRows, labeled: TrainingRows, streams: Streams) -> None:
         """Draw the frequencies, weight them, and refine or compress them where that is asked for."""
-        n_frequencies, n_components = self._resolve_size(training, streams.sizing).values()
+        n_frequencies, n_components = self._resolve_size(training, streams["sizing"]).values()
         kernel = make_kernel(self.kernel, training.shape[1])
         sampler = make_sampler(self.sampler, kernel)
         weighting: Weighting = make_part(self.weighting, WEIGHTINGS)
@@ -172,22 +172,22 @@ class FourierFeatures(KernelFeatures):
             self._refuse_target_weights(f"`refine`={self.refine}")
         self._check_memory(n_frequencies, n_components, training.X.shape)
 
-        drawn = sampler.sample(kernel, n_frequencies, training, streams.drawing)
+        drawn = sampler.sample(kernel, n_frequencies, training, streams["drawing"])
         name = f"`sampler` {type(sampler).__name__}.sample with `kernel` {type(kernel).__name__}"
         remedy = "one frequency of finite numbers per row"
         frequencies = check_returned(name, drawn, (n_frequencies, training.shape[1]), remedy)
         drawn = drawn if hasattr(drawn, "is_fast") else frequencies  # structured frequencies keep their structure
         rows = labeled if weighting.needs_targets else training
-        weights = weighting.weigh(frequencies, kernel, rows, streams.weighting)
+        weights = weighting.weigh(frequencies, kernel, rows, streams["weighting"])
         name, remedy = f"`weighting` {type(weighting).__name__}", "one non-negative, finite number per frequency"
         weights = check_returned(f"{name}.weigh", weights, (n_frequencies,), remedy, negative=False)
         if self.refine:
-            moved, weights = refine(frequencies, weights, kernel, training, self.refine, streams.refining)
+            moved, weights = refine(frequencies, weights, kernel, training, self.refine, streams["refining"])
             if moved is not frequencies:  # unmoved frequencies keep their structure, which maps faster
                 drawn = frequencies = moved
         matrix = None
         if n_components is not None:
-            matrix = weighting.compress(frequencies, weights, kernel, training, n_components, streams.weighting)
+            matrix = weighting.compress(frequencies, weights, kernel, training, n_components, streams["weighting"])
             matrix = check_returned(f"{name}.compress", matrix, (2 * n_frequencies, n_components), "finite numbers")
 
         self.kernel_ = kernel
@@ -223,7 +223,7 @@ class FourierFeatures(KernelFeatures):
         if isinstance(n_frequencies, str):
             if n_components is not None and self._weighting_class.always_compresses:
                 return {"n_frequencies": POOL * n_components, "n_components": n_components}
-            suggestion = self._suggest_size(training, self.tolerance, 0.95, rng)
+            suggestion = self._suggest_size(training, self.tolerance, 0.95, int(rng.integers(2**31)))
             n_components = n_components or suggestion.n_components
             n_frequencies = max(suggestion.n_frequencies, -(-(n_components or 0) // 2))
         if n_components is not None and n_components > 2 * n_frequencies:
@@ -254,12 +254,10 @@ class FourierFeatures(KernelFeatures):
                 f"y; use refine=0 and a number of frequencies, or another weighting, such as 'stein'."
             )
 
-    def _suggest_size(
-        self, training: TrainingRows, tolerance: float, confidence: float, rng: np.random.Generator
-    ) -> Suggestion:
+    def _suggest_size(self, rows: TrainingRows, tolerance: float, confidence: float, seed: int) -> Suggestion:
         self._refuse_target_weights("The search for a number of frequencies")
-        trials = SizeTrials(training.X, training.weights, int(rng.integers(2**31)))
-        features = clone(self).set_params(length_scale=training.scaling.value)
+        trials = SizeTrials(rows.X, rows.weights, seed)
+        features = clone(self).set_params(length_scale=rows.scaling.value)
 
         def pooled(size: int) -> Any:
             return clone(features).set_params(n_frequencies=POOL * size, n_components=size)

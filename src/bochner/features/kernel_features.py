@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,27 +21,16 @@ from bochner.feature_maps.kernel_columns import kernel_diagonal, kernel_function
 from bochner.inspection.kernel_error import Approximation, KernelError, estimate_kernel_error
 from bochner.kernels import NAMED_KERNELS, make_kernel
 from bochner.parameters import FEATURE_EXPLANATIONS, Parametrized, refuse_foreign_kernel
-from bochner.rows import (
-    Array,
-    Floats,
-    LengthScales,
-    Metric,
-    RowSource,
-    Scaling,
-    TrainingRows,
-    Unscaled,
-    apply_to_rows,
-    collect_rows,
-    make_scaling,
-    open_rows,
-    validate_rows,
-)
+from bochner.rows import Array, Floats, RowSource, TrainingRows, apply_to_rows, collect_rows, open_rows, validate_rows
+from bochner.rows.scalings import LengthScales, Metric, Scaling, Unscaled, make_scaling
 from bochner.scaling.learned import LearnedLengthScales, LearnedMetric, regression_targets
 from bochner.scaling.median import LENGTH_SCALES, warn_of_dominant_column
 from bochner.validation import HasMethods, Interval, StrOptions, fit_context, make_part, positive_values, returns_frames
 
 __all__ = ["LEARNERS", "KernelFeatures", "Streams"]
 
+Streams = dict[str, np.random.Generator]
+STEPS = ("measuring", "drawing", "weighting", "refining", "sizing", "learning", "choosing")  # in order: seeds of fits
 LEARNERS: dict[str, type] = {"learn": LearnedLengthScales, "learn-matrix": LearnedMetric}
 LAZY_OUT = "`out` needs rows in memory; leave it out for a Dask collection."
 LAZY_FRAME = "Data frames need rows in memory; use `set_output(transform='default')`, which gives a Dask array."
@@ -119,17 +108,17 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             The fitted transformer.
         """
         self.__dict__.pop("learning_gain_", None)  # of an earlier fit
-        streams = Streams.spawn(self.random_state)
+        streams = spawn_streams(self.random_state)
         return self._fit_scaled(*self._fit_scaling(rows, streams, warn), streams)
 
-    def _fit_scaled(self, training: TrainingRows, labeled: TrainingRows, streams: "Streams") -> Self:
+    def _fit_scaled(self, training: TrainingRows, labeled: TrainingRows, streams: Streams) -> Self:
         """Fit the features to scaled rows, as `_fit_scaling` returns them."""
         self._fit_arrays(training, labeled, streams)
         self._scaling = training.scaling
         self._prepare_map()
         return self
 
-    def _fit_scaling(self, source: RowSource, streams: "Streams", warn: bool) -> tuple[TrainingRows, TrainingRows]:
+    def _fit_scaling(self, source: RowSource, streams: Streams, warn: bool) -> tuple[TrainingRows, TrainingRows]:
         """Find the scaling; return the scaled rows twice: equal ones merged if there are few, and all, with targets."""
         needs_targets = self._needs_targets()
         if needs_targets and not source.has_targets:
@@ -139,17 +128,17 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
                 f"{name.replace('_', ' ')} that does not need it, such as {other!r}."
             )
         source = self._validate_training(source if needs_targets else source.with_targets(None))
-        labeled, y = collect_rows(source, streams.choosing)
+        labeled, y = collect_rows(source, streams["choosing"])
         labeled = replace(labeled, targets=regression_targets(y)) if needs_targets else labeled
         training = labeled.merged()
         scaling: Scaling
         if not self._has_length_scale():
             scaling = Unscaled()
         elif self._learns():
-            scaling, self.learning_gain_ = self._learn_scaling(labeled, streams.learning)
+            scaling, self.learning_gain_ = self._learn_scaling(labeled, streams["learning"])
         elif isinstance(self.length_scale, str):
             measure = LENGTH_SCALES[self.length_scale]
-            scaling = LengthScales(measure(training.X, streams.measuring, training.weights))
+            scaling = LengthScales(measure(training.X, streams["measuring"], training.weights))
         else:
             scaling = make_scaling(self.length_scale, training.shape[1])
         scaling.check(source.data if source.location == "memory" else labeled.X, type(self).__name__)
@@ -172,7 +161,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             ) from None
 
     @abstractmethod
-    def _fit_arrays(self, training: TrainingRows, labeled: TrainingRows, streams: "Streams") -> None:
+    def _fit_arrays(self, training: TrainingRows, labeled: TrainingRows, streams: Streams) -> None:
         """Fit `kernel_` and the arrays of the features to scaled rows; the arrays are in the units of the data."""
 
     @abstractmethod
@@ -184,9 +173,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         """Return the parameters of the size, found by trials on scaled rows where it is "auto"."""
 
     @abstractmethod
-    def _suggest_size(
-        self, training: TrainingRows, tolerance: float, confidence: float, rng: np.random.Generator
-    ) -> Any:
+    def _suggest_size(self, rows: TrainingRows, tolerance: float, confidence: float, seed: int) -> Any:
         """Find the smallest sufficient size by trials on samples of scaled rows; see `suggest`."""
 
     @abstractmethod
@@ -228,9 +215,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the prepared map, which follows from the fitted arrays."""
-        state: dict[str, Any] = dict(super().__getstate__())
-        state.pop("feature_map_", None)
-        return state
+        return {name: value for name, value in super().__getstate__().items() if name != "feature_map_"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -289,7 +274,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         """
         self._validate_params()
         features = clone(self)  # the estimator itself stays unfitted
-        training, _ = features._fit_scaling(open_rows(X, y, sample_weight), Streams.spawn(features.random_state), True)
+        training, _ = features._fit_scaling(open_rows(X, y, sample_weight), spawn_streams(features.random_state), True)
         return training.scaling.value
 
     def fit_length_scales(
@@ -321,7 +306,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         seed = self.random_state
         seed = seed if isinstance(seed, Integral) else int(check_random_state(seed).randint(2**31 - 1))
         features: Self = clone(self).set_params(random_state=seed)
-        source, streams = open_rows(X, y, sample_weight), Streams.spawn(seed)
+        source, streams = open_rows(X, y, sample_weight), spawn_streams(seed)
         if multiples == [1.0]:
             return [features.fit_rows(source, warn=warn)]
         training, labeled = features._fit_scaling(source, streams, warn)
@@ -334,13 +319,13 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             scalings = [training.scaling * factor for factor in multiples]
         scalings = [make_scaling(scaling.value, features.n_features_in_) for scaling in scalings]
         shortest = training.scaled(scalings[int(np.argmin(multiples))])
-        features.set_params(**features._resolve_size(shortest, streams.sizing))
+        features.set_params(**features._resolve_size(shortest, streams["sizing"]))
         candidates = []
         for scaling in scalings:
             scaling.check(labeled.X, type(self).__name__)
             candidate = copy(features).set_params(length_scale=scaling.value)
             rows = training.scaled(scaling), labeled.scaled(scaling)
-            candidates.append(candidate._fit_scaled(*rows, Streams.spawn(seed)))
+            candidates.append(candidate._fit_scaled(*rows, spawn_streams(seed)))
         return candidates
 
     def suggest(self, X: Any, tolerance: float | None = None, *, y: Any = None, confidence: float = 0.95) -> Any:
@@ -386,9 +371,9 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         _check_fraction("tolerance", tolerance)
         _check_fraction("confidence", confidence)
         features = clone(self)  # the estimator itself stays unfitted
-        streams = Streams.spawn(features.random_state)
+        streams = spawn_streams(features.random_state)
         training, _ = features._fit_scaling(open_rows(X, y), streams, True)
-        return features._suggest_size(training, tolerance, confidence, streams.sizing)
+        return features._suggest_size(training, tolerance, confidence, int(streams["sizing"].integers(2**31)))
 
     def transform(self, X: Any, out: Array | None = None) -> Any:
         """Map rows to features.
@@ -509,21 +494,10 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         return tags
 
 
-class Streams(NamedTuple):
-    """Separate random streams for the steps of a fit: no step changes what another one draws."""
-
-    measuring: np.random.Generator
-    drawing: np.random.Generator
-    weighting: np.random.Generator
-    refining: np.random.Generator
-    sizing: np.random.Generator
-    learning: np.random.Generator
-    choosing: np.random.Generator
-
-    @classmethod
-    def spawn(cls, random_state: Any) -> "Streams":
-        seed = check_random_state(random_state).randint(2**31, size=4)
-        return cls(*np.random.default_rng(seed).spawn(len(cls._fields)))
+def spawn_streams(random_state: Any) -> Streams:
+    """Return separate random streams for the steps of a fit: no step changes what another one draws."""
+    seed = check_random_state(random_state).randint(2**31, size=4)
+    return dict(zip(STEPS, np.random.default_rng(seed).spawn(len(STEPS)), strict=True))
 
 
 def _check_fraction(name: str, value: Any) -> None:

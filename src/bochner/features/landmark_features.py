@@ -152,20 +152,17 @@ class LandmarkFeatures(KernelFeatures):
     def _fit_arrays(self, training: TrainingRows, labeled: TrainingRows, streams: Streams) -> None:
         """Select the landmarks and fit the whitening."""
         del labeled
-        n_landmarks = self._resolve_size(training, streams.sizing)["n_landmarks"]
+        n_landmarks = self._resolve_size(training, streams["sizing"])["n_landmarks"]
         kernel = self._make_kernel(training.shape[1])
         function, selection = kernel_function(kernel), self._make_selection()
-        selected = selection.select(function, n_landmarks, training, streams.drawing)
+        selected = selection.select(function, n_landmarks, training, streams["drawing"])
         if self._has_length_scale():  # else they are rows of any kind, about which the kernel itself complains
             selected = to_dense(selected)
             shape = int(np.clip(len(selected), 1, n_landmarks)), training.shape[1]
-            name, remedy = (
-                f"`landmarks` {type(selection).__name__}.select",
-                f"1 to {n_landmarks} rows of finite numbers",
-            )
-            selected = check_returned(name, selected, shape, remedy)
+            name = f"`landmarks` {type(selection).__name__}.select"
+            selected = check_returned(name, selected, shape, f"1 to {n_landmarks} rows of finite numbers")
         n_points = int(np.clip(POINTS_PER_LANDMARK * selected.shape[0], FEWEST_POINTS, MOST_POINTS))
-        sample = shuffled_sample(training, n_points, streams.weighting)
+        sample = shuffled_sample(training, n_points, streams["weighting"])
         dtype = training.X.dtype if self._has_length_scale() else np.dtype(np.float64)
 
         def fit(landmarks: Any, alphas: list[float]) -> tuple[Any, Array]:
@@ -178,7 +175,7 @@ class LandmarkFeatures(KernelFeatures):
         if not n_steps:
             return
         # The checks are among the points: the selection has seen these rows too, so that neither has an advantage.
-        points, counts = shuffled_sample(training, REFINING_POINTS, streams.refining)
+        points, counts = shuffled_sample(training, REFINING_POINTS, streams["refining"])
         checks, weights = points[:CHECKING_POINTS], counts[:CHECKING_POINTS]
         exact = function(checks, checks)
 
@@ -254,22 +251,20 @@ class LandmarkFeatures(KernelFeatures):
         n_landmarks = self.n_landmarks
         if isinstance(n_landmarks, str):
             try:
-                n_landmarks = self._suggest_size(training, self.tolerance, 0.95, rng).n_landmarks
+                n_landmarks = self._suggest_size(training, self.tolerance, 0.95, int(rng.integers(2**31))).n_landmarks
             except OutOfReachError:
                 if training.shape[0] >= LARGEST_SIZE:
                     raise
                 n_landmarks = training.shape[0]  # no more landmarks are possible
         return {"n_landmarks": n_landmarks}
 
-    def _suggest_size(
-        self, training: TrainingRows, tolerance: float, confidence: float, rng: np.random.Generator
-    ) -> LandmarkSuggestion:
+    def _suggest_size(self, rows: TrainingRows, tolerance: float, confidence: float, seed: int) -> LandmarkSuggestion:
         if self.kernel == "precomputed":
             raise ValueError("The number of landmarks of a precomputed kernel cannot be found; give `n_landmarks`.")
-        trials = SizeTrials(training.X, training.weights, int(rng.integers(2**31)))
+        trials = SizeTrials(rows.X, rows.weights, seed)
 
         def resized(size: int) -> Any:
-            return clone(self).set_params(length_scale=training.scaling.value, n_landmarks=size)
+            return clone(self).set_params(length_scale=rows.scaling.value, n_landmarks=size)
 
         largest = min(LARGEST_SIZE, trials.n_fit)
         return LandmarkSuggestion(*trials.smallest(resized, tolerance, largest, confidence, "landmarks"))

@@ -7,18 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bochner.rows import (
-    Floats,
-    LengthScales,
-    TrainingRows,
-    column_ranges,
-    draw_pairs,
-    is_sparse,
-    max_abs,
-    pair_blocks,
-    row_blocks,
-    to_dense,
-)
+from bochner.rows import Floats, LengthScales, TrainingRows, draw_pairs, pair_blocks, row_blocks
+from bochner.rows.arrays import column_ranges, is_sparse, max_abs, to_dense
 
 __all__ = ["LENGTH_SCALES", "entry_scale", "median_distance", "warn_of_dominant_column"]
 
