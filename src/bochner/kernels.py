@@ -12,10 +12,13 @@ distribution.
 There are two families. An `IsotropicKernel` depends on the Euclidean distance only. If it is a kernel in every
 dimension, it is a mixture of Gaussian kernels (Schoenberg's theorem), and a subclass writes `profile` and `mixing`.
 A `ProductKernel` has one factor per column, and a subclass writes `factor`, `quantile` and `log_factor_embedding`.
+
+`FunctionKernel` and `PrecomputedKernel` are kernels without a length scale and without frequencies: any function of two
+sets of rows, or a matrix, for `LandmarkFeatures`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -30,6 +33,7 @@ from bochner.validation import Interval, check_returned, make_part
 __all__ = [
     *("KERNELS", "KERNEL_ALIASES", "NAMED_KERNELS", "IsotropicKernel", "Kernel", "ProductKernel", "make_kernel"),
     *("Cauchy", "Exponential", "Gaussian", "Laplacian", "Matern", "PowerExponential", "RationalQuadratic"),
+    *("FunctionKernel", "PrecomputedKernel"),
 ]
 
 LARGEST_SCALE = 1e12  # larger frequencies are noise on any data; the bound only keeps them finite
@@ -520,10 +524,7 @@ class ProductKernel(Kernel):
         """
 
     def __call__(self, X: Any, Y: Any = None) -> Floats:
-        values = np.ones((X.shape[0], (X if Y is None else Y).shape[0]))
-        for rows, differences in _differences_of_columns(X, Y):
-            values[rows] *= self.factor(differences)
-        return values
+        return _combine_columns(X, Y, np.multiply, self.factor)
 
     def at(self, differences: Floats) -> Floats:
         return np.asarray(np.prod(self.factor(differences), axis=1))
@@ -635,9 +636,7 @@ class PowerExponential(Kernel):
             raise ValueError(f"`q`={self.q:g} of PowerExponential exceeds `p`={self.p:g}; use `q` of at most `p`.")
 
     def __call__(self, X: Any, Y: Any = None) -> Floats:
-        values = np.zeros((X.shape[0], (X if Y is None else Y).shape[0]))
-        for rows, differences in _differences_of_columns(X, Y):
-            values[rows] += np.abs(differences) ** self.p
+        values = _combine_columns(X, Y, np.add, lambda differences: np.abs(differences) ** self.p)
         np.power(values, self.q / self.p, out=values)
         return np.asarray(np.exp(np.negative(values, out=values), out=values))
 
@@ -657,6 +656,95 @@ class PowerExponential(Kernel):
 
     def log_embedding(self, frequencies: Floats, bandwidths: Sequence[float] | Floats) -> Floats:
         raise ValueError("PowerExponential has no integrals for weighting='quadrature'; use another weighting.")
+
+
+class FunctionKernel:
+    """A kernel that is any function of two sets of rows; it has no length scale and no frequencies.
+
+    Parameters
+    ----------
+    function : callable
+        Returns the kernel matrix of two sets of rows. The matrix of a set with itself must be positive semidefinite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.kernels import FunctionKernel
+    >>> def common_letters(words, others):
+    ...     return [[len(set(word) & set(other)) for other in others] for word in words]
+    >>> FunctionKernel(common_letters)(np.array(["ab", "abc"]))
+    array([[2., 2.],
+           [2., 3.]])
+    """
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self.function = function
+
+    def __call__(self, X: Any, Y: Any = None) -> Floats:
+        """Return the kernel matrix of two sets of rows; None means `X`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_x, ...)
+            Rows.
+        Y : array-like of shape (n_y, ...), default=None
+            Other rows.
+
+        Returns
+        -------
+        ndarray of shape (n_x, n_y)
+            Kernel values.
+        """
+        Y = X if Y is None else Y
+        values = to_dense(self.function(X, Y))
+        if values.shape != (X.shape[0], Y.shape[0]):
+            raise ValueError(
+                f"`kernel` must return one row and one column per given row. It returned shape {values.shape} for "
+                f"{X.shape[0]} and {Y.shape[0]} rows."
+            )
+        if not np.isfinite(values).all():
+            raise ValueError("`kernel` must return finite numbers. It returned NaN or infinity for some pairs of rows.")
+        return values
+
+
+class PrecomputedKernel(FunctionKernel):
+    """A kernel matrix; rows are given by their indices.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n_samples, n_samples), default=None
+        The kernel matrix of the training rows; None after the fit, which does not need it any more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.kernels import PrecomputedKernel
+    >>> PrecomputedKernel(np.eye(3))(np.array([0, 2]), np.array([2]))
+    array([[0.],
+           [1.]])
+    """
+
+    def __init__(self, matrix: Floats | None = None) -> None:
+        self.matrix = matrix
+
+    def function(self, X: Any, Y: Any) -> Floats:
+        """Return the entries of the matrix for two sets of row indices.
+
+        Parameters
+        ----------
+        X, Y : ndarray of int
+            Row indices.
+
+        Returns
+        -------
+        ndarray of shape (len(X), len(Y))
+            Entries of the matrix.
+        """
+        if self.matrix is None:
+            raise ValueError(
+                "The values of a precomputed kernel between new rows are not known; compute them yourself."
+            )
+        return np.asarray(self.matrix[np.ix_(X, Y)])
 
 
 def _log_positive_stable(power: float, uniforms: Floats) -> Floats:
@@ -691,13 +779,15 @@ def _matern(nu: float, r: Floats) -> Floats:
     return values.astype(dtype)
 
 
-def _differences_of_columns(X: Any, Y: Any) -> Iterator[tuple[slice, Floats]]:
-    """Yield differences of all entries of one column, for each block of rows of X and each column."""
+def _combine_columns(X: Any, Y: Any, combine: np.ufunc, function: Callable[[Floats], Floats]) -> Floats:
+    """Return the sum or the product over the columns of a function of all differences of their entries."""
     X = to_dense(X)
     Y = X if Y is None else to_dense(Y)
-    for rows in row_blocks(len(X), 8 * len(Y)):
+    values = np.full((len(X), len(Y)), float(combine.identity))
+    for rows in row_blocks(len(X), values[:1].nbytes):
         for x, y in zip(X[rows].T, Y.T, strict=True):
-            yield rows, np.subtract.outer(x, y)
+            combine(values[rows], function(np.subtract.outer(x, y)), out=values[rows])
+    return values
 
 
 def _float64(X: Any, Y: Any) -> tuple[Any, Any]:

@@ -18,8 +18,7 @@ from bochner.feature_maps.kernel_columns import (
     KernelColumns,
     kernel_function,
 )
-from bochner.function_kernels import FunctionKernel
-from bochner.kernels import KERNELS, Gaussian, IsotropicKernel, Kernel, Laplacian, Matern
+from bochner.kernels import KERNELS, FunctionKernel, Gaussian, IsotropicKernel, Kernel, Laplacian, Matern
 from bochner.rows import LengthScales, Metric, Unscaled
 
 SCALES = {"one length scale": 2.0, "one per column": np.array([0.5, 2.0, 30.0])}

@@ -20,7 +20,7 @@ from bochner.rows import SMALL_MATRIX, SMALL_VECTOR, Array, Floats, for_each_spa
 
 __all__ = [
     *("GRAM_ROWS", "FeatureMap", "ProductMap", "TransformerMap", "accepts_nan", "apply_to_features"),
-    *("central_differences", "map_rows"),
+    *("DIFFERENCE_STEP", "central_differences", "map_rows"),
 ]
 
 GRAM_ROWS = 1024  # rows per matrix product of a sum: enough for its speed, and little memory
@@ -98,7 +98,9 @@ class FeatureMap(ABC):
         ndarray of shape (n_rows, n_features, n_functions)
             The gradients, in float64.
         """
-        return central_differences(lambda rows: self.features(rows) @ coef, X)
+        rows = to_dense(X)
+        steps = DIFFERENCE_STEP * np.maximum(1.0, np.abs(rows).max(axis=0, initial=0.0))
+        return central_differences(lambda moved: self.features(moved) @ coef, rows, steps)
 
     def features(self, X: Any) -> Array:
         """Return the features of the rows of X, computed in the calling thread."""
@@ -107,14 +109,10 @@ class FeatureMap(ABC):
         return out
 
 
-def central_differences(function: Callable[[Floats], Floats], X: Any) -> Floats:
+def central_differences(function: Callable[[Floats], Floats], rows: Floats, steps: Floats) -> Floats:
     """Return approximate gradients of the columns of a function of rows, of shape (n_rows, n_features, n_functions)."""
-    rows, gradients = to_dense(X), []
-    for j, column in enumerate(rows.T):
-        step = np.zeros(rows.shape[1])
-        step[j] = DIFFERENCE_STEP * max(1.0, float(np.abs(column).max(initial=0.0)))
-        gradients.append((function(rows + step) - function(rows - step)) / (2.0 * step[j]))
-    return np.stack(gradients, axis=1)
+    differences = [(function(rows + step) - function(rows - step)) / (2.0 * step.sum()) for step in np.diag(steps)]
+    return np.stack(differences, axis=1)
 
 
 class ProductMap(FeatureMap):

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from bochner.feature_maps.exponential import LOG2_E, exponential_rows
-from bochner.feature_maps.feature_map import FeatureMap, central_differences, map_rows
-from bochner.function_kernels import PrecomputedKernel
-from bochner.kernels import Gaussian, IsotropicKernel, Kernel
+from bochner.feature_maps.feature_map import DIFFERENCE_STEP, FeatureMap, central_differences, map_rows
+from bochner.kernels import Gaussian, IsotropicKernel, Kernel, PrecomputedKernel
 from bochner.rows import SMALL_MATRIX, Array, Floats, LengthScales, Scaling, Unscaled, is_sparse, row_spans, to_dense
 
 __all__ = ["kernel_columns", "kernel_diagonal", "kernel_function"]
@@ -17,7 +16,6 @@ __all__ = ["kernel_columns", "kernel_diagonal", "kernel_function"]
 BLOCK_BYTES = 1 << 19  # the columns of a block stay in the second-level cache
 LARGEST_FLOAT32_ERROR = 4e-4  # of kernel values of equal rows; beyond, squared distances are computed in float64
 ROUNDING = 8.0  # of squared distances: multiples of the precision of the squared norms that they are differences of
-LARGEST_OFFSET = 1e3  # sparse rows become dense blocks if their center is this many length scales from the origin
 
 
 def kernel_columns(kernel: Any, landmarks: Any, scaling: Scaling, dtype: Any = np.float64) -> FeatureMap:
@@ -122,8 +120,13 @@ class KernelColumns(FeatureMap):
         return np.asarray(self._scaling.apply(to_dense(block) - self._center))
 
     def gradients(self, X: Any, coef: Floats) -> Floats:
-        # Differences need float64, which the features may not have.
-        return central_differences(lambda rows: self._kernel(self._scaled(rows), self._landmarks) @ coef, X)
+        slopes = self._slopes(self._scaled(X), coef)
+        return np.stack([self._scaling.fold(slopes[:, :, k]) for k in range(coef.shape[1])], axis=2)
+
+    def _slopes(self, rows: Floats, coef: Floats) -> Floats:
+        """Return the gradients of linear functions of the columns with respect to scaled rows."""
+        steps = np.full(rows.shape[1], DIFFERENCE_STEP)
+        return central_differences(lambda moved: self._kernel(moved, self._landmarks) @ coef, rows, steps)
 
 
 class DistanceColumns(KernelColumns):
@@ -131,24 +134,22 @@ class DistanceColumns(KernelColumns):
 
     def __init__(self, kernel: Any, landmarks: Floats, scaling: Scaling, dtype: Any) -> None:
         super().__init__(kernel, landmarks, scaling, dtype)
-        plain = scaling.apply(landmarks)
+        plain, length_scales = scaling.apply(landmarks), np.broadcast_to(scaling.length_scales, landmarks.shape[1])
         centered_size, plain_size = (float(np.square(rows).sum(axis=1).max()) for rows in (self._landmarks, plain))
-        length_scale = scaling.length_scales
-        self._divisor: float | None = None
-        if scaling.is_uniform and plain_size <= 4.0 * centered_size and 1e-15 < length_scale < 1e15:
-            # Rows around the origin are neither centered nor scaled, which saves two passes over them.
-            self._divisor, self._landmarks, centered_size = length_scale, plain, plain_size
-            self._center = np.zeros_like(self._center)
+        in_range = length_scales.min() > 1e-15 and length_scales.max() < 1e15  # squares of float32
+        # Rows around the origin are neither centered nor scaled: it saves two passes over them, and they stay sparse.
+        self._is_plain = isinstance(scaling, LengthScales) and plain_size <= 4.0 * centered_size and in_range
+        transposed = self._landmarks.T
+        if self._is_plain:
+            self._landmarks, self._center, centered_size = plain, np.zeros_like(self._center), plain_size
+            transposed = scaling.fold(plain).T
         # The squared distance of equal rows is a difference of numbers of this size; a kernel with a kink at zero, such
         # as the exponential one, turns its rounding error into the root of it.
         error = 1.0 - float(kernel.profile(np.array([4.0 * float(np.finfo(dtype).eps) * centered_size]))[0])
         self._work_dtype = np.dtype(np.float64) if error > LARGEST_FLOAT32_ERROR else dtype
         self._squares = np.square(self._landmarks).sum(axis=1).astype(self._work_dtype)
-        transposed = self._landmarks.T if self._divisor is None else self._landmarks.T / self._divisor
         self._transposed = np.ascontiguousarray(transposed, dtype=self._work_dtype)
-        center = scaling.apply(self._center[None])[0]
-        keeps_sparse = isinstance(scaling, LengthScales) and np.linalg.norm(center) <= LARGEST_OFFSET
-        self._scaled_center = center if keeps_sparse else None
+        self._column_weights = np.square(1.0 / length_scales).astype(self._work_dtype)
 
     def write_block(self, block: Any, out: Array) -> None:
         products, squares = self._products(block)
@@ -160,25 +161,17 @@ class DistanceColumns(KernelColumns):
         products[products <= sums] = 0.0
         out[...] = self._kernel.profile(products)
 
-    def gradients(self, X: Any, coef: Floats) -> Floats:
-        slopes = np.stack([self._kernel.gradient_at(row - self._landmarks).T @ coef for row in self._scaled(X)])
-        return np.stack([self._scaling.fold(slopes[:, :, k]) for k in range(coef.shape[1])], axis=2)
+    def _slopes(self, rows: Floats, coef: Floats) -> Floats:
+        return np.stack([self._kernel.gradient_at(row - self._landmarks).T @ coef for row in rows])
 
     def _products(self, block: Any) -> tuple[Array, Array]:
         """Return inner products of scaled rows with the landmarks, and the squared norms of the rows."""
-        offset = None
-        if self._divisor is not None:
-            rows = block.astype(self._work_dtype, copy=False)
-        elif is_sparse(block) and self._scaled_center is not None:
-            rows, offset = self._scaling.apply(block), self._scaled_center
-        else:
+        if not self._is_plain:
             rows = self._scaled(block).astype(self._work_dtype, copy=False)
-        products = np.asarray(rows @ self._transposed, dtype=self._work_dtype)
-        squares = np.ravel(rows.multiply(rows).sum(axis=1)) if is_sparse(rows) else np.einsum("ij,ij->i", rows, rows)
-        if offset is not None:  # (x - c) . l = x . l - c . l, so that sparse rows stay sparse
-            products -= offset @ self._transposed
-            squares = squares - 2.0 * (rows @ offset) + offset @ offset
-        return products, (squares / (self._divisor or 1.0) ** 2).astype(self._work_dtype, copy=False)
+            return rows @ self._transposed, np.einsum("ij,ij->i", rows, rows)
+        rows = block.astype(self._work_dtype, copy=False)
+        squares = rows.multiply(rows) if is_sparse(rows) else np.square(rows)
+        return rows @ self._transposed, squares @ self._column_weights
 
 
 class GaussianColumns(DistanceColumns):

@@ -471,15 +471,13 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             raise ValueError(f"`n_pairs` must be an integer of at least 2. Got {n_pairs!r} instead.")
         _check_fraction("confidence", confidence)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
-        return estimate_kernel_error(self._approximation(X), int(n_pairs), confidence, rng)
-
-    def _approximation(self, X: Any) -> Approximation:
-        """Return validated rows, the exact kernel and the features of blocks of them, in float64."""
         source = open_rows(X).validate(self, reset=False, **self.feature_map_.row_options)
         if source.location == "memory":  # of other rows, only a sample is read
             self._scaling.check(source.data, type(self).__name__)
-        kernel, features = kernel_function(self.kernel_), self._make_map(np.float64).features
-        return Approximation(source.data, self._scaling.apply, kernel, partial(kernel_diagonal, self.kernel_), features)
+        kernel, diagonal = kernel_function(self.kernel_), partial(kernel_diagonal, self.kernel_)
+        features = self._make_map(np.float64).features
+        approximation = Approximation(source.data, self._scaling.apply, kernel, diagonal, features)
+        return estimate_kernel_error(approximation, int(n_pairs), confidence, rng)
 
     def _validate(self, X: Any, lazy_error: str | None = None) -> Any:
         """Return X with the number of columns and the dtype of the fitted arrays; a Dask collection as it is."""

@@ -14,9 +14,17 @@ from bochner.feature_maps import FeatureMap, ProductMap, kernel_columns
 from bochner.feature_maps.kernel_columns import kernel_function
 from bochner.features.kernel_features import KernelFeatures, Streams
 from bochner.features.refinement import refine_landmarks
-from bochner.function_kernels import FunctionKernel, PrecomputedKernel
 from bochner.inspection.sizes import LandmarkSuggestion, OutOfReachError, SizeTrials
-from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, IsotropicKernel, Kernel, make_kernel
+from bochner.kernels import (
+    KERNEL_ALIASES,
+    KERNELS,
+    NAMED_KERNELS,
+    FunctionKernel,
+    IsotropicKernel,
+    Kernel,
+    PrecomputedKernel,
+    make_kernel,
+)
 from bochner.landmarks import LANDMARKS, LandmarkSelection
 from bochner.rows import Array, Floats, MemoryRows, Metric, RowSource, TrainingRows, shuffled_sample, to_dense
 from bochner.scaling.learned import LearnedLengthScales, LearnedMetric
