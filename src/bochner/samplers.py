@@ -291,17 +291,15 @@ class Sorf(Orthogonal):
 def _korobov_vector(n_points: int, dim: int) -> Indices:
     """Return the vector 1, a, a^2, ... (mod n_points) with the smallest worst-case error of 64 generators a."""
     generators = [a for a in range(1, n_points + 1) if np.gcd(a, n_points) == 1]
-    candidates = [generators[i] for i in np.unique(np.linspace(0, len(generators) - 1, 64).astype(int))]
+    candidates = np.unique(np.linspace(0, len(generators) - 1, 64).astype(int))
     n_columns = min(dim, 64)  # the weights 1/j of later columns are negligible
-    column_weights = 1.0 / np.arange(1, n_columns + 1)
-    rows = np.arange(n_points)[:, None]
 
     def worst_case_error(a: int) -> float:
-        x = rows * _powers(a, n_columns, n_points) % n_points / n_points
+        x = np.arange(n_points)[:, None] * _powers(a, n_columns, n_points) % n_points / n_points
         bernoulli = x * (x - 1.0) + 1.0 / 6.0
-        return float(np.prod(1.0 + column_weights * (2.0 * np.pi**2) * bernoulli, axis=1).mean())
+        return float(np.prod(1.0 + 2.0 * np.pi**2 / np.arange(1, n_columns + 1) * bernoulli, axis=1).mean())
 
-    return _powers(min(candidates, key=worst_case_error), dim, n_points)
+    return _powers(min((generators[i] for i in candidates), key=worst_case_error), dim, n_points)
 
 
 def _powers(a: int, dim: int, modulus: int) -> Indices:

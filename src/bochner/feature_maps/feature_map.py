@@ -8,7 +8,7 @@ write the features of a block of rows. `FeatureMap` is that interface. Our own t
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from functools import cached_property
 from typing import Any
 
@@ -16,10 +16,11 @@ import numpy as np
 from sklearn.utils import assert_all_finite, check_array, get_tags
 
 from bochner.memory import check_memory
-from bochner.rows import SMALL_MATRIX, SMALL_VECTOR, Array, Floats, for_each_span, is_sparse, row_spans, to_dense
+from bochner.rows import SMALL_MATRIX, SMALL_VECTOR, Array, Floats, Indices, for_each_span, in_threads, row_spans
+from bochner.rows.arrays import is_sparse, to_dense
 
 __all__ = [
-    *("GRAM_ROWS", "FeatureMap", "ProductMap", "TransformerMap", "accepts_nan", "apply_to_features"),
+    *("GRAM_ROWS", "FeatureMap", "ProductMap", "TransformerMap", "accepts_nan", "add_moments", "apply_to_features"),
     *("DIFFERENCE_STEP", "central_differences", "map_rows"),
 ]
 
@@ -283,3 +284,54 @@ def apply_to_features(
     small_rows = min(feature_map.small_rows, SMALL_VECTOR // (feature_map.n_columns * (n_inner or n_columns)))
     for_each_span(work, X.shape[0], feature_map.block_rows, small_rows)
     return out
+
+
+def add_moments(
+    totals: "Floats | MutableMapping[int, Any]",
+    feature_map: FeatureMap,
+    X: Any,
+    targets: Floats,
+    row_weights: Floats | None = None,
+    folds: Indices | None = None,
+) -> None:
+    r"""Add the second moments of the rows of each fold to `totals[fold]`, computed in threads.
+
+    A row has the vector :math:`a = [z, 1, y]` of its features, a one and its targets. The second moments
+    :math:`\sum_i w_i a_i a_i^T` are all that least squares needs.
+
+    Parameters
+    ----------
+    totals : ndarray of shape (n_folds, size, size) or mapping of int to ndarray of shape (size, size)
+        The accumulated moments, in float64; size = number of features + 1 + n_targets.
+    feature_map : FeatureMap
+        The map to features.
+    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
+        Rows of the map's dtype.
+    targets : ndarray of shape (n_samples, n_targets)
+        Targets.
+    row_weights : ndarray of shape (n_samples,), default=None
+        Sample weights; None means 1 for every row.
+    folds : ndarray of shape (n_samples,), default=None
+        The fold of each row; None means fold 0 for every row.
+    """
+    fold_of = np.zeros(X.shape[0], dtype=np.intp) if folds is None else folds
+    tasks: list[tuple[int, Any]] = []
+    for fold in np.unique(fold_of).tolist():
+        own = np.flatnonzero(fold_of == fold)
+        for rows in (own[block] for block in row_spans(len(own), GRAM_ROWS)):
+            is_slice = rows[-1] - rows[0] == len(rows) - 1  # which copies nothing
+            tasks.append((fold, slice(int(rows[0]), int(rows[-1]) + 1) if is_slice else rows))
+
+    def moments_of(task: tuple[int, Any]) -> Floats:
+        rows = task[1]
+        features = feature_map.features(X[rows])
+        joined = np.column_stack([features, np.ones(len(features)), targets[rows]])
+        if row_weights is not None:
+            joined *= np.sqrt(row_weights[rows])[:, None]
+        return np.asarray(joined.T @ joined)
+
+    for (fold, _), moments in zip(tasks, in_threads(moments_of, tasks), strict=True):
+        if isinstance(totals, np.ndarray) or fold in totals:
+            totals[fold] += moments
+        else:
+            totals[fold] = moments
