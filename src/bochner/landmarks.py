@@ -7,7 +7,6 @@ Each part has one method, `select`. A new part is one class and one line in `LAN
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from bochner.feature_maps.kernel_columns import kernel_diagonal
 from bochner.linalg import jittered_cholesky
 from bochner.rows import Floats, Indices, Rows, in_threads, shuffled_sample, to_dense
-from bochner.validation import Interval
+from bochner.validation import COUNT
 
 __all__ = ["LANDMARKS", "KMeans", "LandmarkSelection", "Pivoted", "Uniform", "pivots"]
 
@@ -129,7 +128,7 @@ class Pivoted(LandmarkSelection):
     [0.0, 9.0]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"n_points": [Interval(Integral, 1, None, closed="left")]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"n_points": [COUNT]}
 
     def __init__(self, n_points: int = N_POINTS) -> None:
         self.n_points = n_points
@@ -164,10 +163,7 @@ class KMeans(LandmarkSelection):
     """
 
     needs_numbers = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_points": [Interval(Integral, 1, None, closed="left"), None],
-        "n_iterations": [Interval(Integral, 1, None, closed="left")],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"n_points": [COUNT, None], "n_iterations": [COUNT]}
 
     def __init__(self, n_points: int | None = None, n_iterations: int = 4) -> None:
         self.n_points = n_points

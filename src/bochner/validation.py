@@ -8,6 +8,7 @@ Constraints on parameters (`Interval`, `StrOptions`, `HasMethods`), the context 
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
+from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,8 +21,9 @@ from sklearn.utils.metaestimators import available_if as _available_if
 from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, validate_data
 
 __all__ = [
-    *("HasMethods", "Interval", "StrOptions", "available_if", "check_names", "check_returned", "check_weight_range"),
-    *("check_weights", "fit_context", "make_part", "positive_values", "returns_frames", "validate_numbers"),
+    *("COUNT", "HasMethods", "Interval", "StrOptions", "available_if", "check_names", "check_returned"),
+    *("check_weight_range", "check_weights", "fit_context", "make_part", "positive_values", "returns_frames"),
+    *("validate_numbers",),
 ]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -85,6 +87,9 @@ class Interval(_param_validation.Interval):
 
     def __str__(self) -> str:
         return f"{super().__str__()} ({self.note})" if self.note else super().__str__()
+
+
+COUNT = Interval(Integral, 1, None, closed="left")  # constraint to numbers of things
 
 
 def check_names(estimator: Any, input_features: Any) -> None:

@@ -17,7 +17,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -31,7 +30,7 @@ from bochner.kernels import Kernel
 from bochner.linalg import jittered_cholesky, nonnegative_ridge
 from bochner.rows import Floats, Mask, Rows, in_threads, row_spans
 from bochner.rows.sampling import draw_pairs, pair_differences, sample_rows, shuffled_sample
-from bochner.validation import Interval, StrOptions, positive_values
+from bochner.validation import COUNT, StrOptions, positive_values
 
 __all__ = [*("PAPER_GRID", "WEIGHTINGS"), *("Matrix", "Quadrature", "Shrinkage", "Stein", "Uniform", "Weighting")]
 
@@ -185,7 +184,7 @@ class Shrinkage(Weighting):
     array([0.418, 0.418])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"n_points": [Interval(Integral, 1, None, closed="left")]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"n_points": [COUNT]}
 
     def __init__(self, n_points: int = 2000) -> None:
         self.n_points = n_points
@@ -224,10 +223,7 @@ class Quadrature(Weighting):
     """
 
     n_square_matrices: ClassVar[int] = 16
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "bandwidths": ["array-like"],
-        "n_pairs": [Interval(Integral, 1, None, closed="left"), None],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"bandwidths": ["array-like"], "n_pairs": [COUNT, None]}
 
     def __init__(self, bandwidths: Sequence[float] = PAPER_GRID, n_pairs: int | None = None) -> None:
         self.bandwidths = bandwidths
@@ -302,8 +298,8 @@ class Stein(Weighting):
     n_square_matrices: ClassVar[int] = 10
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "sketch": [StrOptions(["points", "pairs"])],
-        "n_points": [Interval(Integral, 1, None, closed="left")],
-        "n_pairs": [Interval(Integral, 1, None, closed="left"), None],
+        "n_points": [COUNT],
+        "n_pairs": [COUNT, None],
         "sampling": [StrOptions(["uniform", "row-norm"])],
         "alphas": ["array-like"],
     }
@@ -398,10 +394,7 @@ class Matrix(Weighting):
     """
 
     always_compresses: ClassVar[bool] = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_points": [Interval(Integral, 1, None, closed="left")],
-        "alphas": ["array-like"],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"n_points": [COUNT], "alphas": ["array-like"]}
 
     def __init__(self, n_points: int = 2000, alphas: Sequence[float] = MATRIX_GRID) -> None:
         self.n_points = n_points

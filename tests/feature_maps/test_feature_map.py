@@ -101,10 +101,6 @@ class TestProductMap:
         assert found.shape == (30_000, product.n_columns) == (30_000, 5)
         np.testing.assert_allclose(found, expected, atol=20 * np.finfo(product.dtype).eps * np.abs(expected).max())
 
-    def test_factors_are_the_map_and_the_matrix(self, fourier, product):
-        assert product.factors() == (fourier, product.matrix)
-        assert fourier.factors() == (fourier, None)
-
     def test_norm_is_the_largest_singular_value(self, product):
         largest = np.linalg.svd(product.matrix.astype(np.float64), compute_uv=False)[0]
         assert product.matrix_norm == pytest.approx(largest, rel=1e-12)

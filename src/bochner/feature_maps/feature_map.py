@@ -61,13 +61,6 @@ class FeatureMap(ABC):
         for rows in row_spans(X.shape[0], self.block_rows):
             self.write_block(X[rows], out[rows])
 
-    def factors(self) -> "tuple[FeatureMap, Array | None]":
-        """Return the map before a final matrix product, and the matrix; itself and None where there is no product.
-
-        A linear function of the features is a linear function of the columns before the product, which costs less.
-        """
-        return self, None
-
     @property
     def row_options(self) -> dict[str, Any]:
         """Options of scikit-learn's `validate_data` for rows; `check` finds NaN and infinity too, in the same pass."""
@@ -119,6 +112,8 @@ def central_differences(function: Callable[[Floats], Floats], rows: Floats, step
 class ProductMap(FeatureMap):
     """The features of another map times a matrix.
 
+    A linear function of the features is a linear function of the columns of `inner`, which costs less.
+
     Parameters
     ----------
     inner : FeatureMap
@@ -134,9 +129,6 @@ class ProductMap(FeatureMap):
         self.dtype = inner.dtype
         self.block_rows = inner.block_rows
         self.small_rows = min(inner.small_rows, max(1, SMALL_MATRIX // matrix.size))
-
-    def factors(self) -> tuple[FeatureMap, Array]:
-        return self.inner, self.matrix
 
     @property
     def row_options(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from bochner.rows import SMALL_MATRIX, Array, Floats, Scaling, Unscaled, is_spar
 __all__ = ["FourierMap", "fourier_map"]
 
 QUARTER_TURNS = 2.0 / np.pi  # quarter turns per radian
+UNSCALED = Unscaled()
 PHASE_BYTES = 1 << 19  # the phases of a block stay in the second-level cache
 
 
@@ -32,12 +33,7 @@ class FourierMap(FeatureMap):
         The map that the frequencies contain, with whose length scales `check` compares rows.
     """
 
-    def __init__(
-        self,
-        frequencies: Array | HadamardFrequencies,
-        weights: Array,
-        scaling: Scaling = Unscaled(),  # noqa: B008
-    ) -> None:
+    def __init__(self, frequencies: Array | HadamardFrequencies, weights: Array, scaling: Scaling = UNSCALED) -> None:
         self._structured = None if isinstance(frequencies, np.ndarray) or not frequencies.is_fast else frequencies
         turns = np.asarray(frequencies, dtype=np.float64) * QUARTER_TURNS
         self._turns = np.ascontiguousarray(turns.T, dtype=frequencies.dtype)

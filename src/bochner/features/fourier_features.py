@@ -18,7 +18,7 @@ from bochner.memory import check_memory
 from bochner.rows import Metric, TrainingRows
 from bochner.samplers import SAMPLERS, Sampler, make_sampler
 from bochner.scaling.learned import LearnedLengthScales, LearnedMetric
-from bochner.validation import Interval, StrOptions, check_returned, make_part
+from bochner.validation import COUNT, Interval, StrOptions, check_returned, make_part
 from bochner.weightings import COMPRESSION_ROWS, WEIGHTINGS, Weighting
 
 __all__ = ["FourierFeatures"]
@@ -125,10 +125,10 @@ class FourierFeatures(KernelFeatures):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KernelFeatures._parameter_constraints,
         "kernel": [StrOptions(KERNELS, aliases=KERNEL_ALIASES), Kernel],
-        "n_frequencies": [Interval(Integral, 1, None, closed="left"), StrOptions(["auto"])],
+        "n_frequencies": [COUNT, StrOptions(["auto"])],
         "sampler": [StrOptions(["auto", *SAMPLERS]), Sampler],
         "weighting": [StrOptions(WEIGHTINGS), Weighting],
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_components": [COUNT, None],
         "refine": [Interval(Integral, 0, None, closed="left", note="60 gives most of the gain, 0 switches it off")],
     }
     _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {
@@ -279,6 +279,18 @@ class FourierFeatures(KernelFeatures):
         return Suggestion(size, 2 * size if compresses else None, error)
 
     def size_parameters(self, n_columns: int) -> dict[str, Any]:
+        """Return the parameters that give these features a number of columns.
+
+        Parameters
+        ----------
+        n_columns : int
+            Number of columns, even for Fourier features.
+
+        Returns
+        -------
+        dict of str to int
+            Parameters for `set_params`.
+        """
         if self.n_components is None:
             return {"n_frequencies": n_columns // 2}
         pool = POOL if isinstance(self.n_frequencies, str) else self.n_frequencies / self.n_components

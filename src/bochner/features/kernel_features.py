@@ -176,28 +176,13 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
     def _suggest_size(self, rows: TrainingRows, tolerance: float, confidence: float, seed: int) -> Any:
         """Find the smallest sufficient size by trials on samples of scaled rows; see `suggest`."""
 
-    @abstractmethod
-    def size_parameters(self, n_columns: int) -> dict[str, Any]:
-        """Return the parameters that give these features a number of columns.
-
-        Parameters
-        ----------
-        n_columns : int
-            Number of columns, even for Fourier features.
-
-        Returns
-        -------
-        dict of str to int
-            Parameters for `set_params`.
-        """
-
     def _validate_training(self, source: RowSource) -> RowSource:
         """Return the training rows validated."""
         return source.validate(self, multi_output=True, accept_sparse="csr", dtype=[np.float64, np.float32])
 
     def _has_length_scale(self) -> bool:
-        """Return whether the kernel compares scaled rows."""
-        return True
+        """Return whether the kernel compares scaled rows, unlike functions and precomputed kernels."""
+        return self.kernel in NAMED_KERNELS if isinstance(self.kernel, str) else hasattr(self.kernel, "uniform_dim")
 
     def _learns(self) -> bool:
         """Return whether the scaling is learned from targets."""

@@ -28,7 +28,7 @@ from bochner.kernels import (
 from bochner.landmarks import LANDMARKS, LandmarkSelection
 from bochner.rows import Array, Floats, MemoryRows, Metric, RowSource, TrainingRows, shuffled_sample, to_dense
 from bochner.scaling.learned import LearnedLengthScales, LearnedMetric
-from bochner.validation import Interval, StrOptions, check_returned, make_part
+from bochner.validation import COUNT, Interval, StrOptions, check_returned, make_part
 from bochner.weightings import MATRIX_GRID
 
 __all__ = ["LandmarkFeatures"]
@@ -129,7 +129,7 @@ class LandmarkFeatures(KernelFeatures):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KernelFeatures._parameter_constraints,
         "kernel": [StrOptions([*KERNELS, "precomputed"], aliases=KERNEL_ALIASES), callable],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions(["auto"])],
+        "n_landmarks": [COUNT, StrOptions(["auto"])],
         "refine": [Interval(Integral, 0, None, closed="left"), StrOptions(["auto"])],
         "landmarks": [StrOptions(LANDMARKS), LandmarkSelection],
     }
@@ -211,9 +211,6 @@ class LandmarkFeatures(KernelFeatures):
         whitening = self.whitening_ if dtype is None else self.whitening_.astype(dtype)
         return ProductMap(kernel_columns(self.kernel_, self.landmarks_, self._scaling, whitening.dtype), whitening)
 
-    def _has_length_scale(self) -> bool:
-        return self.kernel in NAMED_KERNELS if isinstance(self.kernel, str) else hasattr(self.kernel, "uniform_dim")
-
     def _make_kernel(self, n_features: int) -> Any:
         """Return the kernel as a function of two sets of rows."""
         if self._has_length_scale():
@@ -278,6 +275,18 @@ class LandmarkFeatures(KernelFeatures):
         return LandmarkSuggestion(*trials.smallest(resized, tolerance, largest, confidence, "landmarks"))
 
     def size_parameters(self, n_columns: int) -> dict[str, Any]:
+        """Return the parameters that give these features a number of columns.
+
+        Parameters
+        ----------
+        n_columns : int
+            Number of columns, even for Fourier features.
+
+        Returns
+        -------
+        dict of str to int
+            Parameters for `set_params`.
+        """
         return {"n_landmarks": n_columns}
 
     def __sklearn_tags__(self) -> Any:
