@@ -551,7 +551,7 @@ class Laplacian(ProductKernel):
     """
 
     def __call__(self, X: Any, Y: Any = None) -> Floats:
-        return np.asarray(np.exp(-manhattan_distances(*_float64(X, Y))))
+        return np.asarray(np.exp(-manhattan_distances(X, Y)))
 
     def factor(self, differences: Floats) -> Floats:
         return np.asarray(np.exp(-np.abs(differences)))
@@ -790,17 +790,13 @@ def _combine_columns(X: Any, Y: Any, combine: np.ufunc, function: Callable[[Floa
     return values
 
 
-def _float64(X: Any, Y: Any) -> tuple[Any, Any]:
-    return X.astype(np.float64, copy=False), None if Y is None else Y.astype(np.float64, copy=False)
-
-
 def _squared_distances(X: Any, Y: Any) -> Floats:
     """Return squared distances, computed by one matrix product.
 
     Dense rows are centered first, because an offset would cancel digits. Sparse rows whose norm is large compared with
     the length scale are converted to dense rows for the same reason.
     """
-    X, Y = _float64(X, Y)
+    X, Y = X.astype(np.float64, copy=False), None if Y is None else Y.astype(np.float64, copy=False)
     if is_sparse(X) and np.square(X.data).sum() > 1e6 * X.shape[0]:
         X, Y = to_dense(X), None if Y is None else to_dense(Y)
     if not is_sparse(X) and not is_sparse(Y):
@@ -822,19 +818,19 @@ KERNEL_ALIASES = {"rbf": "gaussian"}  # names in scikit-learn with the same mean
 NAMED_KERNELS = KERNELS | {alias: KERNELS[name] for alias, name in KERNEL_ALIASES.items()}
 
 
-def make_kernel(name_or_kernel: Any, n_features: int) -> Kernel:
+def make_kernel(name_or_kernel: Any, n_features: int) -> Any:
     """Return a kernel, and refuse one whose values at a few rows do not have the right shape or are not finite.
 
     Parameters
     ----------
-    name_or_kernel : str or Kernel
-        A name among `NAMED_KERNELS`, or an instance.
+    name_or_kernel : str, Kernel or callable
+        A name among `NAMED_KERNELS`; an instance; or a function of two sets of rows.
     n_features : int
         Number of columns of the data.
 
     Returns
     -------
-    Kernel
+    Kernel or FunctionKernel
         The kernel, a copy of a given one.
 
     Examples
@@ -843,6 +839,8 @@ def make_kernel(name_or_kernel: Any, n_features: int) -> Kernel:
     >>> make_kernel("rbf", 3)
     Gaussian()
     """
+    if not isinstance(name_or_kernel, str) and not hasattr(name_or_kernel, "uniform_dim"):
+        return FunctionKernel(name_or_kernel)
     kernel: Kernel = make_part(name_or_kernel, NAMED_KERNELS)
     if not isinstance(name_or_kernel, str):
         rows, name = np.eye(3, n_features), f"`kernel` {type(kernel).__name__}"

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`FourierFeatures`, the scikit-learn transformer: sample frequencies, weight them, map rows."""
 
-from collections.abc import Mapping
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -10,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from bochner.feature_maps import FeatureMap, FourierMap, ProductMap
-from bochner.features.kernel_features import KernelFeatures, Streams
+from bochner.features.kernel_features import KernelFeatures, Parts, Streams
 from bochner.features.refinement import refine
 from bochner.inspection.sizes import OutOfReachError, SizeTrials, Suggestion
 from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel, make_kernel
@@ -131,11 +130,7 @@ class FourierFeatures(KernelFeatures):
         "n_components": [COUNT, None],
         "refine": [Interval(Integral, 0, None, closed="left", note="60 gives most of the gain, 0 switches it off")],
     }
-    _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {
-        **KernelFeatures._default_parts,
-        "sampler": SAMPLERS,
-        "weighting": WEIGHTINGS,
-    }
+    _default_parts: ClassVar[Parts] = {**KernelFeatures._default_parts, "sampler": SAMPLERS, "weighting": WEIGHTINGS}
 
     def __init__(
         self,

@@ -27,8 +27,9 @@ from bochner.scaling.learned import LearnedLengthScales, LearnedMetric, regressi
 from bochner.scaling.median import LENGTH_SCALES, warn_of_dominant_column
 from bochner.validation import HasMethods, Interval, StrOptions, fit_context, make_part, positive_values, returns_frames
 
-__all__ = ["LEARNERS", "KernelFeatures", "Streams"]
+__all__ = ["LEARNERS", "KernelFeatures", "Parts", "Streams"]
 
+Parts = Mapping[str, Mapping[Any, type]]
 Streams = dict[str, np.random.Generator]
 STEPS = ("measuring", "drawing", "weighting", "refining", "sizing", "learning", "choosing")  # in order: seeds of fits
 LEARNERS: dict[str, type] = {"learn": LearnedLengthScales, "learn-matrix": LearnedMetric}
@@ -58,7 +59,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         "tolerance": [Interval(Real, 0, 1, closed="neither")],
         "random_state": ["random_state"],
     }
-    _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {"kernel": NAMED_KERNELS, "length_scale": LEARNERS}
+    _default_parts: ClassVar[Parts] = {"kernel": NAMED_KERNELS, "length_scale": LEARNERS}
     _explanations: ClassVar[Mapping[str, str]] = FEATURE_EXPLANATIONS
     kernel: Any
     length_scale: Any
@@ -232,6 +233,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
     def _validate_params(self) -> None:
         refuse_foreign_kernel(self.kernel, f"The 'kernel' parameter of {type(self).__name__}")
         super()._validate_params()
+        if self._has_length_scale():
+            make_part(self.kernel, NAMED_KERNELS)
 
     def find_length_scale(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Return the length scale that `fit` would use, without fitting features.

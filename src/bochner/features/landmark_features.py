@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`LandmarkFeatures`, the scikit-learn transformer: select landmarks, fit the whitening, map rows."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -12,19 +12,10 @@ from sklearn.base import clone
 from bochner.compression import best_matrix, inverse_root
 from bochner.feature_maps import FeatureMap, ProductMap, kernel_columns
 from bochner.feature_maps.kernel_columns import kernel_function
-from bochner.features.kernel_features import KernelFeatures, Streams
+from bochner.features.kernel_features import KernelFeatures, Parts, Streams
 from bochner.features.refinement import refine_landmarks
 from bochner.inspection.sizes import LandmarkSuggestion, OutOfReachError, SizeTrials
-from bochner.kernels import (
-    KERNEL_ALIASES,
-    KERNELS,
-    NAMED_KERNELS,
-    FunctionKernel,
-    IsotropicKernel,
-    Kernel,
-    PrecomputedKernel,
-    make_kernel,
-)
+from bochner.kernels import KERNEL_ALIASES, KERNELS, IsotropicKernel, Kernel, PrecomputedKernel, make_kernel
 from bochner.landmarks import LANDMARKS, LandmarkSelection
 from bochner.rows import Array, Floats, MemoryRows, Metric, RowSource, TrainingRows, shuffled_sample, to_dense
 from bochner.scaling.learned import LearnedLengthScales, LearnedMetric
@@ -133,10 +124,7 @@ class LandmarkFeatures(KernelFeatures):
         "refine": [Interval(Integral, 0, None, closed="left"), StrOptions(["auto"])],
         "landmarks": [StrOptions(LANDMARKS), LandmarkSelection],
     }
-    _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {
-        **KernelFeatures._default_parts,
-        "landmarks": LANDMARKS,
-    }
+    _default_parts: ClassVar[Parts] = {**KernelFeatures._default_parts, "landmarks": LANDMARKS}
 
     def __init__(
         self,
@@ -161,7 +149,7 @@ class LandmarkFeatures(KernelFeatures):
         """Select the landmarks and fit the whitening."""
         del labeled
         n_landmarks = self._resolve_size(training, streams["sizing"])["n_landmarks"]
-        kernel = self._make_kernel(training.shape[1])
+        kernel = self.kernel_ if self.kernel == "precomputed" else make_kernel(self.kernel, training.shape[1])
         function, selection = kernel_function(kernel), self._make_selection()
         selected = selection.select(function, n_landmarks, training, streams["drawing"])
         if self._has_length_scale():  # else they are rows of any kind, about which the kernel itself complains
@@ -211,12 +199,6 @@ class LandmarkFeatures(KernelFeatures):
         whitening = self.whitening_ if dtype is None else self.whitening_.astype(dtype)
         return ProductMap(kernel_columns(self.kernel_, self.landmarks_, self._scaling, whitening.dtype), whitening)
 
-    def _make_kernel(self, n_features: int) -> Any:
-        """Return the kernel as a function of two sets of rows."""
-        if self._has_length_scale():
-            return make_kernel(self.kernel, n_features)
-        return self.kernel_ if self.kernel == "precomputed" else FunctionKernel(self.kernel)
-
     def _make_selection(self) -> LandmarkSelection:
         selection: LandmarkSelection = make_part(self.landmarks, LANDMARKS)
         if not selection.needs_numbers or self._has_length_scale():
@@ -230,8 +212,6 @@ class LandmarkFeatures(KernelFeatures):
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        if self._has_length_scale():
-            make_part(self.kernel, NAMED_KERNELS)
         self._make_selection()
 
     def _validate_training(self, source: RowSource) -> RowSource:
