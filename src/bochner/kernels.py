@@ -636,9 +636,8 @@ class PowerExponential(Kernel):
             raise ValueError(f"`q`={self.q:g} of PowerExponential exceeds `p`={self.p:g}; use `q` of at most `p`.")
 
     def __call__(self, X: Any, Y: Any = None) -> Floats:
-        values = _combine_columns(X, Y, np.add, lambda differences: np.abs(differences) ** self.p)
-        np.power(values, self.q / self.p, out=values)
-        return np.asarray(np.exp(np.negative(values, out=values), out=values))
+        sums = _combine_columns(X, Y, np.add, lambda differences: np.abs(differences) ** self.p)
+        return np.asarray(np.exp(-(sums ** (self.q / self.p))))
 
     def at(self, differences: Floats) -> Floats:
         return np.asarray(np.exp(-((np.abs(differences) ** self.p).sum(axis=1) ** (self.q / self.p))))
@@ -741,9 +740,7 @@ class PrecomputedKernel(FunctionKernel):
             Entries of the matrix.
         """
         if self.matrix is None:
-            raise ValueError(
-                "The values of a precomputed kernel between new rows are not known; compute them yourself."
-            )
+            raise ValueError("The values of a precomputed kernel between new rows are not known; compute them.")
         return np.asarray(self.matrix[np.ix_(X, Y)])
 
 

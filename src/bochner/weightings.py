@@ -236,28 +236,24 @@ class Quadrature(Weighting):
         squared_distances = squareform(pdist(frequencies, "sqeuclidean"))
         positive = squared_distances[squared_distances > 0.0]
         bandwidths = bandwidths * (float(np.sqrt(np.median(positive))) if len(positive) else 1.0)
+
+        def solve(candidate: tuple[float, Floats]) -> tuple[Floats, float]:
+            bandwidth, log_embedding = candidate
+            with np.errstate(over="ignore"):
+                covariance = np.exp(-0.5 * np.square(np.sqrt(squared_distances) / bandwidth))
+            _, jitter = jittered_cholesky(covariance, JITTERS)
+            covariance.flat[:: len(covariance) + 1] += jitter
+            # In many dimensions the embedding underflows, but the ratios of its entries do not.
+            largest = float(log_embedding.max())
+            return np.exp(largest) * nonnegative_ridge(covariance, np.exp(log_embedding - largest), 0.0), jitter
+
         candidates = list(zip(bandwidths, kernel.log_embedding(frequencies, bandwidths), strict=True))
-        rules = list(in_threads(lambda pair: _quadrature_weights(*pair, squared_distances), candidates))
+        rules = list(in_threads(solve, candidates))
         weights, jitter = min(rules, key=lambda rule: statistics.risk(rule[0]))
         if jitter > JITTERS[0]:
-            warnings.warn(
-                f"The covariance matrix of the frequencies is nearly singular, and {jitter:g} was added to its "
-                f"diagonal. Use smaller `bandwidths` to avoid this.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            message = f"The covariance of frequencies is nearly singular, jitter {jitter:g}; use smaller `bandwidths`."
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
         return weights
-
-
-def _quadrature_weights(bandwidth: float, log_embedding: Floats, squared_distances: Floats) -> tuple[Floats, float]:
-    """Return the non-negative weights of Bayesian quadrature at one bandwidth, and the jitter of the covariance."""
-    with np.errstate(over="ignore"):
-        covariance = np.exp(-0.5 * np.square(np.sqrt(squared_distances) / bandwidth))
-    _, jitter = jittered_cholesky(covariance, JITTERS)
-    covariance.flat[:: len(covariance) + 1] += jitter
-    # In many dimensions the embedding underflows, but the ratios of its entries do not.
-    largest = float(log_embedding.max())
-    return np.exp(largest) * nonnegative_ridge(covariance, np.exp(log_embedding - largest), 0.0), jitter
 
 
 class Stein(Weighting):

@@ -2,7 +2,6 @@
 """The interface between features and linear models, and transformers of scikit-learn behind it."""
 
 import tracemalloc
-from collections import defaultdict
 
 import numpy as np
 import pandas as pd
@@ -188,9 +187,9 @@ def gram(X, W, weights, matrix=None, **options):
     """Return the Gram matrix of Fourier features from their second moments."""
     fourier = FourierMap(W, weights)
     feature_map = fourier if matrix is None else ProductMap(fourier, matrix)
-    totals = np.zeros((1, feature_map.n_columns + 1, feature_map.n_columns + 1))
+    totals = {}
     add_moments(totals, feature_map, X, np.empty((X.shape[0], 0)), **options)
-    return totals[0, :-1, :-1]
+    return totals[0][:-1, :-1]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -223,7 +222,7 @@ def test_matrix_multiplies_the_features(rng, dtype):
 
 @pytest.mark.parametrize("kind", ["Fourier", "transformer"])
 def test_moments_of_folds_with_targets_and_weights(rng, kind):
-    """Moments are those of [features, 1, targets], for an array of folds and for a mapping."""
+    """Moments are those of [features, 1, targets], and are added to earlier ones."""
     n_rows = 8700
     X, Y, weights = rng.normal(size=(n_rows, 3)), rng.normal(size=(n_rows, 2)), rng.random(n_rows)
     folds = rng.integers(0, 3, size=n_rows)
@@ -233,14 +232,14 @@ def test_moments_of_folds_with_targets_and_weights(rng, kind):
         else TransformerMap.probe(PolynomialFeatures().fit(X), X[:1])
     )
     a = np.column_stack([feature_map.features(X), np.ones(n_rows), Y])
-    totals, by_fold = np.zeros((3, a.shape[1], a.shape[1])), defaultdict(float)
-    for target in (totals, by_fold):
+    totals, twice = {}, {}
+    for target in (totals, twice, twice):
         add_moments(target, feature_map, X, Y, weights, folds)
     for fold in range(3):
         own = folds == fold
         expected = (a[own] * weights[own, None]).T @ a[own]
         np.testing.assert_allclose(totals[fold], expected, rtol=1e-10, atol=1e-8)
-        np.testing.assert_array_equal(by_fold[fold], totals[fold])
+        np.testing.assert_array_equal(twice[fold], 2 * totals[fold])
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -7,7 +7,6 @@ on the sines and cosines of `trigonometry` and, for structured frequencies, the 
 `hadamard`. `kernel_columns` computes kernel values at landmarks, on the powers of `exponential`.
 """
 
-from bochner.feature_maps.feature_map import GRAM_ROWS as GRAM_ROWS
 from bochner.feature_maps.feature_map import FeatureMap as FeatureMap
 from bochner.feature_maps.feature_map import ProductMap as ProductMap
 from bochner.feature_maps.feature_map import TransformerMap as TransformerMap

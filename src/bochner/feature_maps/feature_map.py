@@ -20,7 +20,7 @@ from bochner.rows import SMALL_MATRIX, SMALL_VECTOR, Array, Floats, Indices, for
 from bochner.rows.arrays import is_sparse, to_dense
 
 __all__ = [
-    *("GRAM_ROWS", "FeatureMap", "ProductMap", "TransformerMap", "accepts_nan", "add_moments", "apply_to_features"),
+    *("FeatureMap", "ProductMap", "TransformerMap", "accepts_nan", "add_moments", "apply_to_features"),
     *("DIFFERENCE_STEP", "central_differences", "map_rows"),
 ]
 
@@ -279,7 +279,7 @@ def apply_to_features(
 
 
 def add_moments(
-    totals: "Floats | MutableMapping[int, Any]",
+    totals: MutableMapping[int, Any],
     feature_map: FeatureMap,
     X: Any,
     targets: Floats,
@@ -293,7 +293,7 @@ def add_moments(
 
     Parameters
     ----------
-    totals : ndarray of shape (n_folds, size, size) or mapping of int to ndarray of shape (size, size)
+    totals : mapping of int to ndarray of shape (size, size)
         The accumulated moments, in float64; size = number of features + 1 + n_targets.
     feature_map : FeatureMap
         The map to features.
@@ -323,7 +323,4 @@ def add_moments(
         return np.asarray(joined.T @ joined)
 
     for (fold, _), moments in zip(tasks, in_threads(moments_of, tasks), strict=True):
-        if isinstance(totals, np.ndarray) or fold in totals:
-            totals[fold] += moments
-        else:
-            totals[fold] = moments
+        totals[fold] = np.add(totals[fold], moments, out=totals[fold]) if fold in totals else moments

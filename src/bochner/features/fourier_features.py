@@ -206,9 +206,8 @@ class FourierFeatures(KernelFeatures):
     def _check_memory(self, n_frequencies: int, n_components: int | None, shape: tuple[int, ...]) -> None:
         """Refuse frequencies that the memory of the machine is too small for."""
         n_matrices = self._weighting_class.n_square_matrices
-        n_columns = n_matrices * n_frequencies + 3 * shape[1]
-        if n_components is not None:
-            n_columns += 2 * (n_components + min(shape[0], COMPRESSION_ROWS))
+        n_compressed = 0 if n_components is None else n_components + min(shape[0], COMPRESSION_ROWS)
+        n_columns = n_matrices * n_frequencies + 3 * shape[1] + 2 * n_compressed
         subject = f"FourierFeatures with {n_frequencies:,} frequencies and `weighting`={self.weighting!r}"
         remedy = "use fewer frequencies" + (", or weighting='uniform'" if n_matrices else "")
         check_memory(8 * n_frequencies * n_columns, subject, "frequencies and their weights", remedy)

@@ -32,6 +32,7 @@ __all__ = ["LEARNERS", "KernelFeatures", "Parts", "Streams"]
 Parts = Mapping[str, Mapping[Any, type]]
 Streams = dict[str, np.random.Generator]
 STEPS = ("measuring", "drawing", "weighting", "refining", "sizing", "learning", "choosing")  # in order: seeds of fits
+LENGTH = Interval(Real, 0, np.inf, closed="neither")
 LEARNERS: dict[str, type] = {"learn": LearnedLengthScales, "learn-matrix": LearnedMetric}
 LAZY_OUT = "`out` needs rows in memory; leave it out for a Dask collection."
 LAZY_FRAME = "Data frames need rows in memory; use `set_output(transform='default')`, which gives a Dask array."
@@ -49,13 +50,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "length_scale": [
-            Interval(Real, 0, np.inf, closed="neither"),
-            StrOptions([*LENGTH_SCALES, *LEARNERS]),
-            HasMethods(["learn"]),
-            Metric,
-            "array-like",
-        ],
+        "length_scale": [LENGTH, StrOptions([*LENGTH_SCALES, *LEARNERS]), HasMethods(["learn"]), Metric, "array-like"],
         "tolerance": [Interval(Real, 0, 1, closed="neither")],
         "random_state": ["random_state"],
     }
@@ -303,9 +298,8 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
                 f"`kernel`={self.kernel!r} has no length scale, of which multiples {multiples} were asked for; leave "
                 f"them at [1.0]."
             )
-        with np.errstate(over="ignore", under="ignore"):  # the next line refuses infinity and zero
-            scalings = [training.scaling * factor for factor in multiples]
-        scalings = [make_scaling(scaling.value, features.n_features_in_) for scaling in scalings]
+        with np.errstate(over="ignore", under="ignore"):  # `make_scaling` refuses infinity and zero
+            scalings = [make_scaling((training.scaling * m).value, features.n_features_in_) for m in multiples]
         shortest = training.scaled(scalings[int(np.argmin(multiples))])
         features.set_params(**features._resolve_size(shortest, streams["sizing"]))
         candidates = []

@@ -289,9 +289,6 @@ def _fit_whitening(
     plain = inverse_root(inner, max(1e-10, float(np.finfo(dtype).eps)))[1][:, ::-1]
     rank = plain.shape[1]
     if not rank:
-        raise ValueError(
-            "The kernel is zero or negative for every landmark with itself; give rows and a kernel with positive "
-            "values k(x, x)."
-        )
+        raise ValueError("The kernel is zero or negative for every landmark with itself; use one with k(x, x) > 0.")
     fitted = plain @ best_matrix(columns @ plain, exact, counts, rank, np.array(alphas))
     return np.pad(fitted, ((0, 0), (0, len(fitted) - rank))).astype(dtype)

@@ -127,8 +127,7 @@ def refine(
     options: Any = {"maxiter": n_iterations, "maxcor": 20, "ftol": 1e-6, "gtol": 0.0}
     callback: Any = keep_best
     with np.errstate(over="ignore", invalid="ignore"):  # a step can go too far, and is never the best one
-        start = np.zeros(frequencies.size + m)
-        minimize(loss, start, jac=True, method="L-BFGS-B", callback=callback, options=options)
+        minimize(loss, np.zeros(frequencies.size + m), jac=True, method="L-BFGS-B", callback=callback, options=options)
     return best
 
 
@@ -152,11 +151,11 @@ class KernelObjective:
     def value(self, frequencies: Floats, amplitudes: Floats, n_rows: int | None = None) -> float:
         """Return the squared error; with `n_rows`, as if the kernel matrix had the diagonal of that many rows."""
         features = self._features(frequencies) * np.tile(amplitudes, 2)
-        value = self._error(features, self.exact @ features, features.T @ features)
-        size = len(features)
+        squares = np.square(self.exact - features @ features.T)
+        value, size = float(squares.sum()), len(features)
         if n_rows is None or size == 1:
             return value
-        diagonal = float(np.square(np.diagonal(self.exact) - np.square(features).sum(axis=1)).sum())
+        diagonal = float(np.trace(squares))
         return (value - diagonal) * (n_rows - 1) / (size - 1) + diagonal
 
     def with_gradient(self, frequencies: Floats, amplitudes: Floats) -> tuple[float, Floats, Floats]:
@@ -167,16 +166,13 @@ class KernelObjective:
         gram, product = features.T @ features, self.exact @ features
         feature_gradient = 4.0 * (features @ gram - product)
         amplitude_gradient = np.einsum("ij,ij->j", feature_gradient, plain).reshape(2, m).sum(axis=0)
-        cosine_gradient, sine_gradient = np.hsplit(feature_gradient, 2)
-        cosines, sines = np.hsplit(plain, 2)
+        (cosines, sines), (cosine_gradient, sine_gradient) = np.hsplit(plain, 2), np.hsplit(feature_gradient, 2)
         phase_gradient = amplitudes * (sine_gradient * cosines - cosine_gradient * sines)
-        return self._error(features, product, gram), np.asarray((self.points.T @ phase_gradient).T), amplitude_gradient
+        value = float(np.square(self.exact).sum() - 2.0 * np.vdot(features, product) + np.square(gram).sum())
+        return value, np.asarray((self.points.T @ phase_gradient).T), amplitude_gradient
 
     def _features(self, frequencies: Floats) -> Floats:
         return fourier_map(self.points, frequencies, np.ones(len(frequencies))) * self.roots[:, None]
-
-    def _error(self, features: Floats, product: Floats, gram: Floats) -> float:
-        return float(np.square(self.exact).sum() - 2.0 * np.vdot(features, product) + np.square(gram).sum())
 
 
 @serial_blas  # the same landmarks for any number of threads
