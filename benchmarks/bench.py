@@ -40,8 +40,7 @@ from sklearn.svm import LinearSVC
 
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures
 from bochner.feature_maps import FourierMap, add_moments, fourier_map
-from bochner.feature_maps.exponential import exponential_rows
-from bochner.feature_maps.trigonometry import sincos_rows
+from bochner.feature_maps.elementary import exponential_rows, sincos_rows
 from bochner.kernels import Gaussian
 from bochner.linalg import nonnegative_ridge
 from bochner.rows import in_threads

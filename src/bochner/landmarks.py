@@ -25,8 +25,7 @@ __all__ = ["LANDMARKS", "KMeans", "LandmarkSelection", "Pivoted", "Uniform", "pi
 KernelFunction = Callable[[Any, Any], Floats]
 SMALLEST_RESIDUAL = 1e-10  # smaller residuals, relative to the largest value of the kernel, are rounding errors
 N_POINTS = 2000
-POINTS_PER_CENTER = 40
-MOST_POINTS = 10_000
+POINTS_PER_CENTER, MOST_POINTS = 40, 10_000  # of k-means
 VALIDATION_POINTS = 1000
 
 
@@ -219,15 +218,14 @@ def pivots(kernel: KernelFunction, points: Any, counts: Floats, n_pivots: int, r
     ndarray of shape (at most n_pivots,)
         Indices of the rows; fewer where the kernel matrix has a lower rank, but at least one.
     """
-    n_points = points.shape[0]
     residuals = kernel_diagonal(kernel, points)
     smallest = SMALLEST_RESIDUAL * max(0.0, residuals.max())
-    factor = np.zeros((n_points, 0))
+    factor = np.zeros((len(residuals), 0))
     chosen: list[int] = []
     while len(chosen) < n_pivots and (residuals > smallest).any():
         probabilities = np.where(residuals > smallest, residuals, 0.0) * counts
         n_proposals = min(n_pivots - len(chosen), max(8, n_pivots // 8))
-        proposals = rng.choice(n_points, n_proposals, p=probabilities / probabilities.sum())
+        proposals = rng.choice(len(residuals), n_proposals, p=probabilities / probabilities.sum())
         # A row that is proposed again is not left out: after a rejection, it has another chance to be accepted.
         distinct, positions = np.unique(proposals, return_inverse=True)
         columns = kernel(points[distinct], points)[positions] - factor[proposals] @ factor.T

@@ -3,8 +3,8 @@
 
 `feature_map` defines the interface `FeatureMap` that linear models use, adapts any scikit-learn transformer to it, and
 accumulates the second moments of features that least squares needs. `fourier` is the compiled map to Fourier features,
-on the sines and cosines of `trigonometry` and, for structured frequencies, the fast Walsh-Hadamard transform of
-`hadamard`. `kernel_columns` computes kernel values at landmarks, on the powers of `exponential`.
+on the sines and cosines of `elementary` and, for structured frequencies, the fast Walsh-Hadamard transform of
+`hadamard`. `kernel_columns` computes kernel values at landmarks, on the powers of `elementary`.
 """
 
 from bochner.feature_maps.feature_map import FeatureMap as FeatureMap

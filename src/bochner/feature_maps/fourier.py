@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from bochner.feature_maps.elementary import sincos_rows
 from bochner.feature_maps.feature_map import FeatureMap, map_rows
 from bochner.feature_maps.hadamard import HadamardFrequencies
-from bochner.feature_maps.trigonometry import sincos_rows
 from bochner.rows import SMALL_MATRIX, Array, Floats, Scaling, Unscaled, is_sparse
 
 __all__ = ["FourierMap", "fourier_map"]

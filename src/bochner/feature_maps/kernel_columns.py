@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bochner.feature_maps.exponential import LOG2_E, exponential_rows
+from bochner.feature_maps.elementary import LOG2_E, exponential_rows
 from bochner.feature_maps.feature_map import DIFFERENCE_STEP, FeatureMap, central_differences, map_rows
 from bochner.kernels import Gaussian, IsotropicKernel, Kernel, PrecomputedKernel
 from bochner.rows import SMALL_MATRIX, Array, Floats, LengthScales, Scaling, Unscaled, is_sparse, row_spans, to_dense

@@ -110,9 +110,7 @@ def entry_scale(X: Any, rng: np.random.Generator, weights: Floats | None = None)
     size = float(row_weights.sum()) * X.shape[1]
     scaled, blocks = TrainingRows(X, scaling=LengthScales(magnitude)), list(row_blocks(X.shape[0], 8 * X.shape[1]))
     mean = sum(float(row_weights[rows] @ to_dense(scaled[rows]).sum(axis=1)) for rows in blocks) / size
-    squares = 0.0
-    for rows in blocks:
-        squares += float(row_weights[rows] @ np.square(to_dense(scaled[rows]) - mean).sum(axis=1))
+    squares = sum(float(row_weights[rows] @ np.square(to_dense(scaled[rows]) - mean).sum(axis=1)) for rows in blocks)
     # The mean is rounded, so that the computed variance of constant entries is tiny instead of zero.
     variance = squares / size if squares > 1e-28 * size else 0.0
     return magnitude * float(np.sqrt(X.shape[1] * variance / 2)) if variance > 0.0 else 1.0
