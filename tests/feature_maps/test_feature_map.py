@@ -239,7 +239,7 @@ def test_moments_of_folds_with_targets_and_weights(rng, kind):
         own = folds == fold
         expected = (a[own] * weights[own, None]).T @ a[own]
         np.testing.assert_allclose(totals[fold], expected, rtol=1e-10, atol=1e-8)
-        np.testing.assert_array_equal(twice[fold], 2 * totals[fold])
+        np.testing.assert_allclose(twice[fold], 2 * totals[fold], rtol=1e-12, atol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
