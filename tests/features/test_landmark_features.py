@@ -22,7 +22,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
 from bochner import FeatureRegressor, FourierFeatures, LandmarkFeatures
-from bochner.feature_maps.feature_map import FeatureMap
 from bochner.features import landmark_features
 from bochner.kernels import KERNELS, Gaussian, IsotropicKernel, Matern
 from bochner.landmarks import LANDMARKS, KMeans, LandmarkSelection, Pivoted
@@ -516,20 +515,6 @@ class TestPrecomputedKernels:
 
 class TestPreparedMap:
     """`feature_map_` is made once per fit and is not part of the stored state."""
-
-    def test_only_fit_makes_the_map(self, digits, monkeypatch):
-        features = LandmarkFeatures(n_landmarks=8, random_state=0).fit(digits[:100])
-        made = []
-        original = FeatureMap.__init__
-
-        def record(self):
-            made.append(self)
-            original(self)
-
-        monkeypatch.setattr(FeatureMap, "__init__", record)
-        features.transform(digits[:10])
-        features.approximate_kernel(digits[:10])
-        assert not made
 
     @pytest.mark.parametrize("options", [{}, {"kernel": "matern", "refine": 3}, {"landmarks": Pivoted(50)}], ids=str)
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
