@@ -8,6 +8,7 @@ Constraints on parameters (`Interval`, `StrOptions`, `HasMethods`), the context 
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
+from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
@@ -80,6 +81,9 @@ class Interval(_param_validation.Interval):
 
     def __str__(self) -> str:
         return f"{super().__str__()} ({self.note})" if self.note else super().__str__()
+
+
+COUNT = Interval(Integral, 1, None, closed="left")  # constraint to numbers of things
 
 
 def check_names(estimator: Any, input_features: Any) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.feature_maps import FeatureMap, apply_to_features
+from bochner.feature_maps import FeatureMap, ProductMap, apply_to_features
 from bochner.feature_maps.feature_map import accepts_nan
 from bochner.feature_models.candidates import (
     default_features,
@@ -449,10 +449,10 @@ class _Scorer:
 
     def __call__(self, X: Any) -> Floats:
         feature_map, coef = self.feature_map, self.coef
-        inner, matrix = feature_map.factors()
         # One product saves one per row. Large coefficients of float32 columns would lose digits.
-        if matrix is not None and inner.dtype == np.float64 and X.shape[0] > 1:
-            feature_map, coef = inner, serial_blas(np.matmul)(matrix, coef)
+        if isinstance(feature_map, ProductMap) and feature_map.dtype == np.float64 and X.shape[0] > 1:
+            coef = serial_blas(np.matmul)(feature_map.matrix, coef)
+            feature_map = feature_map.inner
         scores = apply_to_features(feature_map, X, coef.shape[1], lambda features: features @ coef)
         scores += self.intercept
         return scores.astype(X.dtype, copy=False)
