@@ -94,6 +94,16 @@ class TestApproximation:
         assert errors[1] < 0.7 * errors[0]
         assert errors[2] < 0.6 * errors[1]
 
+    def test_components_are_the_best_columns_of_many_landmarks(self, halves):
+        """Few columns of many landmarks: between as few landmarks and all columns, and an error for too many."""
+        build = partial(LandmarkFeatures, refine=0, random_state=0)
+        few, best = build(n_landmarks=32), build(n_landmarks=128, n_components=32)
+        errors = [held_out_error(features, *halves) for features in (few, best, build(n_landmarks=128))]
+        assert errors[2] < errors[1] < 0.9 * errors[0]
+        assert best.whitening_.shape == (128, 32)
+        with pytest.raises(ValueError, match="`n_components`=9 is more than n_landmarks=8; give fewer components"):
+            build(n_landmarks=8, n_components=9).fit(halves[0])
+
     @pytest.mark.parametrize("landmarks", LANDMARKS)
     def test_refinement_lowers_the_error(self, halves, landmarks):
         build = partial(LandmarkFeatures, landmarks=landmarks, n_landmarks=32, random_state=0)

@@ -60,6 +60,9 @@ class LandmarkFeatures(KernelFeatures):
         How landmarks are selected: "uniform" (random rows), "pivoted" (randomly pivoted Cholesky), "kmeans", or an
         instance such as ``KMeans(n_iterations=10)``. A function or a precomputed kernel needs rows of the data as
         landmarks; "kmeans" then means "pivoted".
+    n_components : int, default=None
+        Number of columns; None means one per landmark. With fewer columns than landmarks, they are the best
+        approximation of that rank on sampled rows: lower errors per column, and a slower `transform`.
     refine : int or "auto", default="auto"
         Number of gradient steps that move the landmarks to lower the kernel error. Only kernels that are a function of
         the Euclidean distance have any. Where they do not lower the error on sampled rows by half a percent, nothing is
@@ -77,7 +80,7 @@ class LandmarkFeatures(KernelFeatures):
         The map of the columns, as in `FourierFeatures`. Only exists with a metric.
     landmarks_ : ndarray of shape (n_landmarks, n_features)
         The landmarks, in the units of the data; indices of training rows for a precomputed kernel.
-    whitening_ : ndarray of shape (n_landmarks, n_landmarks)
+    whitening_ : ndarray of shape (n_landmarks, n_columns)
         The matrix W.
     kernel_ : Kernel or callable
         The kernel, at unit length scale.
@@ -121,6 +124,7 @@ class LandmarkFeatures(KernelFeatures):
         **KernelFeatures._parameter_constraints,
         "kernel": [StrOptions([*KERNELS, "precomputed"], aliases=KERNEL_ALIASES), callable],
         "n_landmarks": [COUNT, StrOptions(["auto"])],
+        "n_components": [COUNT, None],
         "refine": [Interval(Integral, 0, None, closed="left"), StrOptions(["auto"])],
         "landmarks": [StrOptions(LANDMARKS), LandmarkSelection],
     }
@@ -133,6 +137,7 @@ class LandmarkFeatures(KernelFeatures):
         length_scale: float | ArrayLike | str | LearnedLengthScales | LearnedMetric | Metric = "median",
         n_landmarks: int | str = 256,
         landmarks: str | LandmarkSelection = "kmeans",
+        n_components: int | None = None,
         refine: int | str = "auto",
         tolerance: float = 0.02,
         random_state: int | np.random.RandomState | None = None,
@@ -141,6 +146,7 @@ class LandmarkFeatures(KernelFeatures):
         self.length_scale = length_scale
         self.n_landmarks = n_landmarks
         self.landmarks = landmarks
+        self.n_components = n_components
         self.refine = refine
         self.tolerance = tolerance
         self.random_state = random_state
@@ -163,7 +169,8 @@ class LandmarkFeatures(KernelFeatures):
 
         def fit(landmarks: Any, alphas: list[float]) -> tuple[Any, Array]:
             stored = training.scaling.invert(landmarks, training.X.dtype)
-            return stored, _fit_whitening(function, training.scaling.apply(stored), *sample, alphas, dtype)
+            n_columns = min(self.n_components or n_landmarks, selected.shape[0])
+            return stored, _fit_whitening(function, training.scaling.apply(stored), *sample, alphas, n_columns, dtype)
 
         self.landmarks_, self.whitening_ = fit(selected, list(MATRIX_GRID))
         self.kernel_ = PrecomputedKernel() if isinstance(kernel, PrecomputedKernel) else kernel
@@ -241,6 +248,11 @@ class LandmarkFeatures(KernelFeatures):
                 if training.shape[0] >= LARGEST_SIZE:
                     raise
                 n_landmarks = training.shape[0]  # no more landmarks are possible
+        if (self.n_components or 0) > n_landmarks:
+            raise ValueError(
+                f"`n_components`={self.n_components} is more than n_landmarks={n_landmarks}; give fewer components, or "
+                f"more landmarks."
+            )
         return {"n_landmarks": n_landmarks}
 
     def _suggest_size(self, rows: TrainingRows, tolerance: float, confidence: float, seed: int) -> LandmarkSuggestion:
@@ -249,7 +261,7 @@ class LandmarkFeatures(KernelFeatures):
         trials = SizeTrials(rows.X, rows.weights, seed)
 
         def resized(size: int) -> Any:
-            return clone(self).set_params(length_scale=rows.scaling.value, n_landmarks=size)
+            return clone(self).set_params(length_scale=rows.scaling.value, n_landmarks=size, n_components=None)
 
         largest = min(LARGEST_SIZE, trials.n_fit)
         return LandmarkSuggestion(*trials.smallest(resized, tolerance, largest, confidence, "landmarks"))
@@ -267,7 +279,10 @@ class LandmarkFeatures(KernelFeatures):
         dict of str to int
             Parameters for `set_params`.
         """
-        return {"n_landmarks": n_columns}
+        if self.n_components is None:
+            return {"n_landmarks": n_columns}
+        pool = 1 if isinstance(self.n_landmarks, str) else self.n_landmarks / self.n_components
+        return {"n_landmarks": round(pool * n_columns), "n_components": n_columns}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -279,9 +294,15 @@ class LandmarkFeatures(KernelFeatures):
 
 
 def _fit_whitening(
-    kernel: Callable[[Any, Any], Floats], landmarks: Any, points: Any, counts: Floats, alphas: list[float], dtype: Any
+    kernel: Callable[[Any, Any], Floats],
+    landmarks: Any,
+    points: Any,
+    counts: Floats,
+    alphas: list[float],
+    n_columns: int,
+    dtype: Any,
 ) -> Array:
-    """Return the matrix W (n_landmarks, n_landmarks) with the smallest kernel error on some rows.
+    """Return the matrix W (n_landmarks, n_columns) with the smallest kernel error on some rows.
 
     Directions in which the landmarks are dependent to rounding are dropped; columns beyond the rank are zero.
     """
@@ -290,5 +311,6 @@ def _fit_whitening(
     rank = plain.shape[1]
     if not rank:
         raise ValueError("The kernel is zero or negative for every landmark with itself; use one with k(x, x) > 0.")
+    rank = min(rank, n_columns)
     fitted = plain @ best_matrix(columns @ plain, exact, counts, rank, np.array(alphas))
-    return np.pad(fitted, ((0, 0), (0, len(fitted) - rank))).astype(dtype)
+    return np.pad(fitted, ((0, 0), (0, n_columns - rank))).astype(dtype)
