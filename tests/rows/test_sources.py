@@ -9,8 +9,7 @@ from sklearn.base import BaseEstimator
 import bochner.rows.sources
 from bochner.rows import Batch, open_rows, to_dense
 from bochner.rows.sources import check_batch_weights
-from bochner.tables.encoding import EncodedTable
-from bochner.tables.row_source import TableRows
+from bochner.tables.encoding import EncodedTable, TableRows
 from tests.rows.array_partitions import ArrayPartitions
 from tests.tables.tables import survey_file, write_table
 

@@ -136,7 +136,7 @@ class TestTables:
         table.to_csv(tmp_path / "a.csv", index=False)
         expected = clone(model).fit(tmp_path / "a.csv", "target")
         monkeypatch.setattr(bochner.tables.table_models, "MEMORY_ROWS", 100)
-        monkeypatch.setattr("bochner.tables.sources.CSV_BLOCK_BYTES", 4096)
+        monkeypatch.setattr("bochner.tables.reader.CSV_BLOCK_BYTES", 4096)
         streamed = clone(model).fit(tmp_path / "a.csv", "target")
         assert streamed.n_rows_ == 300
         assert streamed.score(NEW, new_y) == pytest.approx(expected.score(NEW, new_y), abs=0.02)
