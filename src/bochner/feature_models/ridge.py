@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import linalg
 
-from bochner.feature_models.band_form import BandForm
+from bochner.feature_models.band_form import solve_shifted
 from bochner.linalg import jittered_cholesky
 from bochner.rows import Floats, row_spans
 from bochner.rows.block_sizes import MAX_SMALL_ROWS
@@ -160,7 +160,7 @@ def held_out_errors(total: Floats, held_out: Floats, n_targets: int, penalties: 
     """Return mean squared errors on a fold, of shape (n_penalties, n_targets), from solutions on the other rows."""
     penalties = np.maximum(penalties, _least_penalty(total, n_targets))
     gram, cross, mean, target_mean, _ = _Centered.from_moments(total - held_out, n_targets)
-    coef = BandForm.from_matrix(gram).solve(cross.T, penalties)  # (n_penalties, n_targets, width)
+    coef = solve_shifted(gram, cross.T, penalties)  # (n_penalties, n_targets, width)
     # The product of a = [z, 1, y] with [c, b, -1] is the residual.
     minus_targets = np.broadcast_to(-np.eye(n_targets), (len(penalties), n_targets, n_targets))
     combination = np.concatenate([coef, (target_mean - coef @ mean)[:, :, None], minus_targets], axis=2)
@@ -188,7 +188,7 @@ def generalized_errors(moments: Floats, n_targets: int, penalties: Floats) -> Fl
     """
     squares = target_variances(moments, n_targets)
     gram, cross, _, _, weight = _Centered.from_moments(moments.copy(), n_targets)
-    coef = BandForm.from_matrix(gram).solve(cross.T, penalties)
+    coef = solve_shifted(gram, cross.T, penalties)
     explained = (coef * (cross.T + penalties[:, None, None] * coef)).sum(axis=2)
     values = np.maximum(np.linalg.eigvalsh(gram), 0.0)  # rounding makes the smallest ones of a singular matrix negative
     residual_share = 1.0 - (1.0 + (values / (values + penalties[:, None])).sum(axis=1)) / weight
