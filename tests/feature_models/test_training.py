@@ -6,8 +6,7 @@ import pytest
 from sklearn.model_selection import KFold, StratifiedKFold
 
 import bochner.rows.sources
-from bochner.feature_models.folds import GivenFolds, RoundRobin, assign_folds, count_classes
-from bochner.feature_models.training import TrainingSet
+from bochner.feature_models.folds import GivenFolds, RoundRobin, TrainingSet, assign_folds, count_classes
 from bochner.rows import MemoryRows
 from bochner.rows.partitions import PartitionedRows
 from tests.rows.array_partitions import ArrayPartitions

@@ -16,9 +16,8 @@ from scipy import linalg
 
 from bochner.feature_maps import FeatureMap, ProductMap, add_moments
 from bochner.feature_models.candidates import feature_map_of
-from bochner.feature_models.folds import RoundRobin, check_fold_weights
+from bochner.feature_models.folds import Choice, RoundRobin, TrainingSet, check_fold_weights
 from bochner.feature_models.ridge import generalized_errors, held_out_errors, r2_scores, solve_ridge, target_variances
-from bochner.feature_models.training import Choice, TrainingSet
 from bochner.memory import check_memory
 from bochner.rows import Batch, Floats, MemoryRows, RowSource, in_threads, stack_batches
 
@@ -194,12 +193,8 @@ class MomentAccumulator:
         """Choose the candidate and penalty with the best mean R2 over the folds, or by generalized cross-validation."""
         assert self.moments is not None
         assert self.origin is not None
-        scores, best, n_targets, row_factor = (
-            np.zeros(len(self.candidates)),
-            0,
-            len(self.origin),
-            self.moments.row_factor,
-        )
+        scores, best = np.zeros(len(self.candidates)), 0
+        n_targets, row_factor = len(self.origin), self.moments.row_factor
         for number, features in enumerate(self.candidates):
             accumulated = self.moments.by_fold(number, self.n_folds)
             parts = list(in_threads(partial(_moments_of_features, features), accumulated))

@@ -15,9 +15,16 @@ import numpy as np
 from bochner.feature_maps import FeatureMap, map_rows
 from bochner.feature_models.active_sets import ActiveSetSolver
 from bochner.feature_models.candidates import feature_map_of
-from bochner.feature_models.folds import GivenFolds, RoundRobin, check_fold_weights, search_path
+from bochner.feature_models.folds import (
+    Choice,
+    GivenFolds,
+    RoundRobin,
+    TrainingSet,
+    check_fold_weights,
+    search_path,
+    weights_of_folds,
+)
 from bochner.feature_models.newton import ALL_ROWS, ROUGH_TOLERANCE, TOLERANCE, NewtonSolver, scores_of, waypoints
-from bochner.feature_models.training import Choice, TrainingSet, weights_of_folds
 from bochner.losses import Loss, SquaredHinge
 from bochner.progress import progress_bar
 from bochner.rows import Array, Batch, Floats, RowSource, Statistic, in_threads, row_spans
