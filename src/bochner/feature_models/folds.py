@@ -17,12 +17,10 @@ from bochner.rows import Array, Batch, Floats, Indices, RowSource, Statistic, ro
 __all__ = [
     *("ClassCounts", "Choice", "FoldAssignment", "GivenFolds", "KFolds", "RoundRobin", "StratifiedFolds"),
     *("NO_FOLD", "TrainingSet", "assign_folds", "check_fold_weights", "count_classes", "count_folds"),
-    *("passed_minimum", "search_path", "warn_at_edge", "weights_of_folds"),
+    *("weights_of_folds",),
 ]
 
 NO_FOLD = -2  # the fold of no row: a problem that leaves it out uses all rows
-CLEAR = 2.0  # standard errors by which a mean error is clearly above another one
-LEAST_FALL = 0.01  # of the error at the edge of a grid that is worth a warning
 
 
 class ClassCounts(NamedTuple):
@@ -368,92 +366,3 @@ def check_fold_weights(cv: Any, fold_weights: Floats) -> None:
             f"A fold of `cv`={reprlib.repr(cv)} has no rows of positive weight to train or to test on; give fewer "
             f"folds or more rows."
         )
-
-
-def passed_minimum(errors: Floats) -> bool:
-    """Return whether the last of the mean errors along a path is clearly above the smallest one.
-
-    Clearly means by more than two standard errors of the differences between the folds.
-
-    Parameters
-    ----------
-    errors : ndarray of shape (n_steps, n_folds)
-        Errors of the folds at each step along the path.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner.feature_models.folds import passed_minimum
-    >>> passed_minimum(np.array([[0.3, 0.2, 0.3], [0.1, 0.2, 0.1], [0.2, 0.1, 0.2]]))
-    False
-    >>> passed_minimum(np.array([[0.3, 0.2, 0.3], [0.1, 0.2, 0.1], [0.3, 0.4, 0.2]]))
-    True
-    """
-    n_folds = errors.shape[1]
-    differences = errors[-1] - errors[errors.mean(axis=1).argmin()]
-    if n_folds < 2 or differences.mean() <= 0.0:
-        return False
-    return bool(differences.mean() > CLEAR * differences.std(ddof=1) / np.sqrt(n_folds))
-
-
-def warn_at_edge(name: str, values: Floats, chosen: float, errors: Floats) -> None:
-    """Warn of a grid of three or more values whose best one is at an edge, where the error still falls clearly.
-
-    Clearly means by more than 1 % and by more than two standard errors over the folds.
-
-    Parameters
-    ----------
-    name : str
-        The parameter that has the values.
-    values : ndarray of shape (n_values,)
-        The grid.
-    chosen : float
-        Its best value.
-    errors : ndarray of shape (n_values, n_folds)
-        Errors of the folds; NaN for values that were not tried.
-    """
-    if len(values) < 3 or values.min() < chosen < values.max():
-        return
-    order = np.argsort(values)
-    errors, (edge, inner) = errors[order], (0, 1) if chosen == values.min() else (-1, -2)
-    fall = 1.0 - errors[edge].mean() / errors[inner].mean() if errors[inner].mean() > 0.0 else 0.0
-    if fall > LEAST_FALL and passed_minimum(errors[[edge, inner]]):
-        side = "smallest" if edge == 0 else "largest"
-        warnings.warn(
-            f"The best one of `{name}` is the {side}, {chosen:g}, whose error is {fall:.0%} below that of the next "
-            f"one; add {'smaller' if edge == 0 else 'larger'} values.",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
-def search_path(n_steps: int, evaluate: Callable[[int], Floats]) -> None:
-    """Evaluate errors along a path, from its middle upwards and then downwards, until each has passed the minimum.
-
-    Parameters
-    ----------
-    n_steps : int
-        Number of steps of the path.
-    evaluate : callable
-        Returns the errors (n_folds,) at a step.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner.feature_models.folds import search_path
-    >>> steps = []
-    >>> search_path(9, lambda step: steps.append(step) or np.full(5, abs(step - 6.0)))
-    >>> steps
-    [4, 5, 6, 7]
-    """
-    middle = n_steps // 2
-    upwards: list[Floats] = []
-    for step in range(middle, n_steps):
-        upwards.append(evaluate(step))
-        if passed_minimum(np.array(upwards)):
-            break
-    downwards = upwards[::-1]
-    for step in range(middle - 1, -1, -1):
-        if passed_minimum(np.array(downwards)):
-            break
-        downwards.append(evaluate(step))
