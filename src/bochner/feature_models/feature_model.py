@@ -26,8 +26,8 @@ from bochner.feature_models.candidates import (
     seed_of,
 )
 from bochner.feature_models.folds import Choice, ClassCounts, RoundRobin, TrainingSet, assign_folds, count_folds
-from bochner.feature_models.moments import MomentAccumulator, check_moments, fit_ridge
 from bochner.feature_models.paths import fit_path, is_held, warn_at_edge
+from bochner.feature_models.ridge import MomentAccumulator, check_moments, fit_ridge
 from bochner.kernels import Kernel
 from bochner.losses import Loss, SquaredHinge
 from bochner.memory import check_memory, expected_width
