@@ -42,6 +42,7 @@ ROUGH_TOLERANCE = 1e-2  # predicted decrease of the last step, relative to the o
 LAST_TOLERANCE = 1e-14
 FLOAT32_PENALTY = 2.5e6  # of C times the weights of the near rows, up to which paths are followed in float32
 RESIDUAL = 0.1  # of a Newton system without a fold, relative to the gradient
+INEXACT_STEPS = 6  # after which these systems are solved exactly: inexact steps can zigzag
 MAX_PRODUCTS = 8  # conjugate gradient iterations; with more, an exact solution is faster
 LONGEST_SLOPE = 0.3  # at the end of a step, relative to its start, up to which the whole step is taken
 LENGTH_ERROR = 0.05  # of shorter steps, relative
@@ -170,7 +171,7 @@ class _NearRows:
         """Take Newton steps until predicted decreases are below `tolerance` of the objectives."""
         weights, scores = start.copy(), self._scores(start)
         lowest, moving = np.full(len(held_out), np.inf), np.arange(len(held_out))  # problems that are not solved
-        for _ in range(MAX_STEPS):
+        for n_steps in range(MAX_STEPS):
             before, slack = (
                 weights[:, moving],
                 _slack(self.signs > 0.0, self.folds, scores[:, moving], held_out[moving]),
@@ -180,7 +181,7 @@ class _NearRows:
             objectives = 0.5 * (np.square(before).sum(axis=0) + np.einsum("ij,ij->j", weighted, pulls))
             gradients = before - self._sums(self.signs[:, None] * weighted)
             directions, is_found = np.empty_like(gradients), np.zeros(len(moving), dtype=bool)
-            if self.factor is not None and NO_FOLD not in held_out:
+            if self.factor is not None and NO_FOLD not in held_out and n_steps < INEXACT_STEPS:
                 directions, is_found = self._inexact(slack > 0.0, gradients)
             for place in np.flatnonzero(~is_found).tolist():
                 is_whole = held_out[moving[place]] == NO_FOLD
