@@ -15,7 +15,7 @@ from bochner.tables.columns import Reading
 from bochner.tables.encoding import EncodedTable, Encoding, load_rows
 from bochner.tables.reader import Frame, Source, Table, frame_of_columns, is_frame, is_path, open_frame
 from bochner.tables.survey import Standardization, Survey
-from bochner.validation import StrOptions, check_names, fit_context
+from bochner.validation import StrOptions, check_names
 
 __all__ = ["TableEncoder"]
 
@@ -135,9 +135,9 @@ class TableEncoder(TransformerMixin, Parametrized):
         """
         return self.fit_survey(self.survey(X))
 
-    @fit_context
     def survey(self, X: Any, target: str | None = None) -> Survey:
         """Read all rows of a table once and count its cells; `target` is a column that is not encoded."""
+        self._validate_params()  # also inside the `fit` of a table model, where scikit-learn skips it
         reading = Reading(self.decimal, tuple(self.missing), self.file_encoding)
         data = self._as_table(X, target, reset=True)
         table = Table(data, target, self.drop, self.kinds, reading=reading)

@@ -152,7 +152,7 @@ class TableModel(Parametrized):
                 setattr(self, name, getattr(self.encoder_, name))
         estimator, weights = self._new_estimator(self.n_rows_), check_weights(sample_weight, X)
         if isinstance(self, RegressorMixin):
-            self.log_factor_ = log_factor(X, y) if self.estimator is None else None
+            self.log_factor_ = 1.0 if self.estimator is None and is_better_on_log_scale(X, y) else None
         if rows is not None:
             if self.class_weight is not None:
                 estimator.set_params(class_weight=self.class_weight)
@@ -165,6 +165,9 @@ class TableModel(Parametrized):
                 raise ValueError(f"{type(estimator).__name__} does not accept `sample_weight`; omit it.")
             options = {} if weights is None else {"sample_weight": weights}
             self.estimator_ = estimator.fit(X, self._scaled_targets(y), **options)
+        if self.log_factor_ is not None:
+            left_out = getattr(self.estimator_, "loo_prediction_", None)
+            self.log_factor_ = log_factor(self.estimator_.predict(X) if left_out is None else left_out, y, weights)
         if _has_closed_form(self.estimator_):
             shown = slice(RESIDUAL_ROWS)
             self.residuals_ = studentized_residuals(self.estimator_, X[shown], self._scaled_targets(y[shown]))
@@ -325,7 +328,8 @@ class TableRegressor(TableModel, RegressorMixin, Parametrized):
     target_name_ : str or None
         The name of the target, where it has one.
     log_factor_ : float or None
-        What exponentials of predicted logarithms are multiplied by; None if the targets are as they were.
+        What exponentials of predicted logarithms are multiplied by, because they are below the mean: the ratio of
+        the mean target to that of leave-one-out predictions. None if the targets are as they were.
     n_rows_ : int
         Number of training rows.
     n_features_in_ : int
@@ -490,15 +494,11 @@ def _has_closed_form(estimator: Any) -> bool:
     return isinstance(estimator, FeatureRegressor) and estimator.loss == "squared_error"
 
 
-def log_factor(X: Array, y: Floats) -> float | None:
-    """Return what exponentials of predicted logarithms are multiplied by, if a quick model of these is better.
-
-    The factor is the mean exponential of the residuals (Duan's smearing), because the exponential of a mean logarithm
-    is less than the mean. None means that the targets are not positive, not skewed, or better predicted as they are.
-    """
+def is_better_on_log_scale(X: Array, y: Floats) -> bool:
+    """Return whether targets are positive and skewed, and a quick model predicts them better by their logarithms."""
     deviation = y.std()
     if len(y) < 50 or y.min() <= 0.0 or np.mean((y - y.mean()) ** 3) <= SMALLEST_SKEWNESS * deviation**3:
-        return None
+        return False
     order = np.random.default_rng(0).permutation(len(y))[:LOG_ROWS]
     train, test = order[len(order) // 3 :], order[: len(order) // 3]
     features = LandmarkFeatures(n_landmarks=min(128, len(train) // 2), random_state=0)
@@ -507,9 +507,22 @@ def log_factor(X: Array, y: Floats) -> float | None:
         warnings.simplefilter("ignore", UserWarning)  # the penalty may be the largest one
         direct = model.fit(X[train], y[train]).predict(X[test])
         logs = model.fit(X[train], np.log(y[train])).predict(X[test])
-    factor = float(np.exp(np.log(y[test]) - logs).mean())
-    errors = [np.square(predicted - y[test]).mean() for predicted in (factor * np.exp(logs), direct)]
-    return factor if errors[0] < errors[1] else None
+    predicted = log_factor(logs, y[test]) * np.exp(logs)
+    return bool(np.square(predicted - y[test]).mean() < np.square(direct - y[test]).mean())
+
+
+def log_factor(logs: Floats, y: Floats, sample_weight: Floats | None = None) -> float:
+    r"""Return the factor of exponentials of predicted logarithms whose mean is that of the targets.
+
+    The exponential of a mean logarithm is less than the mean. With predictions :math:`f_i` of rows that the model was
+    not fitted to, the factor is :math:`\sum w_i y_i / \sum w_i e^{f_i}`. Small targets do not dominate it, unlike the
+    mean of :math:`y_i e^{-f_i}` (Duan's smearing).
+    """
+    known = np.isfinite(logs)
+    shift = logs[known].max()  # exponentials must not overflow
+    w = None if sample_weight is None else sample_weight[known]
+    mean = np.average(np.exp(logs[known] - shift), weights=w)
+    return float(np.exp(np.log(np.average(y[known], weights=w)) - shift - np.log(mean)))
 
 
 def _split_target(X: Any, y: Any) -> tuple[Any, Any]:
