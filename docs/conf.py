@@ -47,15 +47,15 @@ toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 # Pages of other projects are not linked, to build without a network; nor are internal packages that docstrings name.
-nitpick_ignore_regex = [(r"py:.*", r"(?!bochner).*|bochner\.(rows|feature_maps|compression|pair_statistics)\..*")]
+nitpick_ignore_regex = [(r"py:.*", r"(?!bochner).*|bochner\.(rows|feature_maps|compression)\..*")]
 
 # Members that estimators and their parts have for each other, for subclasses or from scikit-learn's machinery are not
 # for users; nor are fitted attributes repeated, which the docstring of the class lists.
 INTERNAL = {
-    *("check_parts", "fit_length_scales", "fit_rows", "size_parameters"),
+    *("fit_length_scales", "fit_rows", "size_parameters"),
     *("finalize", "gradients"),
     *("get_metadata_routing", "set_output", "count", "index"),
-    *("gradient_at", "log_embedding", "log_factor_embedding", "log_slope", "slope", "mixing", "profile", "factor"),
+    *("gradient_at", "log_embedding", "log_factor_embedding", "slope", "mixing", "profile", "factor"),
     *("quantile", "radii", "uniform_dim", "check_kernel", "points", "compress"),
 }
 

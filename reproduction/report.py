@@ -9,7 +9,7 @@ from pathlib import Path
 from markupsafe import Markup
 from rich.console import Console
 
-from bochner.pages import Table, paragraph, picture_grid, render, svg, write_atomically
+from bochner.pages import Table, fill_template, paragraph, picture_grid, svg, write_atomically
 from reproduction.claims import CLAIMS
 from reproduction.figures import compose, draw_alone, panels
 from reproduction.findings import Findings, percent
@@ -92,7 +92,8 @@ class Report:
         sections = {found.study.title: self._section(found) for found in self.findings}
         sections |= {"Methods": self._methods(), "Data": self._data(), **notes}
         footer = f"Written by: {self.command}. {'; '.join(versions)}."
-        return render(title, lead, sections, footer, answer=answer, more=" ".join(more))
+        texts = {"title": title, "lead": lead, "footer": footer, "answer": answer, "more": " ".join(more)}
+        return fill_template("page.html", sections=sections, **texts)
 
     def markdown(self, title: str) -> str:
         """Return the summary, the tables and the statements as Markdown."""

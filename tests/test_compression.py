@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from bochner.compression import best_matrix, principal_components
+from bochner.compression import best_matrix, inverse_root, principal_components
 from bochner.feature_maps import fourier_map
 from bochner.kernels import Gaussian
 
@@ -117,3 +117,27 @@ def test_principal_components_of_weighted_rows(rng):
     values = np.linalg.svd(repeated, compute_uv=False)
     error = np.linalg.norm(repeated @ repeated.T - columns @ columns.T)
     assert error == pytest.approx(np.linalg.norm(values[3:] ** 2))
+
+
+class TestInverseRoot:
+    def test_product_is_the_inverse(self, rng):
+        matrix = Gaussian()(rng.normal(size=(12, 3)))
+        values, root = inverse_root(matrix)
+        np.testing.assert_allclose(values, np.linalg.eigvalsh(matrix), rtol=1e-8)
+        assert root.shape == (12, 12)
+        np.testing.assert_allclose(root @ root.T, np.linalg.inv(matrix), rtol=1e-8)
+        np.testing.assert_allclose(root.T @ matrix @ root, np.eye(12), atol=1e-8)
+
+    def test_pseudo_inverse_of_a_singular_matrix(self, rng):
+        factor = rng.normal(size=(9, 4))
+        root = inverse_root(factor @ factor.T)[1]
+        assert root.shape == (9, 4)
+        np.testing.assert_allclose(root @ root.T, np.linalg.pinv(factor @ factor.T, rcond=1e-10), atol=1e-10)
+
+    def test_small_eigenvalues_are_dropped(self):
+        matrix = np.diag([1e-3, 4.0, 1e-12, -1e-3, 1.0])
+        values, root = inverse_root(matrix)
+        assert values == pytest.approx([1e-3, 1.0, 4.0])
+        assert np.abs(root).max(axis=0) == pytest.approx([1e-3**-0.5, 1.0, 0.5])
+        assert inverse_root(matrix, 1e-2)[1].shape == (5, 2)
+        assert inverse_root(matrix, 1e-13)[1].shape == (5, 4)

@@ -309,6 +309,7 @@ def test_every_parameter_of_landmark_features_can_be_searched(rng):
         "landmarks": ["uniform", "pivoted", "kmeans", Pivoted(n_points=10)],
         "landmarks__n_points": [None, 10],
         "landmarks__n_iterations": [1, 3],
+        "n_components": [None, 2],
         "refine": [0, 3],
         "tolerance": [0.1, 0.2],
         "random_state": [0, 1],

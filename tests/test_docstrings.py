@@ -14,7 +14,6 @@ MODULES = [
     "bochner.samplers",
     "bochner.weightings",
     "bochner.landmarks",
-    "bochner.function_kernels",
     "bochner.scaling.median",
     "bochner.scaling",
     "bochner.inspection.kernel_error",

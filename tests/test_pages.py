@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from bochner.pages import Table, code, paragraph, picture_grid, render, subplots, svg, write_atomically
+from bochner.pages import Table, fill_template, paragraph, picture_grid, subplots, svg, write_atomically
 
 TABLE = Table(["a & b", "error %"], [["x", "1 ± 2"], ["y", "<3>"]], "A title", frozenset({(0, 1)}), frozenset({0}))
 
@@ -17,7 +17,8 @@ def test_table_in_html_escapes_text():
 
 
 def test_page_escapes_text_and_links_its_sections():
-    page = render("A & B", "1 < 2", {"First part": paragraph("1 < 2")}, "end", answer="Yes")
+    texts = {"title": "A & B", "lead": "1 < 2", "footer": "end", "answer": "Yes"}
+    page = fill_template("page.html", sections={"First part": paragraph("1 < 2")}, **texts)
     assert "<title>bochner: A &amp; B</title>" in page
     assert '<a href="#first-part">First part</a>' in page
     assert '<section id="first-part">' in page
@@ -43,10 +44,6 @@ def test_figures_are_not_enlarged_much():
     assert '<figure role="img" aria-label="a &lt; b" style="max-width: 12.5rem">' in picture_grid({"a < b": picture})
     assert '<div class="panels pairs">' in picture_grid({"one": "", "two": ""})
     assert '<div class="panels">' in picture_grid({"one": "", "two": "", "three": ""})
-
-
-def test_code_is_escaped():
-    assert code("a < b") == "<pre><code>a &lt; b</code></pre>"
 
 
 def test_svg_has_a_title_and_its_own_identifiers():

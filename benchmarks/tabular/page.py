@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from bochner.pages import Table, paragraph, picture_grid, render, svg, write_atomically
+from bochner.pages import Table, fill_template, paragraph, picture_grid, svg, write_atomically
 from tabular.data import N_FOLDS
 from tabular.methods import METHODS, OURS
 
@@ -80,7 +80,8 @@ def write_page(path: Path, summary: dict[str, Any]) -> None:
     more = f"{N_FOLDS}-fold cross-validation as in TabArena. {reduced} Seconds are processor seconds of one thread."
     footer = f"Made by `make bench-tabular` with {'; '.join(summary['versions'])}."
     answer = f"{best['label']} has the highest Elo rating, {best['elo']:,.0f}."
-    write_atomically(path, render("Public tables", lead, sections, footer, answer=answer, more=more))
+    texts = {"title": "Public tables", "lead": lead, "footer": footer, "answer": answer, "more": more}
+    write_atomically(path, fill_template("page.html", sections=sections, **texts))
 
 
 def _leaderboard(summary: dict[str, Any]) -> Table:

@@ -10,38 +10,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bochner.feature_models.classifier import FeatureClassifier
-    from bochner.feature_models.regressor import FeatureRegressor
-    from bochner.features.fourier_features import FourierFeatures
-    from bochner.features.landmark_features import LandmarkFeatures
-    from bochner.inspection.displays import ImportanceDisplay, KernelErrorDisplay, WeightsDisplay
-    from bochner.inspection.importance import ColumnImportance, column_importance
-    from bochner.inspection.kernel_error import KernelError
-    from bochner.kernel_models import KernelClassifier, KernelRegressor
-    from bochner.scaling.robust_standardizer import RobustStandardizer
-    from bochner.tables.table_encoder import TableEncoder
-    from bochner.tables.table_models import TableClassifier, TableRegressor
+    from bochner.feature_models.classifier import FeatureClassifier as FeatureClassifier
+    from bochner.feature_models.regressor import FeatureRegressor as FeatureRegressor
+    from bochner.features.fourier_features import FourierFeatures as FourierFeatures
+    from bochner.features.landmark_features import LandmarkFeatures as LandmarkFeatures
+    from bochner.inspection.displays import ImportanceDisplay as ImportanceDisplay
+    from bochner.inspection.displays import KernelErrorDisplay as KernelErrorDisplay
+    from bochner.inspection.displays import WeightsDisplay as WeightsDisplay
+    from bochner.inspection.importance import ColumnImportance as ColumnImportance
+    from bochner.inspection.importance import column_importance as column_importance
+    from bochner.inspection.kernel_error import KernelError as KernelError
+    from bochner.kernel_models import KernelClassifier as KernelClassifier
+    from bochner.kernel_models import KernelRegressor as KernelRegressor
+    from bochner.scaling.robust_standardizer import RobustStandardizer as RobustStandardizer
+    from bochner.tables.table_encoder import TableEncoder as TableEncoder
+    from bochner.tables.table_models import TableClassifier as TableClassifier
+    from bochner.tables.table_models import TableRegressor as TableRegressor
 
     __version__: str
-
-__all__ = [
-    "ColumnImportance",
-    "FeatureClassifier",
-    "FeatureRegressor",
-    "FourierFeatures",
-    "ImportanceDisplay",
-    "KernelClassifier",
-    "KernelError",
-    "KernelErrorDisplay",
-    "KernelRegressor",
-    "LandmarkFeatures",
-    "RobustStandardizer",
-    "TableClassifier",
-    "TableEncoder",
-    "TableRegressor",
-    "WeightsDisplay",
-    "column_importance",
-]
 
 _MODULES = {
     "ColumnImportance": "inspection.importance",
@@ -61,6 +47,7 @@ _MODULES = {
     "WeightsDisplay": "inspection.displays",
     "column_importance": "inspection.importance",
 }
+__all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> Any:

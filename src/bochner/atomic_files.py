@@ -8,8 +8,6 @@ from pathlib import Path
 from secrets import token_hex
 from stat import S_IMODE
 
-__all__ = ["check_writable", "replaced_file"]
-
 
 @contextmanager
 def replaced_file(path: Path) -> Iterator[Path]:
@@ -45,7 +43,8 @@ def replaced_file(path: Path) -> Iterator[Path]:
         if path.exists():
             temporary.chmod(S_IMODE(path.stat().st_mode))  # before any content, which others may not be allowed to read
         yield temporary
-        _synchronize(temporary)
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())  # a full disk may be reported only here
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -62,9 +61,3 @@ def check_writable(path: Path) -> None:
     # Root may write to every file, but whoever made one read-only wants to keep it.
     if path.exists() and not (os.access(path, os.W_OK) and path.stat().st_mode & 0o222):
         raise PermissionError(f"{path} is read-only; make it writable, or give another name.")
-
-
-def _synchronize(path: Path) -> None:
-    """Wait until a file is on the disk; a full disk may be reported only here."""
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())

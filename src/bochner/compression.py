@@ -12,23 +12,33 @@ import numpy as np
 
 from bochner.rows import Floats, in_threads
 
-__all__ = ["best_matrix", "principal_components"]
+__all__ = ["best_matrix", "inverse_root", "principal_components"]
 
 RANK_TOLERANCE = 1e-10  # smaller eigenvalues, relative to the largest, are rounding errors
 
 
 class _Fit:
-    r"""The kernel on a set of rows, in an orthonormal basis of the features.
+    r"""The kernel on some of the rows, in an orthonormal basis of the features, and its error on other rows.
 
     With :math:`F^T F = U g U^T`, the columns of :math:`Q = F T`, :math:`T = U g^{-1/2}`, are orthonormal on the rows.
     In this basis the plain kernel :math:`F F^T` is diag(g), and `projection` :math:`= Q^T K Q` is the exact kernel.
+
+    If all columns are kept (`is_complete`), feature directions outside the basis keep their plain kernel, which is part
+    of the error on other rows. Otherwise they are dropped.
     """
 
-    def __init__(self, features: Floats, exact: Floats, size: float) -> None:
-        self.size = size
-        self.spectrum, self.whitening = _whitening(features)
-        orthonormal = features @ self.whitening
-        self.projection = orthonormal.T @ (exact @ orthonormal)
+    def __init__(
+        self, features: Floats, exact: Floats, counts: Floats, is_complete: bool, rows: slice, others: slice | None
+    ) -> None:
+        self.size, self.is_complete = float(counts[rows].sum()), is_complete
+        self.spectrum, self.whitening = _whitening(features[rows])
+        orthonormal = features[rows] @ self.whitening
+        self.projection = orthonormal.T @ (exact[rows, rows] @ orthonormal)
+        if others is not None:
+            held_out, target = features[others], exact[others, others]
+            columns = held_out @ self.whitening
+            target = target - held_out @ held_out.T if is_complete else target
+            self.gram, self.target = columns.T @ columns, columns.T @ (target @ columns)
 
     def shrunk_kernel(self, alpha: float) -> Floats:
         r"""Return the fitted kernel in the basis, :math:`g + h (Q^T K Q - g) h` with :math:`h = g / (g + \alpha n)`.
@@ -45,28 +55,13 @@ class _Fit:
         """Return the matrix B of the best approximation of that rank on the rows."""
         values, vectors = np.linalg.eigh(self.shrunk_kernel(alpha))
         roots = np.sqrt(np.maximum(values[::-1][:n_columns], 0.0))
-        matrix: Floats = self.whitening @ (vectors[:, ::-1][:, :n_columns] * roots)
-        return _with_all_columns(matrix, self.whitening, n_columns)
-
-
-class _Validation:
-    """Validation rows in the basis of a fit on other rows.
-
-    If all columns are kept (`is_complete`), feature directions outside the basis keep their plain kernel, which is part
-    of the error. Otherwise they are dropped.
-    """
-
-    def __init__(self, fit: _Fit, features: Floats, exact: Floats, is_complete: bool) -> None:
-        self.fit, self.is_complete = fit, is_complete
-        columns = features @ fit.whitening
-        exact = exact - features @ features.T if is_complete else exact
-        self.gram, self.target = columns.T @ columns, columns.T @ (exact @ columns)
+        return _with_all_columns(self.whitening @ (vectors[:, ::-1][:, :n_columns] * roots), self.whitening, n_columns)
 
     def risk(self, alpha: float) -> float:
-        """Return the squared error of the fitted kernel on the validation rows, up to a constant."""
-        kernel = self.fit.shrunk_kernel(alpha)
+        """Return the squared error of the fitted kernel on the other rows, up to a constant."""
+        kernel = self.shrunk_kernel(alpha)
         if self.is_complete:
-            kernel.flat[:: len(kernel) + 1] -= self.fit.spectrum
+            kernel.flat[:: len(kernel) + 1] -= self.spectrum
         product = kernel @ self.gram
         return float(np.vdot(product, product.T) - 2.0 * np.vdot(kernel, self.target))
 
@@ -110,29 +105,23 @@ def best_matrix(features: Floats, exact: Floats, counts: Floats, n_columns: int,
     """
     roots = np.sqrt(counts)
     features, exact = features * roots[:, None], exact * roots[:, None] * roots
-    n_rows = len(features)
-    all_rows, first, second = slice(0, n_rows), slice(0, n_rows // 2), slice(n_rows // 2, n_rows)
+    middle, is_complete = len(features) // 2, n_columns == features.shape[1]
+    whole, first, second = slice(None), slice(0, middle), slice(middle, None)
 
-    def fit(rows: slice) -> _Fit:
-        return _Fit(features[rows], exact[rows, rows], float(counts[rows].sum()))
+    def fit(split: tuple[slice, slice | None]) -> _Fit:
+        return _Fit(features, exact, counts, is_complete, *split)
 
-    if len(alphas) == 1 or n_rows == 1:  # a single row cannot be held out, and gets the largest penalty
-        return fit(all_rows).columns(float(alphas.max()), n_columns)
-
-    def validation(split: tuple[_Fit, slice]) -> _Validation:
-        fit, rows = split
-        return _Validation(fit, features[rows], exact[rows, rows], n_columns == features.shape[1])
-
+    if len(alphas) == 1 or middle == 0:  # a single row cannot be held out, and gets the largest penalty
+        return fit((whole, None)).columns(float(alphas.max()), n_columns)
     # The largest fit comes first, so that two threads finish at about the same time.
-    whole, *halves = in_threads(fit, [all_rows, first, second])
-    validations = list(in_threads(validation, [(halves[0], second), (halves[1], first)]))
+    final, *halves = in_threads(fit, [(whole, None), (first, second), (second, first)])
     best, smallest_risk = 0.0, np.inf
     for alpha in np.sort(alphas)[::-1].tolist():
-        risk = sum(in_threads(partial(_Validation.risk, alpha=alpha), validations))
+        risk = sum(in_threads(partial(_Fit.risk, alpha=alpha), halves))
         if risk > smallest_risk:
             break
         best, smallest_risk = alpha, risk
-    return whole.columns(best, n_columns)
+    return final.columns(best, n_columns)
 
 
 def principal_components(features: Floats, counts: Floats, n_columns: int) -> Floats:
@@ -165,16 +154,44 @@ def principal_components(features: Floats, counts: Floats, n_columns: int) -> Fl
     return _with_all_columns(basis[:, ::-1][:, :n_columns], whitening, n_columns)
 
 
+def inverse_root(matrix: Floats, tolerance: float = RANK_TOLERANCE) -> tuple[Floats, Floats]:
+    r"""Return the eigenvalues of a positive semidefinite matrix, and T for which :math:`T T^T` is its pseudo-inverse.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, n)
+        The matrix.
+    tolerance : float, default=1e-10
+        Smaller eigenvalues, relative to the largest one, are dropped.
+
+    Returns
+    -------
+    values : ndarray of shape (rank,)
+        The other eigenvalues, in ascending order.
+    root : ndarray of shape (n, rank)
+        Their eigenvectors, divided by the roots of the eigenvalues.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.compression import inverse_root
+    >>> values, root = inverse_root(np.diag([4.0, 0.0]))
+    >>> values, np.abs(root)
+    (array([4.]), array([[0.5],
+           [0. ]]))
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    kept = values > tolerance * values[-1]
+    return values[kept], vectors[:, kept] / np.sqrt(values[kept])
+
+
 def _whitening(features: Floats) -> tuple[Floats, Floats]:
     """Return the eigenvalues g of F'F above rounding errors, in ascending order, and T for which F T is orthonormal."""
     n_rows, n_inner = features.shape
     if n_inner <= n_rows:
-        spectrum, basis = np.linalg.eigh(features.T @ features)
-    else:
-        spectrum, rows = np.linalg.eigh(features @ features.T)
-        basis = features.T @ (rows / np.sqrt(np.maximum(spectrum, np.finfo(float).tiny)))
-    significant = spectrum > RANK_TOLERANCE * spectrum[-1]
-    return spectrum[significant], basis[:, significant] / np.sqrt(spectrum[significant])
+        return inverse_root(features.T @ features)
+    spectrum, root = inverse_root(features @ features.T)
+    return spectrum, features.T @ (root / np.sqrt(spectrum))
 
 
 def _with_all_columns(matrix: Floats, whitening: Floats, n_columns: int) -> Floats:

@@ -12,10 +12,13 @@ distribution.
 There are two families. An `IsotropicKernel` depends on the Euclidean distance only. If it is a kernel in every
 dimension, it is a mixture of Gaussian kernels (Schoenberg's theorem), and a subclass writes `profile` and `mixing`.
 A `ProductKernel` has one factor per column, and a subclass writes `factor`, `quantile` and `log_factor_embedding`.
+
+`FunctionKernel` and `PrecomputedKernel` are kernels without a length scale and without frequencies: any function of two
+sets of rows, or a matrix, for `LandmarkFeatures`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -28,20 +31,9 @@ from bochner.rows import Floats, is_sparse, row_blocks, to_dense
 from bochner.validation import Interval, check_returned, make_part
 
 __all__ = [
-    "KERNELS",
-    "KERNEL_ALIASES",
-    "NAMED_KERNELS",
-    "Cauchy",
-    "Exponential",
-    "Gaussian",
-    "IsotropicKernel",
-    "Kernel",
-    "Laplacian",
-    "Matern",
-    "PowerExponential",
-    "ProductKernel",
-    "RationalQuadratic",
-    "make_kernel",
+    *("KERNELS", "KERNEL_ALIASES", "NAMED_KERNELS", "IsotropicKernel", "Kernel", "ProductKernel", "make_kernel"),
+    *("Cauchy", "Exponential", "Gaussian", "Laplacian", "Matern", "PowerExponential", "RationalQuadratic"),
+    *("FunctionKernel", "PrecomputedKernel"),
 ]
 
 LARGEST_SCALE = 1e12  # larger frequencies are noise on any data; the bound only keeps them finite
@@ -86,8 +78,6 @@ class Kernel(Parametrized, ABC):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
-
     def __call__(self, X: Any, Y: Any = None) -> Floats:
         """Return the exact kernel matrix.
 
@@ -121,21 +111,6 @@ class Kernel(Parametrized, ABC):
         ndarray of shape (n_pairs,)
             Kernel values.
         """
-
-    def gradient_at(self, differences: Floats) -> Floats:
-        """Return gradients of the kernel at given differences; only models' gradients on landmarks need them.
-
-        Parameters
-        ----------
-        differences : ndarray of shape (n_pairs, n_features)
-            One difference x - y per row.
-
-        Returns
-        -------
-        ndarray of shape (n_pairs, n_features)
-            Gradients with respect to x; 0 where the kernel has a kink.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no gradients; write its method `gradient_at`.")
 
     def as_isotropic(self) -> "IsotropicKernel | None":
         """Return this kernel as an isotropic one, or None if it is not isotropic."""
@@ -273,6 +248,18 @@ class IsotropicKernel(Kernel):
         return self.profile(np.einsum("ij,ij->i", differences, differences))
 
     def gradient_at(self, differences: Floats) -> Floats:
+        """Return gradients of the kernel at given differences; only models' gradients on landmarks need them.
+
+        Parameters
+        ----------
+        differences : ndarray of shape (n_pairs, n_features)
+            One difference x - y per row.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs, n_features)
+            Gradients with respect to x; 0 where the kernel has a kink.
+        """
         squared_distances = np.einsum("ij,ij->i", differences, differences)
         return 2.0 * self.slope(squared_distances)[:, None] * differences
 
@@ -544,35 +531,10 @@ class ProductKernel(Kernel):
         """
 
     def __call__(self, X: Any, Y: Any = None) -> Floats:
-        X = to_dense(X)
-        Y = X if Y is None else to_dense(Y)
-        values = np.ones((len(X), len(Y)))
-        for rows in row_blocks(len(X), values[:1].nbytes):
-            block = values[rows]
-            for x, y in zip(X[rows].T, Y.T, strict=True):
-                block *= self.factor(np.subtract.outer(x, y))
-        return values
+        return _combine_columns(X, Y, np.multiply, self.factor)
 
     def at(self, differences: Floats) -> Floats:
         return np.asarray(np.prod(self.factor(differences), axis=1))
-
-    def gradient_at(self, differences: Floats) -> Floats:
-        return self.at(differences)[:, None] * self.log_slope(differences)
-
-    def log_slope(self, differences: Floats) -> Floats:
-        """Return the derivative of the logarithm of `factor`; only gradients of models on landmarks need it.
-
-        Parameters
-        ----------
-        differences : ndarray
-            Differences in one column.
-
-        Returns
-        -------
-        ndarray
-            Derivatives, of the same shape; 0 where the factor has a kink.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no gradients; write its method `log_slope`.")
 
     def uniform_dim(self, n_features: int) -> int:
         return n_features
@@ -596,13 +558,10 @@ class Laplacian(ProductKernel):
     """
 
     def __call__(self, X: Any, Y: Any = None) -> Floats:
-        return np.asarray(np.exp(-manhattan_distances(*_float64(X, Y))))
+        return np.asarray(np.exp(-manhattan_distances(X, Y)))
 
     def factor(self, differences: Floats) -> Floats:
         return np.asarray(np.exp(-np.abs(differences)))
-
-    def log_slope(self, differences: Floats) -> Floats:
-        return -np.sign(differences)
 
     def quantile(self, uniforms: Floats) -> Floats:
         # The cotangent at the nearer end, because tan(pi (u - 1/2)) loses all digits of a u close to 0 or 1.
@@ -629,9 +588,6 @@ class Cauchy(ProductKernel):
     def factor(self, differences: Floats) -> Floats:
         return np.asarray(1.0 / (1.0 + np.square(differences)))
 
-    def log_slope(self, differences: Floats) -> Floats:
-        return np.asarray(-2.0 * differences / (1.0 + np.square(differences)))
-
     def quantile(self, uniforms: Floats) -> Floats:
         end = np.minimum(uniforms, 1.0 - uniforms)
         return np.asarray(np.where(uniforms < 0.5, 1.0, -1.0) * np.log(2.0 * end))
@@ -655,7 +611,7 @@ class PowerExponential(Kernel):
     Parameters
     ----------
     p : float, default=1.5
-        Power of the differences, at most 2. With p = 2 the kernel is isotropic.
+        Power of the differences, at most 2.
     q : float, default=1.0
         Power of the distance, at most p.
 
@@ -687,27 +643,11 @@ class PowerExponential(Kernel):
             raise ValueError(f"`q`={self.q:g} of PowerExponential exceeds `p`={self.p:g}; use `q` of at most `p`.")
 
     def __call__(self, X: Any, Y: Any = None) -> Floats:
-        X = to_dense(X).astype(np.float64, copy=False)
-        Y = X if Y is None else to_dense(Y)
-        values = np.zeros((len(X), len(Y)))
-        for rows in row_blocks(len(X), values[:1].nbytes):
-            block = values[rows]
-            for x, y in zip(X[rows].T, Y.T, strict=True):
-                block += np.abs(np.subtract.outer(x, y)) ** self.p
-            np.exp(-(block ** (self.q / self.p)), out=block)
-        return values
+        sums = _combine_columns(X, Y, np.add, lambda differences: np.abs(differences) ** self.p)
+        return np.asarray(np.exp(-(sums ** (self.q / self.p))))
 
     def at(self, differences: Floats) -> Floats:
         return np.asarray(np.exp(-((np.abs(differences) ** self.p).sum(axis=1) ** (self.q / self.p))))
-
-    def gradient_at(self, differences: Floats) -> Floats:
-        sizes = np.abs(differences)
-        sums = (sizes**self.p).sum(axis=1)
-        apart = sums > 0.0
-        slopes = np.zeros_like(sums)
-        slopes[apart] = -self.q * sums[apart] ** (self.q / self.p - 1.0) * np.exp(-(sums[apart] ** (self.q / self.p)))
-        powers = np.power(sizes, self.p - 1.0, out=np.zeros_like(sizes), where=sizes > 0.0)
-        return np.asarray(slopes[:, None] * np.sign(differences) * powers)
 
     def as_isotropic(self) -> IsotropicKernel | None:
         return _StableMixture(self.q) if self.p == 2.0 else None
@@ -725,6 +665,93 @@ class PowerExponential(Kernel):
 
     def log_embedding(self, frequencies: Floats, bandwidths: Sequence[float] | Floats) -> Floats:
         raise ValueError("PowerExponential has no integrals for weighting='quadrature'; use another weighting.")
+
+
+class FunctionKernel:
+    """A kernel that is any function of two sets of rows; it has no length scale and no frequencies.
+
+    Parameters
+    ----------
+    function : callable
+        Returns the kernel matrix of two sets of rows. The matrix of a set with itself must be positive semidefinite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.kernels import FunctionKernel
+    >>> def common_letters(words, others):
+    ...     return [[len(set(word) & set(other)) for other in others] for word in words]
+    >>> FunctionKernel(common_letters)(np.array(["ab", "abc"]))
+    array([[2., 2.],
+           [2., 3.]])
+    """
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self.function = function
+
+    def __call__(self, X: Any, Y: Any = None) -> Floats:
+        """Return the kernel matrix of two sets of rows; None means `X`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_x, ...)
+            Rows.
+        Y : array-like of shape (n_y, ...), default=None
+            Other rows.
+
+        Returns
+        -------
+        ndarray of shape (n_x, n_y)
+            Kernel values.
+        """
+        Y = X if Y is None else Y
+        values = to_dense(self.function(X, Y))
+        if values.shape != (X.shape[0], Y.shape[0]):
+            raise ValueError(
+                f"`kernel` must return one row and one column per given row. It returned shape {values.shape} for "
+                f"{X.shape[0]} and {Y.shape[0]} rows."
+            )
+        if not np.isfinite(values).all():
+            raise ValueError("`kernel` must return finite numbers. It returned NaN or infinity for some pairs of rows.")
+        return values
+
+
+class PrecomputedKernel(FunctionKernel):
+    """A kernel matrix; rows are given by their indices.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n_samples, n_samples), default=None
+        The kernel matrix of the training rows; None after the fit, which does not need it any more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.kernels import PrecomputedKernel
+    >>> PrecomputedKernel(np.eye(3))(np.array([0, 2]), np.array([2]))
+    array([[0.],
+           [1.]])
+    """
+
+    def __init__(self, matrix: Floats | None = None) -> None:
+        self.matrix = matrix
+
+    def function(self, X: Any, Y: Any) -> Floats:
+        """Return the entries of the matrix for two sets of row indices.
+
+        Parameters
+        ----------
+        X, Y : ndarray of int
+            Row indices.
+
+        Returns
+        -------
+        ndarray of shape (len(X), len(Y))
+            Entries of the matrix.
+        """
+        if self.matrix is None:
+            raise ValueError("The values of a precomputed kernel between new rows are not known; compute them.")
+        return np.asarray(self.matrix[np.ix_(X, Y)])
 
 
 class _StableMixture(IsotropicKernel):
@@ -762,7 +789,9 @@ def _matern(nu: float, r: Floats) -> Floats:
     dtype, r = r.dtype, r.astype(np.float64)  # K_nu overflows float32 far from 0
     # Near 0, K_nu overflows, and a few terms of the series are exact to rounding. Far from 0, K_nu is NaN, and the
     # kernel is zero to rounding. The terms of r^(2 nu), which the series leaves out, vanish slowly for a small nu.
-    values = _matern_near_zero(nu, np.minimum(r, 0.1)) if nu > 10.0 else np.ones_like(r)
+    values, quarter = np.ones_like(r), np.square(np.minimum(r, 0.1)) / 4.0
+    for k in range(5, 0, -1) if nu > 10.0 else ():  # the sum of (r^2 / 4)^k / (k! (1 - nu) ... (k - nu))
+        values = 1.0 + values * quarter / (k * (k - nu))
     apart = r > (0.1 if nu > 10.0 else 1e-10 if nu > 1.0 else 1e-300)
     far = np.minimum(r[apart], 1e4)
     # kve is K_nu e^r, so that the logarithm neither overflows near 0 nor underflows early.
@@ -772,17 +801,15 @@ def _matern(nu: float, r: Floats) -> Floats:
     return values.astype(dtype)
 
 
-def _matern_near_zero(nu: float, r: Floats) -> Floats:
-    r"""Return :math:`\sum_k (r^2 / 4)^k / (k! (1 - \nu) \cdots (k - \nu))` up to k = 5, exact for small r."""
-    quarter = np.square(r) / 4.0
-    values = np.ones_like(r)
-    for k in range(5, 0, -1):
-        values = 1.0 + values * quarter / (k * (k - nu))
+def _combine_columns(X: Any, Y: Any, combine: np.ufunc, function: Callable[[Floats], Floats]) -> Floats:
+    """Return the sum or the product over the columns of a function of all differences of their entries."""
+    X = to_dense(X)
+    Y = X if Y is None else to_dense(Y)
+    values = np.full((len(X), len(Y)), float(combine.identity))
+    for rows in row_blocks(len(X), values[:1].nbytes):
+        for x, y in zip(X[rows].T, Y.T, strict=True):
+            combine(values[rows], function(np.subtract.outer(x, y)), out=values[rows])
     return values
-
-
-def _float64(X: Any, Y: Any) -> tuple[Any, Any]:
-    return X.astype(np.float64, copy=False), None if Y is None else Y.astype(np.float64, copy=False)
 
 
 def _squared_distances(X: Any, Y: Any) -> Floats:
@@ -791,7 +818,7 @@ def _squared_distances(X: Any, Y: Any) -> Floats:
     Dense rows are centered first, because an offset would cancel digits. Sparse rows whose norm is large compared with
     the length scale are converted to dense rows for the same reason.
     """
-    X, Y = _float64(X, Y)
+    X, Y = X.astype(np.float64, copy=False), None if Y is None else Y.astype(np.float64, copy=False)
     if is_sparse(X) and np.square(X.data).sum() > 1e6 * X.shape[0]:
         X, Y = to_dense(X), None if Y is None else to_dense(Y)
     if not is_sparse(X) and not is_sparse(Y):
@@ -813,19 +840,19 @@ KERNEL_ALIASES = {"rbf": "gaussian"}  # names in scikit-learn with the same mean
 NAMED_KERNELS = KERNELS | {alias: KERNELS[name] for alias, name in KERNEL_ALIASES.items()}
 
 
-def make_kernel(name_or_kernel: Any, n_features: int) -> Kernel:
+def make_kernel(name_or_kernel: Any, n_features: int) -> Any:
     """Return a kernel, and refuse one whose values at a few rows do not have the right shape or are not finite.
 
     Parameters
     ----------
-    name_or_kernel : str or Kernel
-        A name among `NAMED_KERNELS`, or an instance.
+    name_or_kernel : str, Kernel or callable
+        A name among `NAMED_KERNELS`; an instance; or a function of two sets of rows.
     n_features : int
         Number of columns of the data.
 
     Returns
     -------
-    Kernel
+    Kernel or FunctionKernel
         The kernel, a copy of a given one.
 
     Examples
@@ -834,6 +861,8 @@ def make_kernel(name_or_kernel: Any, n_features: int) -> Kernel:
     >>> make_kernel("rbf", 3)
     Gaussian()
     """
+    if not isinstance(name_or_kernel, str) and not hasattr(name_or_kernel, "uniform_dim"):
+        return FunctionKernel(name_or_kernel)
     kernel: Kernel = make_part(name_or_kernel, NAMED_KERNELS)
     if not isinstance(name_or_kernel, str):
         rows, name = np.eye(3, n_features), f"`kernel` {type(kernel).__name__}"

@@ -7,7 +7,6 @@ Each part has one method, `select`. A new part is one class and one line in `LAN
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,17 +15,17 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from bochner.feature_maps.kernel_columns import kernel_diagonal
 from bochner.linalg import jittered_cholesky
-from bochner.rows import Floats, Indices, Rows, in_threads, row_spans, shuffled_sample, to_dense
-from bochner.validation import Interval
+from bochner.rows import Floats, Indices, Rows, in_threads, shuffled_sample, to_dense
+from bochner.validation import COUNT
 
-__all__ = ["LANDMARKS", "KMeans", "LandmarkSelection", "Pivoted", "Uniform", "inverse_root", "pivots"]
+__all__ = ["LANDMARKS", "KMeans", "LandmarkSelection", "Pivoted", "Uniform", "pivots"]
 
 KernelFunction = Callable[[Any, Any], Floats]
 SMALLEST_RESIDUAL = 1e-10  # smaller residuals, relative to the largest value of the kernel, are rounding errors
 N_POINTS = 2000
-POINTS_PER_CENTER = 40
-MOST_POINTS = 10_000
+POINTS_PER_CENTER, MOST_POINTS = 40, 10_000  # of k-means
 VALIDATION_POINTS = 1000
 
 
@@ -64,7 +63,6 @@ class LandmarkSelection(BaseEstimator, ABC):
     """
 
     needs_numbers: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     @abstractmethod
     def select(self, kernel: KernelFunction, n_landmarks: int, X: Rows, rng: np.random.Generator) -> Any:
@@ -129,7 +127,7 @@ class Pivoted(LandmarkSelection):
     [0.0, 9.0]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"n_points": [Interval(Integral, 1, None, closed="left")]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"n_points": [COUNT]}
 
     def __init__(self, n_points: int = N_POINTS) -> None:
         self.n_points = n_points
@@ -164,45 +162,35 @@ class KMeans(LandmarkSelection):
     """
 
     needs_numbers = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_points": [Interval(Integral, 1, None, closed="left"), None],
-        "n_iterations": [Interval(Integral, 1, None, closed="left")],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"n_points": [COUNT, None], "n_iterations": [COUNT]}
 
     def __init__(self, n_points: int | None = None, n_iterations: int = 4) -> None:
         self.n_points = n_points
         self.n_iterations = n_iterations
 
     def select(self, kernel: KernelFunction, n_landmarks: int, X: Rows, rng: np.random.Generator) -> Any:
-        from sklearn.cluster import kmeans_plusplus  # a slow import, which `import bochner` does without
+        from sklearn import cluster  # a slow import, which `import bochner` does without
 
         n_points = self.n_points or int(np.clip(POINTS_PER_CENTER * n_landmarks, N_POINTS, MOST_POINTS))
         points, counts = shuffled_sample(X, max(n_points, n_landmarks), rng)
         if points.shape[0] <= n_landmarks:
             return points
-        start = points[_draw(counts, n_landmarks, rng)]
-        seed = int(rng.integers(2**31))
-        options: Any = {"sample_weight": counts, "random_state": seed, "n_local_trials": 1}
+        random = points[_draw(counts, n_landmarks, rng)]
+        options: Any = {"sample_weight": counts, "random_state": int(rng.integers(2**31)), "n_local_trials": 1}
 
-        def spread() -> Any:
-            return kmeans_plusplus(points, n_landmarks, **options)[0]
-
-        def centers(start: Callable[[], Any]) -> Floats:
-            return self._centers(start(), points, counts)
+        def centers(is_spread: bool) -> Floats:
+            start = cluster.kmeans_plusplus(points, n_landmarks, **options)[0] if is_spread else random
+            steps = cluster.KMeans(n_landmarks, init=to_dense(start), n_init=1, max_iter=self.n_iterations, tol=0.0)
+            with threadpool_limits(1, user_api="openmp"):  # several threads add up in any order
+                return np.asarray(steps.fit(points, sample_weight=counts).cluster_centers_)
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # it is meant to stop early, also with equal centers
-            candidates = list(in_threads(centers, [lambda: start, spread]))
-        errors = _errors(kernel, candidates, points[:VALIDATION_POINTS], counts[:VALIDATION_POINTS])
+            candidates = list(in_threads(centers, [False, True]))
+        points, counts = points[:VALIDATION_POINTS], counts[:VALIDATION_POINTS]
+        exact = kernel(points, points)
+        errors = [_squared_error(kernel, exact, landmarks, points, counts) for landmarks in candidates]
         return candidates[int(np.argmin(errors))]
-
-    def _centers(self, start: Any, points: Any, counts: Floats) -> Floats:
-        from sklearn import cluster  # as above
-
-        means = cluster.KMeans(start.shape[0], init=to_dense(start), n_init=1, max_iter=self.n_iterations, tol=0.0)
-        with threadpool_limits(1, user_api="openmp"):  # several threads add up in any order
-            centers: Floats = means.fit(points, sample_weight=counts).cluster_centers_
-        return centers
 
 
 def pivots(kernel: KernelFunction, points: Any, counts: Floats, n_pivots: int, rng: np.random.Generator) -> Indices:
@@ -230,59 +218,41 @@ def pivots(kernel: KernelFunction, points: Any, counts: Floats, n_pivots: int, r
     ndarray of shape (at most n_pivots,)
         Indices of the rows; fewer where the kernel matrix has a lower rank, but at least one.
     """
-    n_points = points.shape[0]
-    residuals = _diagonal(kernel, points)
+    residuals = kernel_diagonal(kernel, points)
     smallest = SMALLEST_RESIDUAL * max(0.0, residuals.max())
-    factor = np.zeros((n_points, 0))
+    factor = np.zeros((len(residuals), 0))
     chosen: list[int] = []
     while len(chosen) < n_pivots and (residuals > smallest).any():
         probabilities = np.where(residuals > smallest, residuals, 0.0) * counts
         n_proposals = min(n_pivots - len(chosen), max(8, n_pivots // 8))
-        proposals = rng.choice(n_points, n_proposals, p=probabilities / probabilities.sum())
+        proposals = rng.choice(len(residuals), n_proposals, p=probabilities / probabilities.sum())
         # A row that is proposed again is not left out: after a rejection, it has another chance to be accepted.
         distinct, positions = np.unique(proposals, return_inverse=True)
-        columns = kernel(points[distinct], points)[positions]
-        accepted, factor, residuals = _add_pivots(columns, proposals, factor, residuals, smallest, rng)
-        chosen += proposals[accepted].tolist()
+        columns = kernel(points[distinct], points)[positions] - factor[proposals] @ factor.T
+        block = columns[:, proposals]
+        # Residuals that are computed anew replace those with the rounding errors of all steps before, so that a
+        # proposal that is not accepted because its residual is too small is not proposed again.
+        residuals[proposals] = np.diagonal(block)
+        accepted = _accept(block, smallest, rng)
+        if accepted:
+            triangle = linalg.cholesky(block[np.ix_(accepted, accepted)], lower=True)
+            new = linalg.solve_triangular(triangle, columns[accepted], lower=True).T
+            factor = np.hstack([factor, new])
+            residuals = residuals - np.square(new).sum(axis=1)
+            chosen += proposals[accepted].tolist()
         residuals[chosen] = 0.0
     return np.array(chosen or [0], dtype=np.intp)
 
 
-def _add_pivots(
-    columns: Floats, proposals: Indices, factor: Floats, residuals: Floats, smallest: float, rng: np.random.Generator
-) -> tuple[list[int], Floats, Floats]:
-    """Return the positions of accepted proposals, and the factor and the residuals with them."""
-    columns = columns - factor[proposals] @ factor.T
-    accepted, triangle = _accept(columns[:, proposals], smallest, rng)
-    # Residuals that are computed anew replace those with the rounding errors of all steps before, so that a proposal
-    # that is not accepted because its residual is too small is not proposed again.
-    residuals[proposals] = np.diagonal(columns[:, proposals])
-    if accepted:
-        new = linalg.solve_triangular(triangle, columns[accepted], lower=True).T
-        factor = np.hstack([factor, new])
-        residuals = residuals - np.square(new).sum(axis=1)
-    return accepted, factor, residuals
-
-
-def _accept(block: Floats, smallest: float, rng: np.random.Generator) -> tuple[list[int], Floats]:
-    """Accept proposals one by one; return their positions and the Cholesky factor of their block."""
+def _accept(block: Floats, smallest: float, rng: np.random.Generator) -> list[int]:
+    """Accept proposals one by one, each with a probability in proportion to what is left of its residual."""
+    block, proposed = block.copy(), np.diagonal(block)
     accepted: list[int] = []
-    columns = np.zeros((len(block), 0))
-    proposed = np.diagonal(block)
-    residuals = proposed.copy()
     for i, uniform in enumerate(rng.random(len(block)).tolist()):
-        if residuals[i] > smallest and uniform * proposed[i] < residuals[i]:
-            column = (block[:, i] - columns @ columns[i]) / np.sqrt(residuals[i])
-            columns = np.column_stack([columns, column])
-            residuals = residuals - np.square(column)
+        if block[i, i] > smallest and uniform * proposed[i] < block[i, i]:
+            block -= np.outer(block[:, i], block[:, i]) / block[i, i]
             accepted.append(i)
-    return accepted, columns[accepted]
-
-
-def _diagonal(kernel: KernelFunction, points: Any) -> Floats:
-    """Return k(x, x) of every row, from small blocks of the kernel matrix."""
-    blocks = [points[rows] for rows in row_spans(points.shape[0], 16)]
-    return np.concatenate([np.diagonal(kernel(block, block)) for block in blocks]).astype(np.float64)
+    return accepted
 
 
 def _draw(counts: Floats, size: int, rng: np.random.Generator) -> Indices:
@@ -291,48 +261,15 @@ def _draw(counts: Floats, size: int, rng: np.random.Generator) -> Indices:
     return np.sort(rng.choice(len(counts), size, replace=False, p=counts / counts.sum()))
 
 
-def _errors(kernel: KernelFunction, candidates: list[Floats], points: Any, counts: Floats) -> list[float]:
-    """Return the squared errors of the kernels that sets of landmarks give on some rows."""
-    exact = kernel(points, points)
-
-    def error(landmarks: Floats) -> float:
-        columns = kernel(points, landmarks)
-        try:  # equal centers make the matrix singular
-            factor, _ = jittered_cholesky(kernel(landmarks, landmarks), jitters=[1e-10 * len(landmarks)])
-        except linalg.LinAlgError:  # landmarks so far away that rounding leaves no positive definite matrix
-            return np.inf
-        approximate = columns @ linalg.cho_solve((factor, True), columns.T)
-        return float(counts @ np.square(exact - approximate) @ counts)
-
-    return [error(landmarks) for landmarks in candidates]
-
-
-def inverse_root(matrix: Floats, tolerance: float = 1e-10) -> Floats:
-    r"""Return a matrix T for which :math:`T T^T` is the pseudo-inverse of a positive semidefinite matrix.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (n, n)
-        The matrix.
-    tolerance : float, default=1e-10
-        Smaller eigenvalues, relative to the largest one, are dropped.
-
-    Returns
-    -------
-    ndarray of shape (n, rank)
-        Eigenvectors divided by the roots of their eigenvalues, the largest first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner.landmarks import inverse_root
-    >>> np.abs(inverse_root(np.diag([4.0, 0.0])))
-    array([[0.5],
-           [0. ]])
-    """
-    values, vectors = np.linalg.eigh(matrix)
-    kept = values > tolerance * values[-1]
-    return np.asarray((vectors[:, kept] / np.sqrt(values[kept]))[:, ::-1])
+def _squared_error(kernel: KernelFunction, exact: Floats, landmarks: Floats, points: Any, counts: Floats) -> float:
+    """Return the squared error on some rows of the kernel that landmarks give."""
+    columns = kernel(points, landmarks)
+    try:  # equal centers make the matrix singular
+        factor, _ = jittered_cholesky(kernel(landmarks, landmarks), jitters=[1e-10 * len(landmarks)])
+    except linalg.LinAlgError:  # landmarks so far away that rounding leaves no positive definite matrix
+        return np.inf
+    approximate = columns @ linalg.cho_solve((factor, True), columns.T)
+    return float(counts @ np.square(exact - approximate) @ counts)
 
 
 LANDMARKS: dict[str, type[LandmarkSelection]] = {"uniform": Uniform, "pivoted": Pivoted, "kmeans": KMeans}

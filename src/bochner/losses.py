@@ -11,7 +11,7 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import expit, log_expit, softmax
+from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import BaseEstimator
 
 from bochner.rows import Array, Floats
@@ -182,7 +182,8 @@ class Huber(Loss):
 
     def evaluate(self, y: Array, scores: Floats) -> tuple[Floats, Floats]:
         residuals = scores - y[:, None]
-        clipped = self._clip(residuals)
+        largest = self.threshold * self.scale_
+        clipped = np.clip(residuals, -largest, largest)
         return (clipped * (2.0 * residuals - clipped)).sum(axis=2), 2.0 * clipped
 
     def curvature(self, y: Array, scores: Array) -> Array:
@@ -191,10 +192,6 @@ class Huber(Loss):
 
     def start(self, y: Array, weights: Floats, n_outputs: int) -> Floats:
         return _quantiles(y, weights, 0.5)
-
-    def _clip(self, residuals: Floats) -> Floats:
-        largest = self.threshold * self.scale_
-        return np.clip(residuals, -largest, largest)
 
 
 class Quantile(Loss):
@@ -273,7 +270,18 @@ class Quantile(Loss):
         return levels
 
 
-class Poisson(Loss):
+class _LogLink(Loss):
+    """Losses of positive targets, whose scores are logarithms of means."""
+
+    link = "log"
+    positive_targets = True
+
+    def start(self, y: Array, weights: Floats, n_outputs: int) -> Floats:
+        means = np.average(y, axis=0, weights=weights)
+        return np.asarray(np.log(np.maximum(means, np.finfo(np.float64).tiny)))
+
+
+class Poisson(_LogLink):
     r"""Half the deviance of the Poisson distribution with the mean :math:`e^f`, for counts and rates.
 
     :math:`e^f - y f` and terms that do not depend on f, as in scikit-learn's `PoissonRegressor`.
@@ -285,9 +293,6 @@ class Poisson(Loss):
     >>> Poisson().evaluate(np.array([[1.0]]), np.array([[[0.0]]]))[0]
     array([[0.]])
     """
-
-    link = "log"
-    positive_targets = True
 
     def check_targets(self, y: Array) -> None:
         if (y < 0.0).any():
@@ -304,11 +309,8 @@ class Poisson(Loss):
     def curvature(self, y: Array, scores: Array) -> Array:
         return np.exp(np.minimum(scores, LARGEST_EXPONENT))
 
-    def start(self, y: Array, weights: Floats, n_outputs: int) -> Floats:
-        return _log_means(y, weights)
 
-
-class Gamma(Loss):
+class Gamma(_LogLink):
     r"""Half the deviance of the gamma distribution with the mean :math:`e^f`, for positive, skewed targets.
 
     :math:`y e^{-f} + f` and terms that do not depend on f, as in scikit-learn's `GammaRegressor`.
@@ -320,9 +322,6 @@ class Gamma(Loss):
     >>> Gamma().evaluate(np.array([[1.0]]), np.array([[[0.0]]]))[0]
     array([[0.]])
     """
-
-    link = "log"
-    positive_targets = True
 
     def check_targets(self, y: Array) -> None:
         if (y <= 0.0).any():
@@ -336,9 +335,6 @@ class Gamma(Loss):
 
     def curvature(self, y: Array, scores: Array) -> Array:
         return np.asarray(np.exp(np.minimum(np.log(y[:, None]) - scores, LARGEST_EXPONENT)), dtype=scores.dtype)
-
-    def start(self, y: Array, weights: Floats, n_outputs: int) -> Floats:
-        return _log_means(y, weights)
 
 
 class SquaredHinge(Loss):
@@ -430,21 +426,22 @@ class LogLoss(Loss):
 
     def predict_proba(self, scores: Floats) -> Floats:
         """Turn scores, of shape (n_rows, n_outputs), into probabilities of the classes."""
-        if scores.shape[1] == 1:
-            return np.hstack([expit(-scores), expit(scores)])
-        return np.asarray(softmax(scores, axis=1))
+        return np.asarray(softmax(_of_all_classes(scores), axis=1))
 
     def predict_log_proba(self, scores: Floats) -> Floats:
         """Turn scores, of shape (n_rows, n_outputs), into logarithms of probabilities."""
-        if scores.shape[1] == 1:
-            scores = np.hstack([np.zeros_like(scores), scores])
-        return np.asarray(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
+        return np.asarray(log_softmax(_of_all_classes(scores), axis=1))
 
 
 def best_classes(scores: Floats) -> Array:
     """Return the position of the class with the largest score; the second one of two if its score is positive."""
     best = scores[..., 0] > 0.0 if scores.shape[-1] == 1 else scores.argmax(axis=-1)
     return np.asarray(best, dtype=np.intp)
+
+
+def _of_all_classes(scores: Floats) -> Floats:
+    """Return one score per class, 0 for the first one of two."""
+    return np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
 
 
 def class_signs(positions: Array, n_outputs: int) -> Floats:
@@ -463,11 +460,6 @@ def _robust_deviation(y: Array, weights: Floats) -> Floats:
     robust = NORMAL * _quantiles(np.abs(y - _quantiles(y, weights, 0.5)), weights, 0.5)
     plain = np.sqrt(np.average(np.square(y - np.average(y, axis=0, weights=weights)), axis=0, weights=weights))
     return np.where(robust > 0.0, robust, np.where(plain > 0.0, plain, 1.0))
-
-
-def _log_means(y: Array, weights: Floats) -> Floats:
-    means = np.average(y, axis=0, weights=weights)
-    return np.asarray(np.log(np.maximum(means, np.finfo(np.float64).tiny)))
 
 
 LOSSES: dict[str, type[Loss]] = {

@@ -5,8 +5,6 @@ import os
 from numbers import Integral
 from typing import Any
 
-__all__ = ["check_memory", "expected_width"]
-
 
 def check_memory(n_bytes: int, subject: str, contents: str, remedy: str) -> None:
     """Refuse work that needs more than the memory of the machine.
@@ -49,8 +47,8 @@ def expected_width(features: Any) -> int | None:
     >>> expected_width(FourierFeatures(n_frequencies=64))
     128
     """
-    sizes = [getattr(features, name, None) for name in ("n_components", "n_frequencies", "n_landmarks")]
-    for size, columns in zip(sizes, (1, 2, 1), strict=True):
+    for name, columns in {"n_components": 1, "n_frequencies": 2, "n_landmarks": 1}.items():
+        size = getattr(features, name, None)
         if isinstance(size, Integral):
             return columns * int(size)
     return None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 __all__ = [
-    *("Table", "code", "fill_template", "paragraph", "picture_grid", "render", "slug", "subplots", "svg"),
+    *("Table", "fill_template", "paragraph", "picture_grid", "slug", "subplots", "svg"),
     *("versions", "write_atomically"),
 ]
 
@@ -35,24 +35,17 @@ def paragraph(text: str, kind: str = "") -> Markup:
     return Markup('<p class="{}">{}</p>').format(kind, text) if text else Markup()
 
 
-def code(text: str) -> Markup:
-    """Return lines of code."""
-    return Markup("<pre><code>{}</code></pre>").format(text)
-
-
 def picture_grid(pictures: Mapping[str, str]) -> Markup:
     """Return SVG elements, by their titles, in a grid that fits a screen of any width."""
     kind = "panels pairs" if len(pictures) in (1, 2, 4) else "panels"
-    parts = Markup("\n").join(_figure(title, svg) for title, svg in pictures.items())
-    return Markup('<div class="{}">\n{}\n</div>').format(kind, parts)
-
-
-def _figure(title: str, svg: str) -> Markup:
-    """Return a figure that fills its place, but is not much larger than it was drawn."""
-    drawn = re.search(r'<svg[^>]*? width="([\d.]+)pt"', svg)
-    limit = f"max-width: {LARGEST_SCALE * float(drawn[1]) / 12.0:.1f}rem" if drawn else ""
-    figure = Markup('<figure role="img" aria-label="{}" style="{}">{}</figure>')
-    return figure.format(title, limit, Markup(svg))  # matplotlib escapes the text of a figure
+    parts = []
+    for title, drawing in pictures.items():
+        # A figure fills its place, but is not much larger than it was drawn.
+        drawn = re.search(r'<svg[^>]*? width="([\d.]+)pt"', drawing)
+        limit = f"max-width: {LARGEST_SCALE * float(drawn[1]) / 12.0:.1f}rem" if drawn else ""
+        figure = Markup('<figure role="img" aria-label="{}" style="{}">{}</figure>')
+        parts.append(figure.format(title, limit, Markup(drawing)))  # matplotlib escapes the text of a figure
+    return Markup('<div class="{}">\n{}\n</div>').format(kind, Markup("\n").join(parts))
 
 
 @dataclass(frozen=True)
@@ -92,34 +85,17 @@ class Table:
         for number, title in enumerate(self.head):
             table.add_column(title, justify="right" if number else "left", no_wrap=True)
         for number, line in enumerate(self.lines):
-            cells = (
-                RichText(cell, "bold" if (number, column) in self.bold else "") for column, cell in enumerate(line)
-            )
-            table.add_row(*cells, end_section=number in self.ends)
+            styles = ["bold" if (number, column) in self.bold else "" for column in range(len(line))]
+            table.add_row(*map(RichText, line, styles), end_section=number in self.ends)
         return table
 
 
-def render(title: str, lead: str, sections: Mapping[str, str], footer: str, *, answer: str = "", more: str = "") -> str:
-    """Return a page as one HTML document that needs no other file.
-
-    Parameters
-    ----------
-    title, lead : str
-        The title, and a line about what the page shows.
-    sections : mapping from str to str
-        The sections, by their titles; text is escaped, and `Markup` is not.
-    footer : str
-        How the page was made.
-    answer, more : str
-        What the page says in a sentence, in bold, and more sentences.
-    """
-    return fill_template(
-        "page.html", title=title, lead=lead, answer=answer, more=more, sections=sections, footer=footer
-    )
-
-
 def fill_template(template: str, /, **values: object) -> str:
-    """Return a template with values, which are escaped unless they are `Markup`."""
+    """Return a template with values, which are escaped unless they are `Markup`.
+
+    "page.html" is an HTML document that needs no other file. Its values are a `title`, a `lead` (what the page shows),
+    `sections` by their titles, a `footer` (how it was made), and possibly an `answer` in bold and `more` sentences.
+    """
     environment = Environment(loader=PackageLoader("bochner", "templates"), autoescape=True, trim_blocks=True)
     environment.filters["slug"] = slug
     style = Markup(files("bochner").joinpath("templates", "style.css").read_text(encoding="utf-8"))

@@ -7,17 +7,11 @@ None: ``FeatureRegressor().set_params(features__n_frequencies=64)``.
 """
 
 import inspect
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ClassVar, Self, TypeVar
 
 from sklearn.base import BaseEstimator
-
-__all__ = [
-    *("CLASSIFIER_EXPLANATIONS", "FEATURE_EXPLANATIONS", "LINEAR_EXPLANATIONS", "RIDGE_EXPLANATIONS"),
-    *("Parametrized", "refuse_foreign_kernel"),
-]
 
 Init = TypeVar("Init", bound=Callable[..., None])
 LENGTH_SCALE = "1 / sqrt(2 gamma) for the Gaussian kernel, 1 / gamma for the Laplacian kernel, 'scale' for 'scale'"
@@ -91,35 +85,30 @@ class Parametrized(BaseEstimator):
             The estimator.
         """
         names = _init_names(type(self).__init__)
-        nested: dict[str, dict[str, Any]] = defaultdict(dict)
-        for key in params:
-            if key.partition("__")[0] not in names:
-                remedy = _remedy(type(self), names, key, params[key])
-                raise ValueError(f"Invalid parameter {key!r} for estimator {type(self).__name__}; {remedy}.")
         for key, value in params.items():
-            name, is_nested, parameter = key.partition("__")
-            if is_nested:
-                nested[name][parameter] = value
-            else:
-                setattr(self, key, value)
-        for name, values in nested.items():  # after the names, whose components they belong to
+            if key.partition("__")[0] not in names:
+                remedy = _remedy(type(self), names, key, value)
+                raise ValueError(f"Invalid parameter {key!r} for estimator {type(self).__name__}; {remedy}.")
+        nested = {key: value for key, value in params.items() if "__" in key}
+        super().set_params(**{key: value for key, value in params.items() if key not in nested})
+        for key in nested:  # after the names, whose components they belong to
+            name, _, parameter = key.partition("__")
             component = self._component(name)
             if component is None:
                 raise ValueError(
-                    f"`{name}`={getattr(self, name)!r} of {type(self).__name__} has no parameter "
-                    f"{next(iter(values))!r}; set `{name}` to an object with that parameter first."
+                    f"`{name}`={getattr(self, name)!r} of {type(self).__name__} has no parameter {parameter!r}; set "
+                    f"`{name}` to an object with that parameter first."
                 )
-            setattr(self, name, component.set_params(**values))
-        return self
+            setattr(self, name, component)
+        return super().set_params(**nested)  # type: ignore[no-any-return]
 
     def _component(self, name: str) -> Any:
         """Return the component that is the value of a parameter, or for which it stands; None if there is none."""
         value = getattr(self, name)
         if hasattr(value, "get_params") and not isinstance(value, type):
             return value
-        if value is not None and not isinstance(value, str):
-            return None
-        kind = self._default_parts.get(name, {}).get(value)
+        stands_for_one = value is None or isinstance(value, str)
+        kind = self._default_parts.get(name, {}).get(value) if stands_for_one else None
         return None if kind is None else kind()
 
 
@@ -132,13 +121,10 @@ def _explaining(init: Init) -> Init:
     @wraps(init)
     def explained(self: Any, *args: Any, **kwargs: Any) -> None:
         kind = type(self)
-        sentences = [
-            f"{kind.__name__} has no parameter {name!r}; {_remedy(kind, names, name, value)}."
-            for name, value in kwargs.items()
-            if name not in names
-        ]
-        if sentences:
-            raise TypeError(" ".join(sentences))
+        unknown = {name: value for name, value in kwargs.items() if name not in names}
+        remedies = {name: _remedy(kind, names, name, value) for name, value in unknown.items()}
+        if remedies:
+            raise TypeError(" ".join(f"{kind.__name__} has no parameter {n!r}; {r}." for n, r in remedies.items()))
         init(self, *args, **kwargs)
 
     return explained  # type: ignore[return-value]

@@ -12,8 +12,6 @@ from contextvars import ContextVar
 from time import monotonic
 from typing import Any, TypeVar
 
-__all__ = ["progress_bar", "show_progress", "track"]
-
 Item = TypeVar("Item")
 FIRST_LINE = 2.0  # seconds after which a task says how far it is; then after twice the time
 # Seconds that a task takes at least to be mentioned in lines; None shows neither lines nor bars.

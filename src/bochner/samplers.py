@@ -8,32 +8,23 @@ approximately), so that uniform weights give an unbiased kernel estimate.
 """
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.stats import qmc
 from sklearn.base import BaseEstimator
 
+from bochner.feature_maps.hadamard import HadamardFrequencies
 from bochner.kernels import KERNELS, IsotropicKernel, Kernel
 from bochner.rows import Floats, Indices, Rows
 from bochner.validation import make_part
 
-if TYPE_CHECKING:
-    from bochner.feature_maps.hadamard import HadamardFrequencies
-
 __all__ = [
-    "SAMPLERS",
-    "Halton",
-    "Lattice",
-    "MonteCarlo",
-    "Orthogonal",
-    "QuasiMonteCarlo",
-    "Sampler",
-    "Sobol",
-    "Sorf",
-    "make_sampler",
+    *("SAMPLERS", "Halton", "Lattice", "MonteCarlo", "Orthogonal", "QuasiMonteCarlo", "Sampler", "Sobol", "Sorf"),
+    *("make_sampler",),
 ]
 
+Frequencies = Floats | HadamardFrequencies
 EDGE = 2.0**-53  # smallest distance of uniforms from 0 and 1, where frequencies are infinite
 FEWEST_COLUMNS = 128  # with fewer columns the structure of `Sorf` saves no time
 
@@ -68,12 +59,8 @@ class Sampler(BaseEstimator, ABC):
     (99, 3)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
-
     @abstractmethod
-    def sample(
-        self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator
-    ) -> "Floats | HadamardFrequencies":
+    def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> Frequencies:
         """Draw frequencies from the spectral distribution of a kernel.
 
         Parameters
@@ -262,9 +249,7 @@ class Orthogonal(Sampler):
         uniforms = qmc.LatinHypercube(1 + isotropic.mixing_dim, rng=rng).random(n_frequencies)
         return np.asarray(isotropic.radii(np.clip(uniforms, EDGE, 1.0 - EDGE), n_features))
 
-    def sample(
-        self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator
-    ) -> "Floats | HadamardFrequencies":
+    def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> Frequencies:
         n_features = X.shape[1]
         radii = self._stratified_radii(kernel, n_frequencies, n_features, rng)
         directions = [
@@ -294,14 +279,10 @@ class Sorf(Orthogonal):
     True
     """
 
-    def sample(
-        self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator
-    ) -> "Floats | HadamardFrequencies":
+    def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> Frequencies:
         n_features = X.shape[1]
         if n_features < FEWEST_COLUMNS:
             return super().sample(kernel, n_frequencies, X, rng)
-        from bochner.feature_maps.hadamard import HadamardFrequencies  # deferred, because it imports numba
-
         padded = 1 << (n_features - 1).bit_length()
         radii = self._stratified_radii(kernel, n_frequencies, padded, rng)
         signs = rng.choice([-1.0, 1.0], size=(-(-n_frequencies // padded), 3, padded))
@@ -311,17 +292,15 @@ class Sorf(Orthogonal):
 def _korobov_vector(n_points: int, dim: int) -> Indices:
     """Return the vector 1, a, a^2, ... (mod n_points) with the smallest worst-case error of 64 generators a."""
     generators = [a for a in range(1, n_points + 1) if np.gcd(a, n_points) == 1]
-    candidates = [generators[i] for i in np.unique(np.linspace(0, len(generators) - 1, 64).astype(int))]
+    candidates = np.unique(np.linspace(0, len(generators) - 1, 64).astype(int))
     n_columns = min(dim, 64)  # the weights 1/j of later columns are negligible
-    column_weights = 1.0 / np.arange(1, n_columns + 1)
-    rows = np.arange(n_points)[:, None]
 
     def worst_case_error(a: int) -> float:
-        x = rows * _powers(a, n_columns, n_points) % n_points / n_points
+        x = np.arange(n_points)[:, None] * _powers(a, n_columns, n_points) % n_points / n_points
         bernoulli = x * (x - 1.0) + 1.0 / 6.0
-        return float(np.prod(1.0 + column_weights * (2.0 * np.pi**2) * bernoulli, axis=1).mean())
+        return float(np.prod(1.0 + 2.0 * np.pi**2 / np.arange(1, n_columns + 1) * bernoulli, axis=1).mean())
 
-    return _powers(min(candidates, key=worst_case_error), dim, n_points)
+    return _powers(min((generators[i] for i in candidates), key=worst_case_error), dim, n_points)
 
 
 def _powers(a: int, dim: int, modulus: int) -> Indices:
@@ -360,7 +339,7 @@ def make_sampler(name_or_sampler: Any, kernel: Kernel) -> Sampler:
     >>> make_sampler("auto", Gaussian()), make_sampler("auto", Laplacian())
     (Orthogonal(), Halton())
     """
-    if isinstance(name_or_sampler, str) and name_or_sampler == "auto":
+    if name_or_sampler == "auto":
         name_or_sampler = "halton" if kernel.as_isotropic() is None else "orthogonal"
     sampler: Sampler = make_part(name_or_sampler, SAMPLERS)
     return sampler

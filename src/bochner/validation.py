@@ -8,6 +8,7 @@ Constraints on parameters (`Interval`, `StrOptions`, `HasMethods`), the context 
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
+from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,11 +19,6 @@ from sklearn.utils._param_validation import HasMethods as HasMethods
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metaestimators import available_if as _available_if
 from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, validate_data
-
-__all__ = [
-    *("HasMethods", "Interval", "StrOptions", "available_if", "check_names", "check_returned", "check_weight_range"),
-    *("check_weights", "fit_context", "make_part", "positive_values", "returns_frames", "validate_numbers"),
-]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 LARGEST_WEIGHT = 1e50  # squares of products of two weights stay far below the largest float64
@@ -87,6 +83,9 @@ class Interval(_param_validation.Interval):
         return f"{super().__str__()} ({self.note})" if self.note else super().__str__()
 
 
+COUNT = Interval(Integral, 1, None, closed="left")  # constraint to numbers of things
+
+
 def check_names(estimator: Any, input_features: Any) -> None:
     """Refuse names of columns that are not those of the fit."""
     _check_feature_names_in(estimator, input_features)
@@ -115,8 +114,7 @@ def validate_numbers(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
         return validate_data(estimator, X, *y, **options)
     except (TypeError, ValueError) as error:
         is_conversion = isinstance(error, TypeError) or "could not convert" in str(error)
-        found = _first_unencoded(X) if is_conversion else None
-        if found is None:
+        if not is_conversion or (found := _first_unencoded(X)) is None:
             raise
         column, cell = found
     raise ValueError(
@@ -127,13 +125,11 @@ def validate_numbers(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
 
 def _first_unencoded(X: Any) -> tuple[Any, Any] | None:
     """Return the name or number of the first column with text or dates, and a cell."""
-    if hasattr(X, "columns"):
-        columns = [(name, np.asarray(X[name])) for name in X.columns]
-    else:
-        cells = np.asarray(X, dtype=object)
-        columns = list(enumerate(cells.T)) if cells.ndim == 2 else []
-    for name, column in columns:
-        for cell in column.ravel() if column.dtype.kind in "OUSM" else ():
+    cells = np.asarray(X, dtype=object)
+    if cells.ndim != 2:
+        return None
+    for name, column in zip(getattr(X, "columns", range(cells.shape[1])), cells.T, strict=True):
+        for cell in column:
             if isinstance(cell, date | np.datetime64) or (isinstance(cell, str | bytes) and not _is_number(cell)):
                 return name, cell
     return None
@@ -208,20 +204,20 @@ def check_returned(
     >>> check_returned("`weighting` Own.weigh", [1, 2], (2,), "one number per frequency")
     array([1., 2.])
     """
-    problem = None
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        array, problem = np.empty(0), reprlib.repr(values)
-    if problem is None and array.shape != shape:
-        problem = f"an array of shape {array.shape}" if array.ndim else repr(values)
-    elif not np.isfinite(array).all():
-        problem = "NaN or infinity"
-    elif not negative and array.min(initial=0.0) < 0.0:
-        problem = "negative numbers"
-    if problem is not None:
-        raise ValueError(f"{name} returned {problem}; return {remedy}, as an array of shape {shape}.")
-    return array
+        problem = reprlib.repr(values)
+    else:
+        if array.shape != shape:
+            problem = f"an array of shape {array.shape}" if array.ndim else repr(values)
+        elif not np.isfinite(array).all():
+            problem = "NaN or infinity"
+        elif not negative and array.min(initial=0.0) < 0.0:
+            problem = "negative numbers"
+        else:
+            return array
+    raise ValueError(f"{name} returned {problem}; return {remedy}, as an array of shape {shape}.")
 
 
 def positive_values(

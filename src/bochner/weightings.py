@@ -4,12 +4,19 @@ r"""Weightings, which weight frequencies so that the features approximate the ke
 A weighting returns the weights :math:`\beta_m` of :math:`\hat k(\delta) = \sum_m \beta_m \cos(w_m \cdot \delta)`.
 Weights are never negative, so that :math:`\sqrt{\beta_m}` exists and the approximate kernel is positive semidefinite.
 Plain random Fourier features have :math:`\beta_m = 1/M`. `Matrix` generalizes the weights to a matrix.
+
+`Stein` and `Quadrature` compute weights from `PairStatistics`, averages over pairs of rows. For a pair with difference
+:math:`\delta`, z holds the cosines :math:`\cos(w_m \cdot \delta)` and k is the exact kernel value. The mean squared
+error of weights :math:`\beta` over pairs is a quadratic function of :math:`\beta`, so that the averages of
+:math:`z z^T`, :math:`k z` and :math:`k^2` determine it. The pairs are all pairs of a sample of rows
+(`point_statistics`), or sampled pairs (`pair_statistics`).
 """
 
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from numbers import Integral
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -21,34 +28,19 @@ from bochner.feature_maps import fourier_map
 from bochner.feature_maps.kernel_columns import kernel_function
 from bochner.kernels import Kernel
 from bochner.linalg import jittered_cholesky, nonnegative_ridge
-from bochner.pair_statistics import (
-    PairStatistics,
-    point_statistics,
-    row_norm_pair_statistics,
-    uniform_pair_statistics,
-)
-from bochner.rows import (
-    Floats,
-    Mask,
-    Rows,
-    in_threads,
-    sample_rows,
-    shuffled_sample,
-)
-from bochner.validation import Interval, StrOptions, positive_values
+from bochner.rows import Floats, Mask, Rows, in_threads, row_spans
+from bochner.rows.sampling import draw_pairs, pair_differences, sample_rows, shuffled_sample
+from bochner.validation import COUNT, StrOptions, positive_values
 
-__all__ = [
-    *("PAPER_GRID", "WEIGHTINGS"),
-    *("Matrix", "Quadrature", "Shrinkage", "Stein", "Uniform", "Weighting"),
-]
+__all__ = [*("PAPER_GRID", "WEIGHTINGS"), *("Matrix", "Quadrature", "Shrinkage", "Stein", "Uniform", "Weighting")]
 
 PAPER_GRID = tuple(2.0**exponent for exponent in range(-8, 9, 2))
 PAIRS_PER_FREQUENCY = 4  # the paper finds 2 to 4 pairs per frequency sufficient
 MATRIX_GRID = (*(10.0**exponent for exponent in range(-7, 1)), 1e3)  # the last one almost keeps the plain kernel
 JITTERS = (1e-10, 1e-8, 1e-6, 1e-4)
 COMPRESSION_ROWS = 2000
-
-_Split = tuple[PairStatistics, PairStatistics]  # of training pairs and of validation pairs
+POOL_FACTOR = 16  # candidate pairs per sampled pair, to estimate the distribution of row norms
+SPAN_ROWS = 128
 
 
 class Weighting(BaseEstimator, ABC):
@@ -97,7 +89,6 @@ class Weighting(BaseEstimator, ABC):
     always_compresses: ClassVar[bool] = False
     needs_targets: ClassVar[bool] = False
     n_square_matrices: ClassVar[int] = 0
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     @abstractmethod
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
@@ -122,13 +113,7 @@ class Weighting(BaseEstimator, ABC):
         """
 
     def compress(
-        self,
-        frequencies: Floats,
-        weights: Floats,
-        kernel: Kernel,
-        X: Rows,
-        n_components: int,
-        rng: np.random.Generator,
+        self, frequencies: Floats, weights: Floats, kernel: Kernel, X: Rows, n_components: int, rng: np.random.Generator
     ) -> Floats:
         """Return a matrix that turns the weighted features into fewer columns.
 
@@ -199,7 +184,7 @@ class Shrinkage(Weighting):
     array([0.418, 0.418])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"n_points": [Interval(Integral, 1, None, closed="left")]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"n_points": [COUNT]}
 
     def __init__(self, n_points: int = 2000) -> None:
         self.n_points = n_points
@@ -238,10 +223,7 @@ class Quadrature(Weighting):
     """
 
     n_square_matrices: ClassVar[int] = 16
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "bandwidths": ["array-like"],
-        "n_pairs": [Interval(Integral, 1, None, closed="left"), None],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"bandwidths": ["array-like"], "n_pairs": [COUNT, None]}
 
     def __init__(self, bandwidths: Sequence[float] = PAPER_GRID, n_pairs: int | None = None) -> None:
         self.bandwidths = bandwidths
@@ -250,37 +232,28 @@ class Quadrature(Weighting):
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
         bandwidths = positive_values("bandwidths", self.bandwidths)
         n_pairs = self.n_pairs or PAIRS_PER_FREQUENCY * len(frequencies)
-        statistics = uniform_pair_statistics(frequencies, kernel, X, n_pairs, rng)
+        statistics = pair_statistics(frequencies, kernel, X, n_pairs, rng)
         squared_distances = squareform(pdist(frequencies, "sqeuclidean"))
         positive = squared_distances[squared_distances > 0.0]
         bandwidths = bandwidths * (float(np.sqrt(np.median(positive))) if len(positive) else 1.0)
+
+        def solve(candidate: tuple[float, Floats]) -> tuple[Floats, float]:
+            bandwidth, log_embedding = candidate
+            with np.errstate(over="ignore"):
+                covariance = np.exp(-0.5 * np.square(np.sqrt(squared_distances) / bandwidth))
+            _, jitter = jittered_cholesky(covariance, JITTERS)
+            covariance.flat[:: len(covariance) + 1] += jitter
+            # In many dimensions the embedding underflows, but the ratios of its entries do not.
+            largest = float(log_embedding.max())
+            return np.exp(largest) * nonnegative_ridge(covariance, np.exp(log_embedding - largest), 0.0), jitter
+
         candidates = list(zip(bandwidths, kernel.log_embedding(frequencies, bandwidths), strict=True))
-        rules = list(in_threads(lambda pair: _quadrature_weights(*pair, squared_distances), candidates))
+        rules = list(in_threads(solve, candidates))
         weights, jitter = min(rules, key=lambda rule: statistics.risk(rule[0]))
         if jitter > JITTERS[0]:
-            warnings.warn(
-                f"The covariance matrix of the frequencies is nearly singular, and {jitter:g} was added to its "
-                f"diagonal. Use smaller `bandwidths` to avoid this.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            message = f"The covariance of frequencies is nearly singular, jitter {jitter:g}; use smaller `bandwidths`."
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
         return weights
-
-
-def _quadrature_weights(bandwidth: float, log_embedding: Floats, squared_distances: Floats) -> tuple[Floats, float]:
-    """Return the non-negative weights of Bayesian quadrature at one bandwidth, and the jitter of the covariance."""
-    with np.errstate(over="ignore"):
-        covariance = np.exp(-0.5 * np.square(np.sqrt(squared_distances) / bandwidth))
-    try:
-        _, jitter = jittered_cholesky(covariance, JITTERS)
-    except np.linalg.LinAlgError:
-        raise np.linalg.LinAlgError(
-            f"The covariance of the frequencies is singular at bandwidth {bandwidth:g}; use smaller `bandwidths`."
-        ) from None
-    covariance.flat[:: len(covariance) + 1] += jitter
-    # In many dimensions the embedding underflows, but the ratios of its entries do not.
-    largest = float(log_embedding.max())
-    return np.exp(largest) * nonnegative_ridge(covariance, np.exp(log_embedding - largest), 0.0), jitter
 
 
 class Stein(Weighting):
@@ -321,8 +294,8 @@ class Stein(Weighting):
     n_square_matrices: ClassVar[int] = 10
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "sketch": [StrOptions(["points", "pairs"])],
-        "n_points": [Interval(Integral, 1, None, closed="left")],
-        "n_pairs": [Interval(Integral, 1, None, closed="left"), None],
+        "n_points": [COUNT],
+        "n_pairs": [COUNT, None],
         "sampling": [StrOptions(["uniform", "row-norm"])],
         "alphas": ["array-like"],
     }
@@ -349,9 +322,8 @@ class Stein(Weighting):
             splits = [(first, second), (second, first)]
         else:
             n_pairs = self.n_pairs or PAIRS_PER_FREQUENCY * len(frequencies)
-            statistics_of = uniform_pair_statistics if self.sampling == "uniform" else row_norm_pair_statistics
-            statistics = statistics_of(frequencies, kernel, X, n_pairs, rng)
-            splits = [(statistics, uniform_pair_statistics(frequencies, kernel, X, n_pairs, rng))]
+            statistics = pair_statistics(frequencies, kernel, X, n_pairs, rng, self.sampling == "row-norm")
+            splits = [(statistics, pair_statistics(frequencies, kernel, X, n_pairs, rng))]
         if len(ridges) == 1:
             return nonnegative_ridge(statistics.gram, statistics.target, float(ridges[0]))
         ridge, shrinkage_factor = _select_ridge(splits, ridges)
@@ -359,7 +331,7 @@ class Stein(Weighting):
         return shrinkage_factor * weights + (1.0 - shrinkage_factor) / len(weights)
 
 
-def _select_ridge(splits: list[_Split], ridges: Floats) -> tuple[float, float]:
+def _select_ridge(splits: list[tuple["PairStatistics", "PairStatistics"]], ridges: Floats) -> tuple[float, float]:
     r"""Return the ridge with the smallest validation error, and the shrinkage factor of its weights.
 
     The validation error first falls, then rises as the ridge decreases. So the search goes from the largest ridge down
@@ -368,15 +340,15 @@ def _select_ridge(splits: list[_Split], ridges: Floats) -> tuple[float, float]:
     are uniform weights.
     """
 
-    def solve(problem: tuple[_Split, float, Mask | None]) -> Floats:
-        (training, _), ridge, start = problem
-        return nonnegative_ridge(training.gram, training.target, ridge, start)
-
     best, smallest_risk, solutions = 0.0, np.inf, []
     starts: list[Mask | None] = [None] * len(splits)
+
+    def solve(number: int) -> Floats:
+        training, _ = splits[number]
+        return nonnegative_ridge(training.gram, training.target, ridge, starts[number])
+
     for ridge in np.sort(ridges)[::-1].tolist():
-        problems = [(split, ridge, start) for split, start in zip(splits, starts, strict=True)]
-        found = list(in_threads(solve, problems))
+        found = list(in_threads(solve, range(len(splits))))
         risk = sum(validation.risk(weights) for (_, validation), weights in zip(splits, found, strict=True))
         if risk > smallest_risk:
             break
@@ -418,10 +390,7 @@ class Matrix(Weighting):
     """
 
     always_compresses: ClassVar[bool] = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_points": [Interval(Integral, 1, None, closed="left")],
-        "alphas": ["array-like"],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"n_points": [COUNT], "alphas": ["array-like"]}
 
     def __init__(self, n_points: int = 2000, alphas: Sequence[float] = MATRIX_GRID) -> None:
         self.n_points = n_points
@@ -433,18 +402,199 @@ class Matrix(Weighting):
         return np.full(len(frequencies), 1.0 / len(frequencies))
 
     def compress(
-        self,
-        frequencies: Floats,
-        weights: Floats,
-        kernel: Kernel,
-        X: Rows,
-        n_components: int,
-        rng: np.random.Generator,
+        self, frequencies: Floats, weights: Floats, kernel: Kernel, X: Rows, n_components: int, rng: np.random.Generator
     ) -> Floats:
         alphas = positive_values("alphas", self.alphas, zero=True)
         points, point_weights = shuffled_sample(X, self.n_points, rng)
         features = fourier_map(points, frequencies, weights)
         return best_matrix(features, kernel_function(kernel)(points, points), point_weights, n_components, alphas)
+
+
+@dataclass(frozen=True)
+class PairStatistics:
+    r"""Averages over pairs that determine the mean squared error of weights.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n_frequencies, n_frequencies)
+        Average of :math:`z z^T`.
+    target : ndarray of shape (n_frequencies,)
+        Average of :math:`k z`.
+    energy : float
+        Average of :math:`k^2`.
+    """
+
+    gram: Floats
+    target: Floats
+    energy: float
+
+    @classmethod
+    def from_points(cls, n_points: float, grams: Sequence[Floats], forms: Floats) -> "PairStatistics":
+        r"""Return the statistics over all pairs of n points, without forming the pairs.
+
+        With features [C | S] at unit weight, :math:`\sum z z^T` is the entrywise sum
+        :math:`(C^TC)^2 + (C^TS)^2 + (S^TC)^2 + (S^TS)^2`, and
+        :math:`\sum k z_m = c_m^T K c_m + s_m^T K s_m`.
+
+        Parameters
+        ----------
+        n_points : float
+            Number of points, or the sum of their weights.
+        grams : sequence of ndarray of shape (2 * n_frequencies, 2 * n_frequencies)
+            Gram matrices of the features of disjoint sets of the points.
+        forms : ndarray of shape (2 * n_frequencies + 1,)
+            Quadratic forms of the feature columns in the kernel matrix K, and last the sum of the squared entries of K.
+
+        Returns
+        -------
+        PairStatistics
+            The statistics.
+        """
+        m, n_pairs = len(grams[0]) // 2, n_points**2
+        products = np.zeros((m, m))
+        for rows, columns in ((0, 0), (0, m), (m, 0), (m, m)):
+            products += np.square(sum(gram[rows : rows + m, columns : columns + m] for gram in grams))
+        products /= n_pairs
+        return cls(products, (forms[:m] + forms[m:-1]) / n_pairs, float(forms[-1]) / n_pairs)
+
+    @classmethod
+    def from_pairs(cls, cosines: Floats, exact: Floats, pair_weights: Floats) -> "PairStatistics":
+        """Return the statistics over explicit pairs.
+
+        Parameters
+        ----------
+        cosines : ndarray of shape (n_pairs, n_frequencies)
+            Cosines of the pairs.
+        exact : ndarray of shape (n_pairs,)
+            Exact kernel values of the pairs.
+        pair_weights : ndarray of shape (n_pairs,)
+            Weights of the pairs, with expected mean 1.
+
+        Returns
+        -------
+        PairStatistics
+            The statistics.
+        """
+        roots = np.sqrt(pair_weights / len(exact))
+        cosines, exact = cosines * roots[:, None], exact * roots
+        return cls(cosines.T @ cosines, cosines.T @ exact, float(exact @ exact))
+
+    def risk(self, weights: Floats) -> float:
+        """Return the mean squared error over the pairs.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_frequencies,)
+            Weights of the frequencies.
+
+        Returns
+        -------
+        float
+            The mean squared error of the weighted kernel.
+        """
+        return float(self.energy - 2.0 * self.target @ weights + weights @ self.gram @ weights)
+
+
+def point_statistics(
+    frequencies: Floats, kernel: Kernel, points: Any, point_weights: Floats
+) -> tuple[PairStatistics, PairStatistics, PairStatistics]:
+    """Return statistics over all pairs of points, over the pairs of the first half, and over those of the second half.
+
+    Parameters
+    ----------
+    frequencies : ndarray of shape (n_frequencies, n_features)
+        Frequencies of `kernel`.
+    kernel : Kernel
+        A kernel at unit length scale.
+    points : {ndarray, CSR matrix} of shape (n_points, n_features)
+        Distinct scaled rows, in random order.
+    point_weights : ndarray of shape (n_points,)
+        Sample weights of the points.
+
+    Returns
+    -------
+    tuple of PairStatistics
+        Statistics of all points, of the first half and of the second half. For a single point, all three are equal.
+    """
+    roots = np.sqrt(point_weights)
+    features = fourier_map(points, frequencies, np.ones(len(frequencies)))
+    features *= roots[:, None]
+    n = len(features)
+    halves = slice(0, max(1, n // 2)), slice(n // 2, n)  # a single point is both
+    sizes = [float(point_weights[half].sum()) for half in halves]
+    grams = [features[half].T @ features[half] for half in halves]
+    own = [_kernel_forms(kernel, points, roots, features, half, half) for half in halves]
+    # The kernel is symmetric, so that pairs between the halves count twice.
+    forms = own[0] + own[1] + 2.0 * _kernel_forms(kernel, points, roots, features, *halves)
+    first, second = (PairStatistics.from_points(sizes[i], [grams[i]], own[i]) for i in (0, 1))
+    return PairStatistics.from_points(sum(sizes), grams, forms), first, second
+
+
+def _kernel_forms(kernel: Kernel, points: Any, roots: Floats, features: Floats, rows: slice, columns: slice) -> Floats:
+    """Return quadratic forms f' K f of the feature columns and, last, the sum of squares of a block K of the kernel.
+
+    Rows and columns of K are multiplied by `roots`, the square roots of the points' weights, as the features are. The
+    matrix is computed a few rows at a time, in threads. For a diagonal block, only the upper half is computed.
+    """
+    is_diagonal = rows == columns
+
+    def forms_of(span: slice) -> Floats:
+        own = slice(rows.start + span.start, rows.start + span.stop)
+        others = slice(own.start, columns.stop) if is_diagonal else columns
+        exact = kernel(points[own], points[others])
+        exact *= roots[own, None] * roots[others]
+        norms = np.einsum("ij,ij->j", exact, exact)
+        if is_diagonal:
+            above = slice(own.stop - own.start, None)  # these columns also stand for the lower half
+            exact[:, above] *= 2.0
+            norms[above] *= 2.0
+        return np.append(np.einsum("ij,ij->j", features[own], exact @ features[others]), norms.sum())
+
+    return reduce(np.add, in_threads(forms_of, row_spans(rows.stop - rows.start, SPAN_ROWS)))
+
+
+def pair_statistics(
+    frequencies: Floats, kernel: Kernel, X: Rows, n_pairs: int, rng: np.random.Generator, by_norm: bool = False
+) -> PairStatistics:
+    """Return statistics over sampled pairs of rows; all pairs if there are no more than `n_pairs`.
+
+    Parameters
+    ----------
+    frequencies : ndarray of shape (n_frequencies, n_features)
+        Frequencies of `kernel`.
+    kernel : Kernel
+        A kernel at unit length scale.
+    X : Rows of shape (n_samples, n_features)
+        The scaled rows.
+    n_pairs : int
+        Number of pairs.
+    rng : numpy.random.Generator
+        Random numbers that select the pairs.
+    by_norm : bool, default=False
+        Whether to sample pairs with probabilities p in proportion to the norm of their row of cosines. Each pair then
+        has the weight 1 / (n p), which makes the statistics unbiased. The norms of all pairs would be too expensive, so
+        that the pairs are sampled from a uniform sample that is 16 times as large.
+
+    Returns
+    -------
+    PairStatistics
+        The statistics.
+    """
+    first, second, pair_weights = draw_pairs(X, POOL_FACTOR * n_pairs if by_norm else n_pairs, rng)
+    if by_norm:
+        norms = np.empty(len(first))
+        for pairs, differences in pair_differences(X, first, second, len(frequencies)):
+            norms[pairs] = np.linalg.norm(np.cos(differences @ frequencies.T), axis=1)
+        probabilities = pair_weights * norms
+        probabilities /= probabilities.sum()
+        selected = rng.choice(len(norms), size=n_pairs, p=probabilities)
+        pair_weights = pair_weights[selected] / (len(norms) * probabilities[selected])
+        first, second = first[selected], second[selected]
+    cosines, exact = np.empty((len(first), len(frequencies))), np.empty(len(first))
+    for pairs, differences in pair_differences(X, first, second, len(frequencies)):
+        cosines[pairs] = np.cos(differences @ frequencies.T)
+        exact[pairs] = kernel.at(differences)
+    return PairStatistics.from_pairs(cosines, exact, pair_weights)
 
 
 WEIGHTINGS: dict[str, type[Weighting]] = {

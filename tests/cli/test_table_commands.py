@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import bochner.tables.sources
+import bochner.tables.reader
 from bochner import TableClassifier, TableEncoder, TableRegressor
 from bochner.tables.table_models import default_estimator
 from tests.cli.commands import error_message, run, run_json
@@ -303,7 +303,7 @@ class TestDescribe:
     @pytest.mark.parametrize("name", [*TEXT_FILES, *PARQUET_FILES])
     def test_odd_file_ends_in_a_table_or_in_one_message(self, tmp_path, monkeypatch, name):
         if name != "long-cell.csv":
-            monkeypatch.setattr(bochner.tables.sources, "CSV_BLOCK_BYTES", 1 << 16)
+            monkeypatch.setattr(bochner.tables.reader, "CSV_BLOCK_BYTES", 1 << 16)
         path, expected = write_odd_file(tmp_path, name)
         result = run("describe", path, "--json")
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
@@ -361,7 +361,7 @@ class TestDescribe:
                 "cannot be of the kind 'words'; give one of number, boolean, category, text, date",
             ),
             (["--as", "color=number"], "has no column 'color'"),
-            (["--decimal", "^"], "--decimal must be '.' or ','. Got '^'."),
+            (["--decimal", "^"], "'^' is not one of '.', ','."),
         ],
     )
     def test_invalid_options(self, tmp_path, options, message):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Comparisons: what is measured and what is refused."""
 
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -59,11 +57,6 @@ class TestCompare:
         median = FourierFeatures(random_state=0).fit(X).length_scale_
         assert f"length_scale={median:.2f}"[:-1] in found["call"][1]
         assert compare(X[:40], length_scale=7.5, n_components=[2], n_seeds=1).attrs["length_scale"] == 7.5
-
-    def test_pandas_is_needed(self, monkeypatch, X):
-        monkeypatch.setitem(sys.modules, "pandas", None)
-        with pytest.raises(ImportError, match="`compare` returns a data frame, which needs pandas: pip install pandas"):
-            compare(X)
 
 
 def test_limit_of_few_distinct_rows_is_zero():

@@ -119,4 +119,4 @@ def test_picture_of_the_architecture_has_all_packages_and_modules():
     for path in (ROOT / "src/bochner").iterdir():
         if path.suffix == ".py" or (path / "__init__.py").exists():
             name = path.stem if path.suffix else f"{path.name}/"
-            assert name.startswith("__") or name == "function_kernels" or name in picture, name
+            assert name.startswith("__") or name in picture, name

@@ -12,10 +12,10 @@ from bochner.kernels import (
     Cauchy,
     Exponential,
     Gaussian,
+    IsotropicKernel,
     Kernel,
     Laplacian,
     Matern,
-    ProductKernel,
     RationalQuadratic,
 )
 from bochner.rows import LengthScales, Metric, Unscaled, make_scaling
@@ -161,29 +161,30 @@ def test_gradients_are_finite_at_landmarks_and_far_away(kernel):
     np.testing.assert_allclose(gradients[-1], 0.0, atol=1e-4)
 
 
-def test_kernels_without_gradients_say_what_to_write():
+def test_own_kernels_have_central_differences(rng):
+    """A step is a part of the length scale, also where other rows are far away."""
+
     class Own(Kernel):
         def at(self, differences):
             return Gaussian().at(differences)
 
-        def uniform_dim(self, n_features):
-            return n_features
+        uniform_dim = frequencies = log_embedding = None
 
-        def frequencies(self, uniforms):
-            return Gaussian().frequencies(uniforms)
+    X, landmarks, coef = rng.normal(size=(20, 3)), rng.normal(size=(8, 3)), rng.normal(size=(8, 2))
+    X[0] = 1e5
+    for units in METRICS.values():
+        scaling = make_scaling(units, 3)
+        expected = kernel_columns(Gaussian(), landmarks, scaling).gradients(X, coef)
+        assert_equal(kernel_columns(Own(), landmarks, scaling).gradients(X, coef), expected)
 
-        def log_embedding(self, frequencies, bandwidths):
-            return Gaussian().log_embedding(frequencies, bandwidths)
 
-    class Steps(ProductKernel):
-        factor = quantile = log_factor_embedding = None
+def test_isotropic_kernels_without_slope_say_what_to_write():
+    class Bump(IsotropicKernel):
+        profile = None
 
-    differences = np.ones((1, 2))
-    with pytest.raises(NotImplementedError, match="Own has no gradients; write its method `gradient_at`"):
-        Own().gradient_at(differences)
-    Steps.__abstractmethods__ = frozenset()
-    with pytest.raises(NotImplementedError, match="Steps has no gradients; write its method `log_slope`"):
-        Steps().log_slope(differences)
+    Bump.__abstractmethods__ = frozenset()
+    with pytest.raises(NotImplementedError, match="Bump has no gradients; write its method `slope`"):
+        Bump().gradient_at(np.ones((1, 2)))
 
 
 def test_functions_of_rows_have_central_differences(rng):

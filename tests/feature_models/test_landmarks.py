@@ -12,10 +12,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
-import bochner.feature_models.moments
+import bochner.feature_models.ridge
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures
 from bochner.feature_maps import ProductMap
-from bochner.feature_models.moments import _moment_map, _moments_of_features, moments_of_batch
+from bochner.feature_models.ridge import _moment_map, _moments_of_features, moments_of_batch
 from bochner.rows import Batch
 from tests.feature_models.examples import CHUNKINGS, N_ROWS, assert_close, assert_same_model, make_data, to_dask
 
@@ -29,7 +29,7 @@ ALPHAS = np.logspace(-8, 4, 25)
 @pytest.fixture
 def by_row(monkeypatch):
     """Return a function that turns off the moments of kernel columns: every row is whitened."""
-    return lambda: monkeypatch.setattr(bochner.feature_models.moments, "MAX_EXTRA_COLUMNS", 0.0)
+    return lambda: monkeypatch.setattr(bochner.feature_models.ridge, "MAX_EXTRA_COLUMNS", 0.0)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

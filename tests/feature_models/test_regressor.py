@@ -27,7 +27,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import LabelBinarizer
 
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures, LandmarkFeatures
-from bochner.feature_models.moments import FIRST_ROWS
+from bochner.feature_models.ridge import FIRST_ROWS
 from bochner.kernels import Matern
 
 ALPHAS = np.logspace(-8, 4, 25)

@@ -171,3 +171,14 @@ def test_invalid_arguments_are_rejected(arguments, rng):
     features = FourierFeatures(n_frequencies=2).fit(rng.normal(size=(5, 2)))
     with pytest.raises(ValueError, match=f"`{next(iter(arguments))}` must"):
         features.kernel_error(rng.normal(size=(5, 2)), **arguments)
+
+
+def test_many_rows_of_any_kind():
+    def same_letter(first, second):
+        return 1.0 * (np.asarray(first)[:, None] == np.asarray(second)[None, :])
+
+    letters = np.array(list("abcdefgh") * 500, dtype=object)
+    features = LandmarkFeatures(same_letter, n_landmarks=4, random_state=0).fit(letters)
+    error, low, high = features.kernel_error(letters, n_pairs=10_000, random_state=0)
+    assert low < error < high
+    assert error == pytest.approx(np.sqrt(0.5), rel=0.1)  # the share of letters that are no landmarks

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The estimators: accuracy, weights, degenerate data, intervals, probabilities, gradients."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -116,6 +118,26 @@ def test_few_rows_are_divided_several_times(rng):
     assert errors[0] < errors[1]
 
 
+def test_left_out_predictions_are_those_of_fits_without_the_row(rng):
+    X = rng.normal(size=(120, 2))
+    Y = np.column_stack([np.sin(2 * X[:, 0]), X[:, 1]]) + 0.1 * rng.normal(size=(120, 2))
+    model = KernelRegressor(random_state=0).fit(X, Y)
+    others, means, scales = np.arange(120) != 5, Y.mean(axis=0), Y.std(axis=0)
+    members = deepcopy(model.members_)
+    fit_members(members, X[others], ((Y - means) / scales)[others], np.ones(119))
+    expected = means + scales * mean_prediction(members, X[5:6])[0]
+    np.testing.assert_allclose(model.loo_prediction_[5], expected, atol=1e-3)
+    assert np.abs(model.loo_prediction_ - model.predict(X)).max() > 0.05
+
+
+def test_left_out_predictions_of_copies_and_of_rows_without_weight(rng):
+    X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+    X, y, w = np.vstack([X, X[:1]]), np.append(y, y[0]), np.append(np.ones(59), [0.0, 1.0])
+    left_out = KernelRegressor(effort="fast", random_state=0).fit(X, y, sample_weight=w).loo_prediction_
+    assert np.flatnonzero(np.isnan(left_out)).tolist() == [59]
+    assert left_out[60] == left_out[0]
+
+
 def test_more_rows_than_one_leaf_holds(rng):
     X, y = friedman(rng, 7000)
     model = KernelRegressor(effort="fast", random_state=0).fit(X[:6000], y[:6000])
@@ -198,6 +220,16 @@ def test_rare_classes_are_learned(rng):
     probabilities = model.predict_proba(X[3000:])[:, 1]
     assert roc_auc_score(y[3000:], probabilities) > 0.99  # boosting: 0.988
     assert brier_score_loss(y[3000:], probabilities) < 0.6 * y.mean()
+
+
+def test_negative_class_weights_and_extreme_numbers_are_refused(rng):
+    X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+    with pytest.raises(ValueError, match=r"`class_weight` must not be negative. Got \{0: -1, 1: 1\} instead"):
+        KernelClassifier(class_weight={0: -1, 1: 1}).fit(X, (y > 0).astype(int))
+    with pytest.raises(ValueError, match=r"y contains values up to .*e\+200, whose squares overflow"):
+        KernelRegressor().fit(X, 1e200 * y)
+    model = KernelRegressor(effort="fast", random_state=0).fit(X, y)
+    assert np.isfinite(model.predict(1e300 * X)).all()
 
 
 def test_class_weights_move_predictions(rng):

@@ -149,7 +149,7 @@ def values_of(constraint):
 def instances(kind, **own):
     """Return instances of a class with all of its parameters drawn: its own values first, else by its constraints."""
     strategies = {}
-    for name, constraints in kind._parameter_constraints.items():
+    for name, constraints in getattr(kind, "_parameter_constraints", {}).items():
         strategies[name] = own.get(name, OWN_VALUES.get((kind, name), OWN_VALUES.get(name)))
         if strategies[name] is None:
             strategies[name] = st.one_of(*map(values_of, constraints))

@@ -62,7 +62,7 @@ class TestPasses:
             depths.append(max(left, right) + 1)
             return depths[-1]
 
-        partitions = DaskPartitions.from_collections(*to_dask(*make_data(), chunks=(100,) * 26))
+        partitions = DaskPartitions(*to_dask(*make_data(), chunks=(100,) * 26))
         assert partitions.reduce(lambda argument, block: 0, deeper, ["y"], dict.fromkeys(range(26))) == 5
         assert len(depths) == 25
         order = partitions.reduce(lambda argument, block: [argument], operator.add, ["X"], {i: i for i in range(26)})
@@ -72,13 +72,13 @@ class TestPasses:
         """One layer per task would make a pass quadratic in the number of chunks."""
         graphs = []
         monkeypatch.setattr(bochner.rows.dask_partitions, "_compute", lambda graph, *_: graphs.append(graph))
-        partitions = DaskPartitions.from_collections(da.zeros((400, 2), chunks=(2, 2)))
+        partitions = DaskPartitions(da.zeros((400, 2), chunks=(2, 2)))
         partitions.reduce(len, operator.add, ["X"], dict.fromkeys(range(200)))
         assert len(graphs[0]) >= 200 + 199
         assert type(graphs[0]) is dict
 
     def test_few_blocks_are_computed_for_a_sample_and_one_pass_for_a_fit(self, monkeypatch):
-        monkeypatch.setattr("bochner.rows.training_rows.MOST_ROWS", 1000)
+        monkeypatch.setattr("bochner.rows.sampling.MOST_ROWS", 1000)
         monkeypatch.setattr(bochner.rows.sampling, "MAX_SAMPLE_ROWS", 30)
         monkeypatch.setattr(bochner.rows.partitions, "SAMPLED_PARTITIONS", 3)
         rows, targets = to_dask(*make_data(), chunks=(100,) * 26)
@@ -269,7 +269,7 @@ class TestCollections:
         lazy = dd.read_parquet(tmp_path)
         rows, targets, weights = lazy.drop(columns=["x7", "x8"]), lazy["x7"], lazy["x8"] ** 2
         assert targets.optimize().npartitions < rows.optimize().npartitions  # the case in question
-        partitions = DaskPartitions.from_collections(rows, targets, weights)
+        partitions = DaskPartitions(rows, targets, weights)
         blocks = [partitions.reduce(lambda _, *b: b, None, ["X", "y", "sample_weight"], {i: None}) for i in range(4)]
         np.testing.assert_array_equal(np.vstack([np.column_stack(block) for block in blocks])[:, :8], X[:, :8])
         np.testing.assert_allclose(np.concatenate([block[2] for block in blocks]), X[:, 8] ** 2)
@@ -285,7 +285,7 @@ class TestClients:
             yield client
 
     def count_rows(self):
-        partitions = DaskPartitions.from_collections(da.zeros((40, 2), chunks=(10, 2)))
+        partitions = DaskPartitions(da.zeros((40, 2), chunks=(10, 2)))
         return partitions.reduce(count, operator.add, ["X"], dict.fromkeys(range(4)), "counting")
 
     def test_client_computes(self, client):
@@ -369,7 +369,7 @@ class TestProcesses:
             yield
 
     def reduce(self, part):
-        partitions = DaskPartitions.from_collections(da.zeros((40, 2), chunks=(10, 2)))
+        partitions = DaskPartitions(da.zeros((40, 2), chunks=(10, 2)))
         return partitions.reduce(part, operator.add, ["X"], dict.fromkeys(range(4)))
 
     def test_workers_without_bochner_are_named_within_seconds(self, tmp_path, monkeypatch):

@@ -8,10 +8,8 @@ from sklearn.base import BaseEstimator
 
 import bochner.rows.sources
 from bochner.rows import Batch, open_rows, to_dense
-from bochner.rows.partitions import PartitionedRows
 from bochner.rows.sources import check_batch_weights
-from bochner.tables.encoding import EncodedTable
-from bochner.tables.row_source import TableRows
+from bochner.tables.encoding import EncodedTable, TableRows
 from tests.rows.array_partitions import ArrayPartitions
 from tests.tables.tables import survey_file, write_table
 
@@ -193,16 +191,6 @@ class TestPartitionedRows(RowSourceTests):
 
     def test_partitions_without_rows_are_not_visited(self, source):
         assert source.partition_numbers == [1, 3, 4]
-
-    def test_last_selection_is_not_collected_again(self, source, monkeypatch):
-        calls = []
-        collect = PartitionedRows._collect
-        monkeypatch.setattr(PartitionedRows, "_collect", lambda *args: calls.append(args) or collect(*args))
-        for _ in range(2):
-            source.select(np.array([3, 5]))
-        assert len(calls) == 1
-        source.select(np.array([3, 6]))
-        assert len(calls) == 2
 
 
 class TestDaskRows(RowSourceTests):

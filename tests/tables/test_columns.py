@@ -275,11 +275,6 @@ def test_given_separators_are_used():
     assert Reading(decimal=",").guess_style(texts("1.234", "12.345")) == NumberStyle(",", ".")
 
 
-def test_decimals_that_are_not_separators_are_refused():
-    with pytest.raises(ValueError, match=r"`decimal` must be '\.' or ','\. Got '\^'"):
-        Reading(decimal="^")
-
-
 @pytest.mark.parametrize("value", [3, 0.5])
 def test_booleans_are_0_or_1(value):
     with pytest.raises(CellError, match=f"the value is {value}, expected true or false") as error:

@@ -33,7 +33,7 @@ def classifier():
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_measures_are_those_of_all_rows(regressor, classifier, tmp_path, suffix, monkeypatch):
-    monkeypatch.setattr("bochner.tables.sources.CSV_BLOCK_BYTES", 4096)
+    monkeypatch.setattr("bochner.tables.reader.CSV_BLOCK_BYTES", 4096)
     path = tmp_path / f"new.{suffix}"
     for model, y in ((regressor, NEW_Y), (classifier, NEW_LABELS)):
         table = NEW.assign(y=y)

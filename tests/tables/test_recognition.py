@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
+import bochner.tables.recognition
+from bochner.tables.columns import Reading
 from bochner.tables.reader import Table
+from bochner.tables.recognition import ColumnTally
 from bochner.tables.survey import Survey
 
 
@@ -137,3 +141,96 @@ def test_given_kind_that_does_not_fit(values, kind, message):
     with pytest.raises(ValueError) as error:  # noqa: PT011
         survey.check()
     assert message in str(error.value)
+
+
+def tally_of(batches, storage="untyped", **options):
+    """Return the counts of batches, added one after the other."""
+    tally, first_row = ColumnTally(storage, **options), 0
+    for batch in batches:
+        tally.add(batch, first_row, Reading())
+        first_row += len(batch)
+    return tally
+
+
+BATCHES = {
+    "text": [pa.array(["a", "b", None]), pa.array(["a", "c", "1"]), pa.array([None, None], pa.string())],
+    "numbers": [pa.array(["1", "2.5"]), pa.array(["?", None]), pa.array(["-3"])],
+    "dates": [pa.array(["2020-01-01", None]), pa.array(["2020-01-02"])],
+    "mixed": [pa.array(["1", "2"]), pa.array(["x", "3"])],
+    "marks first": [pa.array(["?", "-"]), pa.array(["2020-01-02"])],
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_counts_do_not_depend_on_the_batches(name):
+    if name != "mixed":  # the range of numbers among text is not needed
+        assert tally_of([pa.concat_arrays(BATCHES[name])]) == tally_of(BATCHES[name])
+
+
+class TestCountsOfText:
+    def test_numbers(self):
+        tally = tally_of(BATCHES["numbers"])
+        assert (tally.n_cells, tally.n_missing, tally.n_marks, tally.n_numbers) == (5, 1, 1, 3)
+        assert tally.first_text is None
+
+    def test_text_after_numbers_is_located(self):
+        tally = tally_of(BATCHES["mixed"])
+        assert (tally.n_numbers, tally.first_text) == (3, (2, "x"))
+
+    def test_formats_of_dates(self):
+        assert tally_of(BATCHES["dates"]).formats == ["iso"]
+        assert tally_of(BATCHES["text"]).formats == []
+        ambiguous = tally_of([pa.array(["01/02/2020"]), pa.array(["03/04/2020"])])
+        assert ambiguous.formats == ["%m/%d/%Y", "%d/%m/%Y"]
+        assert tally_of([pa.array(["01/02/2020"]), pa.array(["13/04/2020"])]).formats == ["%d/%m/%Y"]
+        assert tally_of(BATCHES["marks first"]).formats == ["iso"]
+
+    def test_counts(self):
+        tally = tally_of(BATCHES["text"])
+        assert tally.counts == {"a": 2, "b": 1, "c": 1, "1": 1}
+        assert not tally.is_boolean
+        assert tally_of([pa.array(["yes"]), pa.array(["No", None])]).is_boolean
+
+    def test_counts_are_bounded(self, monkeypatch):
+        monkeypatch.setattr(bochner.tables.recognition, "MAX_COUNTED", 10)
+        batches = [pa.array([f"value {i}" for i in range(start, start + 8)] + ["often"] * 3) for start in (0, 8, 16)]
+        tally = tally_of(batches)
+        assert not tally.is_complete
+        assert len(tally.counts) <= 10
+        assert max(tally.counts, key=tally.counts.get) == "often"
+        assert tally.counts["often"] == 9
+
+    def test_numbers_are_not_counted_for_long(self, monkeypatch):
+        monkeypatch.setattr(bochner.tables.recognition, "MAX_COUNTED", 10)
+        batches = [pa.array([str(i) for i in range(20)]), pa.array(["1", "2"])]
+        assert tally_of(batches).counts is None
+        assert tally_of(batches, given="category").counts is not None
+
+
+class TestCountsOfTypedCells:
+    def test_floats(self):
+        tally = tally_of([pa.array([1.0, np.nan]), pa.array([None, -2.0]), pa.array([np.inf, -np.inf])], "float")
+        assert (tally.n_cells, tally.n_missing, tally.is_constant) == (6, 2, False)
+        assert tally.infinite == (4, "inf")
+
+    @pytest.mark.parametrize(
+        ("storage", "value", "other"),
+        [
+            ("integer", 2**64 - 1, 2**64 - 2),
+            ("float", 0.1, 0.2),
+            ("boolean", True, False),
+            ("date", datetime(1, 1, 1), datetime(9999, 1, 1)),
+            ("time", time(1), time(2)),
+            ("duration", timedelta(1), timedelta(2)),
+        ],
+    )
+    def test_constants(self, storage, value, other):
+        first, last = (
+            pa.array(values, pa.uint64() if storage == "integer" else None) for values in ([value] * 2, [other])
+        )
+        assert tally_of([first, first], storage).is_constant
+        assert not tally_of([first, last], storage).is_constant
+
+    def test_integers_as_dates(self):
+        tally = tally_of([pa.array([20200131]), pa.array([20200201])], "integer", given="date:%Y%m%d")
+        assert tally.formats == ["%Y%m%d"]

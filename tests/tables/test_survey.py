@@ -90,7 +90,7 @@ class TestClasses:
 
 
 def test_target_that_turns_into_text_after_the_first_block(tmp_path, monkeypatch):
-    monkeypatch.setattr("bochner.tables.sources.CSV_BLOCK_BYTES", 512)
+    monkeypatch.setattr("bochner.tables.reader.CSV_BLOCK_BYTES", 512)
     labels = ["1", "2", "?"] * 67 + ["a", "b", "c"] * 133
     survey = survey_file(write_table(tmp_path / "a.csv", {"x": np.arange(600.0), "y": labels}))
     assert survey.target_column.kind == "category"

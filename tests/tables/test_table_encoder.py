@@ -120,3 +120,9 @@ def test_sample_depends_on_the_seed(rng, monkeypatch):
     first, second, again = (TableEncoder(random_state=seed).fit(table).encoding_.mean for seed in (1, 2, 1))
     assert first != second
     assert first == again
+
+
+def test_decimals_that_are_not_separators_are_refused(frame):
+    for fit in (TableEncoder(decimal="^").fit, TableEncoder(decimal="^").survey):
+        with pytest.raises(ValueError, match=r"The 'decimal' parameter of TableEncoder must be .* Got '\^' instead"):
+            fit(frame)

@@ -136,7 +136,7 @@ class TestTables:
         table.to_csv(tmp_path / "a.csv", index=False)
         expected = clone(model).fit(tmp_path / "a.csv", "target")
         monkeypatch.setattr(bochner.tables.table_models, "MEMORY_ROWS", 100)
-        monkeypatch.setattr("bochner.tables.sources.CSV_BLOCK_BYTES", 4096)
+        monkeypatch.setattr("bochner.tables.reader.CSV_BLOCK_BYTES", 4096)
         streamed = clone(model).fit(tmp_path / "a.csv", "target")
         assert streamed.n_rows_ == 300
         assert streamed.score(NEW, new_y) == pytest.approx(expected.score(NEW, new_y), abs=0.02)
@@ -246,6 +246,25 @@ class TestLogarithms:
         plain = clone(quick_regressor()).fit(FRAME, np.exp(3 * Y))
         assert model.score(NEW, np.exp(3 * NEW_Y)) > plain.score(NEW, np.exp(3 * NEW_Y))
 
+    @pytest.mark.parametrize("noise", [0.02, 0.3])
+    def test_predictions_are_means_and_lie_in_their_intervals(self, noise):
+        """The factor is that of the model itself: it vanishes with the noise, and then predictions are nearly exact."""
+
+        def simulate(seed):
+            rng = np.random.default_rng(seed)
+            X = rng.uniform(-1.0, 1.0, (600, 6))
+            logs = 1.5 * np.sin(4 * X[:, 0]) + 2.4 * X[:, 1] * X[:, 2] + np.cos(5 * X[:, 3]) + X[:, 4]
+            return pl.DataFrame(X, schema=list("abcdef")), np.exp(logs + noise * rng.normal(size=600))
+
+        (table, y), (new, new_y) = simulate(1), simulate(2)
+        model = TableRegressor(effort="fast", random_state=0).fit(table, y)
+        predicted, (low, high) = model.predict(new), model.predict_interval(new, 0.8).T
+        assert model.log_factor_ == pytest.approx(np.exp(0.5 * noise**2), abs=0.12)
+        assert np.mean((low <= predicted) & (predicted <= high)) > 0.95
+        assert predicted.mean() == pytest.approx(new_y.mean(), rel=0.1)
+        best = predicted * (new_y @ predicted) / (predicted @ predicted)  # with the factor that is best afterwards
+        assert np.square(predicted - new_y).mean() < 1.2 * np.square(best - new_y).mean()
+
     @pytest.mark.parametrize("y", [Y, np.abs(Y) + 1.0, np.full(300, 2.0)], ids=["negative", "symmetric", "constant"])
     @pytest.mark.filterwarnings("ignore:A target is constant:UserWarning")
     def test_other_targets_are_not(self, y):
@@ -253,6 +272,11 @@ class TestLogarithms:
 
 
 class TestErrors:
+    @pytest.mark.parametrize("option", [{"standardize": "robost"}, {"missing": "k.A."}, {"drop": "age"}])
+    def test_parameters_of_the_encoder_are_checked(self, option):
+        with pytest.raises(ValueError, match=f"The '{next(iter(option))}' parameter of TableEncoder must be"):
+            quick_regressor(encoder=TableEncoder(**option)).fit(FRAME, Y)
+
     def test_targets_are_needed(self):
         with pytest.raises(ValueError, match=r"`y` must be the name of a column of a\.csv. Got ndarray instead"):
             quick_regressor().fit("a.csv", Y)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the command modules share: the application, the output, checks of options and error messages."""
+"""What the command modules share: the application, common options, checks of outputs, and how a command ends."""
 
 import csv
-import io
 import os
 import re
 import shlex
@@ -15,8 +14,7 @@ from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from threading import current_thread, main_thread
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -25,54 +23,40 @@ from typer.core import TyperGroup
 from bochner.atomic_files import check_writable
 from bochner.progress import show_progress
 from bochner.tables.columns import KINDS
-from bochner.tables.sources import is_part_of_table
+from bochner.tables.reader import is_part_of_table
+from bochner.tables.table_encoder import TableEncoder
 
+Texts = list[str] | None
 Kinds = Annotated[
-    list[str] | None,
+    Texts,
     typer.Option(
         "--as",
-        help=f"What a column is to be taken for: {', '.join(KINDS)}, or id to leave it out. A date can have a format: "
-        "--as day=date:%d/%m/%Y. Separate several by commas, or repeat the option.",
-        metavar="COLUMN=KIND",
+        metavar="COLUMN=KIND,...",
+        help=f"What columns are to be taken for: {', '.join(KINDS)}, or a date with its format: day=date:%d/%m/%Y.",
     ),
 ]
-Drop = Annotated[
-    list[str] | None, typer.Option(help="Columns to ignore, separated by commas. The option may be repeated.")
-]
+Drop = Annotated[Texts, typer.Option(help="Columns to ignore, separated by commas. The option may be repeated.")]
 Decimal = Annotated[
-    str | None, typer.Option(help="Decimal separator of numbers in text, . or , and by default that of each column.")
+    Literal[".", ","] | None, typer.Option(help="Decimal separator of numbers in text; by default that of each column.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines of text.")]
-Missing = Annotated[
-    list[str] | None,
-    typer.Option(help="Texts that mean that there is no value, such as k.A., separated by commas.", metavar="TEXT,..."),
-]
+Missing = Annotated[Texts, typer.Option(metavar="TEXT,...", help="Texts that stand for no value, such as k.A.")]
 FileEncoding = Annotated[str, typer.Option("--encoding", help="Character encoding of a CSV file, such as latin-1.")]
-OPTIONS = {
-    "kinds": "--as",
-    "missing": "--missing",
-    "drop": "--drop",
-    "file_encoding": "--encoding",
-    "decimal": "--decimal",
-}
+OPTIONS = {"kinds": "as", "file_encoding": "encoding"}  # parameters whose options have other names
 SHORTEST_TASK = 2.0  # seconds; the progress of shorter tasks is not worth a line in a log
 
 
-class Terminated(KeyboardInterrupt):
-    """The process was asked to end by SIGTERM."""
-
-
 class Commands(TyperGroup):
-    """The commands of the application; one that is interrupted ends with one line."""
+    """The commands of the application, which end with one line after an error or an interrupt."""
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         """Read the options, which imports more modules."""
-        with stop_messages():
+        with _one_line_endings():
             return super().make_context(*arguments, **options)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
-        with stop_messages():
+        with _one_line_endings():
             return super().invoke(ctx)
 
 
@@ -101,94 +85,39 @@ def main(
     context.with_resource(show_progress(shortest=SHORTEST_TASK))
 
 
-def report_console(width: int = 110) -> Console:
-    """Return the console for reports on standard output; a pipe gets `width` columns and UTF-8."""
-    console = _Console() if Console().is_terminal else _Console(width=width)
-    if console.encoding.startswith("utf"):
-        return console
-    return _Console(width=width, file=io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", line_buffering=True))
-
-
-def echo(text: str, *, err: bool = False) -> None:
-    """Print text; control characters in names and cells of a table cannot command the terminal.
-
-    Parameters
-    ----------
-    text : str
-        The text, of one or more lines.
-    err : bool, default=False
-        Whether to print to standard error.
-    """
-    typer.echo(
-        "".join(character if character.isprintable() or character == "\n" else "?" for character in text), err=err
-    )
-
-
-class _Console(Console):
-    """A console that leaves a closed pipe to `stop_messages`."""
-
-    def on_broken_pipe(self) -> None:
-        raise  # the error that is being handled
-
-
 @contextmanager
-def error_messages() -> Iterator[None]:
-    """Print warnings, and an error of the input or of the machine as one line, and exit with code 2 after an error."""
+def _one_line_endings() -> Iterator[None]:
+    """Print warnings, errors and interrupts as one line each; exit with 2, or the code that shells give to a signal."""
+    # SIGTERM raises an exception as SIGINT does, so that temporary files are deleted.
+    before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = lambda message, *details, **options: echo(f"Warning: {message}", err=True)
             yield
-    except BrokenPipeError:
-        raise
-    except MemoryError as error:
-        details = f" ({error})" if str(error) else ""
-        message = f"There is not enough memory{details}; close other programs, or drop columns."
-        echo(" ".join([f"Error: {message}", *_notes(error)]), err=True)
-        raise typer.Exit(2) from None
-    except (ValueError, OSError, ImportError) as error:
-        echo(" ".join([f"Error: {as_options(str(error))}", *_notes(error)]), err=True)
-        raise typer.Exit(2) from None
-
-
-@contextmanager
-def stop_messages() -> Iterator[None]:
-    """Print one line when a command is interrupted, and exit with the code that shells give to its signal."""
-    try:
-        with _sigterm_as_interrupt():
-            yield
-    except KeyboardInterrupt as error:
-        number = signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
+    except KeyboardInterrupt as interrupt:
         start = "\n" if sys.stderr.isatty() else ""  # the terminal has written ^C
-        typer.echo(" ".join([f"{start}Stopped.", *_notes(error)]), err=True)
+        typer.echo(f"{start}Stopped.", err=True)
+        number = interrupt.args[0] if interrupt.args else signal.SIGINT
         raise typer.Exit(128 + number) from None
-    except BrokenPipeError as error:
+    except BrokenPipeError:
         _discard_output()
         with suppress(OSError):
-            typer.echo(" ".join(["Stopped: the program that reads the output has ended.", *_notes(error)]), err=True)
-        raise typer.Exit(141) from None  # that of SIGPIPE
-
-
-def _notes(error: BaseException) -> list[str]:
-    """Return how to go on, as noted by the command."""
-    return getattr(error, "__notes__", [])
-
-
-@contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
-    """Raise `Terminated` on SIGTERM, so that temporary files are deleted."""
-    if current_thread() is not main_thread():
-        yield
-        return
-
-    def terminate(number: int, frame: Any) -> None:
-        raise Terminated
-
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
+            typer.echo("Stopped: the program that reads the output has ended.", err=True)
+        raise typer.Exit(128 + signal.SIGPIPE) from None
+    except MemoryError as error:
+        details = f" ({error})" if str(error) else ""
+        echo(f"Error: There is not enough memory{details}; close other programs, or drop columns.", err=True)
+        raise typer.Exit(2) from None
+    except (ValueError, OSError, ImportError) as error:
+        echo(f"Error: {as_options(str(error))}", err=True)
+        raise typer.Exit(2) from None
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt(number)
 
 
 def _discard_output() -> None:
@@ -197,7 +126,21 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def comma_separated(values: list[str] | None) -> list[str]:
+def report_console(width: int) -> Console:
+    """Return the console for reports on standard output; a pipe gets `width` columns and UTF-8."""
+    console = Console() if Console().is_terminal else Console(width=width)
+    if not console.encoding.startswith("utf"):
+        sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    return console
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """Print text; control characters in names and cells of a table cannot command the terminal."""
+    shown = "".join(character if character.isprintable() or character == "\n" else "?" for character in text)
+    typer.echo(shown, err=err)
+
+
+def comma_separated(values: Texts) -> list[str]:
     """Return the items of an option that takes comma-separated lists and may be repeated.
 
     Examples
@@ -211,22 +154,27 @@ def comma_separated(values: list[str] | None) -> list[str]:
     return [item for value in values or [] for item in next(csv.reader([value], skipinitialspace=True))]
 
 
-def column_kinds(values: list[str] | None) -> dict[str, str]:
-    """Return the kinds of columns that the option --as gives.
+def table_encoder(
+    kinds: Texts, drop: Texts, decimal: str | None, missing: Texts, encoding: str, seed: int = 0
+) -> TableEncoder:
+    """Return the encoder that the options about columns describe.
 
     Examples
     --------
-    >>> from bochner.cli.console import column_kinds
-    >>> column_kinds(["zip=category,day=date:%d/%m/%Y"])
+    >>> from bochner.cli.console import table_encoder
+    >>> table_encoder(["zip=category,day=date:%d/%m/%Y"], None, None, None, "utf-8").kinds
     {'zip': 'category', 'day': 'date:%d/%m/%Y'}
     """
-    kinds = {}
-    for item in comma_separated(values):
+    given = {}
+    for item in comma_separated(kinds):
         name, equals, kind = item.rpartition("=")
         if not equals:
             raise ValueError(f"--as {item} is not of the form column=kind; write for example --as zip=category.")
-        kinds[name] = kind
-    return kinds
+        given[name] = kind
+    dropped, marks = comma_separated(drop), comma_separated(missing)
+    return TableEncoder(
+        kinds=given, drop=dropped, decimal=decimal, missing=marks, file_encoding=encoding, random_state=seed
+    )
 
 
 def as_options(message: str) -> str:
@@ -246,10 +194,10 @@ def as_options(message: str) -> str:
             return found[0]
         items = [f"{key}={item}" for key, item in value.items()] if isinstance(value, dict) else value
         text = items if isinstance(items, str) else ",".join(items)
-        return f"{OPTIONS[found[1]]} {shlex.quote(text)}"
+        return f"--{OPTIONS.get(found[1], found[1])} {shlex.quote(text)}"
 
-    message = re.sub(rf"\b({'|'.join(OPTIONS)})=(\{{[^{{}}]*\}}|\[[^\[\]]*\]|'[^']*')", option, message)
-    return re.sub(r"`(interval|proba|keep|output|decimal)`", r"--\1", message)
+    message = re.sub(r"\b(kinds|missing|drop|file_encoding)=(\{[^{}]*\}|\[[^\[\]]*\]|'[^']*')", option, message)
+    return re.sub(r"`(interval|proba|keep|output)`", r"--\1", message)
 
 
 def check_plots() -> None:

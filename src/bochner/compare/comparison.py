@@ -2,11 +2,10 @@
 """The comparison: one fit per method, number of columns and seed, measured one at a time."""
 
 import sys
-from collections.abc import Callable, Sequence
-from importlib.util import find_spec
+from collections.abc import Sequence
+from functools import partial
 from itertools import product
-from math import nan
-from time import perf_counter
+from timeit import repeat, timeit
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -84,8 +83,8 @@ def compare(
     >>> found.sort_values("kernel_error")["method"].iloc[0]
     'SVD limit'
     """
-    if find_spec("pandas") is None:
-        raise ImportError("`compare` returns a data frame, which needs pandas: pip install pandas.")
+    import pandas
+
     X = check_array(X, dtype=np.float64, ensure_min_samples=FEWEST_ROWS)
     task, y = _recognized(y)
     check_consistent_length(X, y)
@@ -99,79 +98,62 @@ def compare(
     fits: list[dict[str, Any]] = []
     # All methods with one seed before the next seed, so that a stopped run has printed all of them.
     for seed in range(n_seeds):
-        split = _Split(X, y, task, n_train, n_test, scale, seed)
+        rows = np.random.default_rng(seed).permutation(len(X))[: n_test + n_train]
+        split = _Split(X, y, task, train=rows[n_test:], test=rows[:n_test], scale=scale)
         for size, method in product(sizes, (*METHODS, LIMIT)):
-            fits.append({"n_components": size, "method": method, "seed": seed} | split.measure(method, size))
+            measured = split.limit(size) if method == LIMIT else split.measure(METHODS[method](size, scale, seed))
+            fits.append({"n_components": size, "method": method} | measured)
             if verbose > 0:
                 place = f"{len(fits)} of {n_seeds * len(sizes) * (len(METHODS) + 1)}"
-                error = f"kernel error {100.0 * fits[-1]['kernel_error']:.3g} %"
+                error = f"kernel error {100.0 * measured['kernel_error']:.3g} %"
                 print(f"{place}: {method}, {size} columns, seed {seed}: {error}", file=sys.stderr, flush=True)
+    columns: dict[str, tuple[str, str]] = {}
+    for name in ("kernel_error", "test_error") if task else ("kernel_error",):
+        columns |= {name: (name, "mean"), f"{name}_se": (name, "sem")}
+    columns |= {name: (name, "median") for name in ("fit_seconds", "transform_seconds")} | {"call": ("call", "first")}
+    found = pandas.DataFrame(fits).groupby(["n_components", "method"], sort=False).agg(**columns).reset_index()
+    found = found.fillna({"call": ""} | {name: 0.0 for name in columns if name.endswith("_se")})  # errors of one seed
     about = {"task": task, "n_rows": X.shape[0], "n_columns": X.shape[1], "n_train": n_train, "n_test": n_test}
-    found = _means(fits, ["kernel_error", "test_error"] if task else ["kernel_error"])
     found.attrs = about | {"n_seeds": n_seeds, "length_scale": scale}
     return found
 
 
-def _means(fits: list[dict[str, Any]], errors: list[str]) -> "pandas.DataFrame":
-    """Return means over the seeds with standard errors (`_se`), by number of columns and method."""
-    import pandas
-
-    columns: dict[str, tuple[str, str]] = {}
-    for name in errors:
-        columns |= {name: (name, "mean"), f"{name}_se": (name, "sem")}
-    columns |= {name: (name, "median") for name in ("fit_seconds", "transform_seconds")}
-    groups = pandas.DataFrame(fits).groupby(["n_components", "method"], sort=False)
-    found = groups.agg(**columns, call=("call", "first")).reset_index()
-    return found.fillna({f"{name}_se": 0.0 for name in errors})  # of one seed
-
-
 class _Split:
-    """Training and held-out rows of a seed, and what a fit on them is measured by."""
+    """Training and held-out rows, and what features are measured by on them."""
 
-    def __init__(
-        self, X: Floats, y: Array | None, task: str | None, n_train: int, n_test: int, scale: float, seed: int
-    ) -> None:
-        self.seed, self.scale, self.task = seed, scale, task
-        test, train = np.split(np.random.default_rng(seed).permutation(len(X))[: n_test + n_train], [n_test])
-        self.X_train, self.X_test = X[train], X[test]
-        self.y = None if y is None else (y[train], y[test])
+    def __init__(self, X: Floats, y: Any, task: str | None, *, train: Array, test: Array, scale: float) -> None:
+        self.X_train, self.X_test, self.task = X[train], X[test], task
+        self.y_train: Any = None if y is None else y[train]
+        self.y_test: Any = None if y is None else y[test]
         self.exact = np.asarray(rbf_kernel(self.X_test, gamma=0.5 / scale**2))
         self.eigenvalues = np.linalg.eigvalsh(self.exact)[::-1]
 
-    def measure(self, method: str, size: int) -> dict[str, Any]:
-        """Fit a method and return its errors as fractions, and the seconds of fit and of many rows' transform."""
-        seconds = {"fit_seconds": nan, "transform_seconds": nan}
-        if method == LIMIT:
-            error = np.linalg.norm(self.eigenvalues[size:]) / np.linalg.norm(self.eigenvalues)
-            return {"kernel_error": float(error), "test_error": nan, **seconds, "call": ""}
-        features = METHODS[method](size, self.scale, self.seed)
-        seconds["fit_seconds"] = _seconds(features.fit, self.X_train)
-        columns = features.transform(self.X_test)
+    def limit(self, size: int) -> dict[str, Any]:
+        """Return the lowest kernel error of any matrix of a rank."""
+        return {"kernel_error": float(np.linalg.norm(self.eigenvalues[size:]) / np.linalg.norm(self.eigenvalues))}
+
+    def measure(self, features: Any) -> dict[str, Any]:
+        """Fit features and return their errors as fractions, and the seconds of fit and of many rows' transform."""
+        fit_seconds = timeit(partial(features.fit, self.X_train), number=1)
         many = np.resize(self.X_test, (TIMED_ROWS, self.X_test.shape[1]))
-        fastest = min(_seconds(features.transform, many) for _ in range(3))  # the first call warms up the caches
-        seconds["transform_seconds"] = fastest * MANY_ROWS / TIMED_ROWS
-        error = np.linalg.norm(self.exact - columns @ columns.T) / np.linalg.norm(self.exact)
-        test_error = self._test_error(features.transform(self.X_train), columns)
+        fastest = min(repeat(partial(features.transform, many), number=1, repeat=3))  # the first warms up the caches
+        columns = features.transform(self.X_test)
+        measured = {
+            "kernel_error": float(np.linalg.norm(self.exact - columns @ columns.T) / np.linalg.norm(self.exact)),
+            "fit_seconds": fit_seconds,
+            "transform_seconds": fastest * MANY_ROWS / TIMED_ROWS,
+        }
+        if self.task is not None:
+            measured["test_error"] = self._test_error(features.transform(self.X_train), columns)
         with config_context(print_changed_only=True):
-            call = " ".join(repr(features.set_params(random_state=None)).split())
-        return {"kernel_error": float(error), "test_error": test_error, **seconds, "call": call}
+            return measured | {"call": " ".join(repr(features.set_params(random_state=None)).split())}
 
     def _test_error(self, train: Floats, test: Floats) -> float:
         """Return the error of ridge regression on the features: relative to that of the mean, or misclassified rows."""
-        if self.y is None:
-            return nan
-        y_train, y_test = self.y
         if self.task == "classification":
-            return float(np.mean(RidgeClassifierCV(ALPHAS).fit(train, y_train).predict(test) != y_test))
-        residuals = y_test - RidgeCV(ALPHAS).fit(train, y_train).predict(test)
-        return float(np.linalg.norm(residuals) / np.linalg.norm(y_test - y_train.mean()))
-
-
-def _seconds(function: Callable[[Floats], Any], X: Floats) -> float:
-    """Return the seconds that a call takes."""
-    start = perf_counter()
-    function(X)
-    return perf_counter() - start
+            return 1.0 - float(RidgeClassifierCV(ALPHAS).fit(train, self.y_train).score(test, self.y_test))
+        residuals = self.y_test - RidgeCV(ALPHAS).fit(train, self.y_train).predict(test)
+        return float(np.linalg.norm(residuals) / np.linalg.norm(self.y_test - np.mean(self.y_train)))
 
 
 def _checked_sizes(n_components: Sequence[int] | None, n_train: int) -> tuple[int, ...]:
@@ -180,10 +162,9 @@ def _checked_sizes(n_components: Sequence[int] | None, n_train: int) -> tuple[in
         return tuple(size for size in SIZES if 4 * size <= n_train) or (n_train // 4 * 2,)
     sizes = tuple(sorted(set(n_components)))
     if not sizes or any(size % 2 or not 2 <= size <= n_train for size in sizes):
-        raise ValueError(
-            f"n_components is {list(n_components)}; give even numbers from 2 to {n_train}, the number of training "
-            f"rows: a frequency has two columns, and Nystroem needs one row per column."
-        )
+        reason = "a frequency has two columns, and Nystroem needs one row per column"
+        allowed = f"even numbers from 2 to {n_train}, the number of training rows: {reason}"
+        raise ValueError(f"n_components is {list(n_components)}; give {allowed}.")
     return sizes
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["comparison_page", "comparison_table", "recommend", "recommendation"]
 
+SHARE = "{:.3g} %".format
 AS_LOW = 1.1  # a kernel error of up to this many times the lowest counts as the lowest
 AS_GOOD = 1.01  # likewise for a test error
 SMALLEST = 1e-9  # smaller errors are rounding, and zero has no place on a logarithmic axis
@@ -44,14 +45,14 @@ def recommendation(found: "DataFrame") -> list[str]:
     chosen, lines = recommend(found), _methods(found)
     is_rival = lines.index.str.contains("Nystroem") != ("Nystroem" in chosen)
     rival = lines.loc[is_rival, "kernel_error"].idxmin()
-    errors, times = lines["kernel_error"].map(_share), lines["seconds"].map("{:.2g} s".format)
+    errors, times = (100.0 * lines["kernel_error"]).map(SHARE), lines["seconds"].map("{:.2g} s".format)
     sentences = [
         f"Use {lines.loc[chosen, 'call']}: {errors[chosen]} error at {found['n_components'].max()} columns, compared "
         f"with {errors[rival]} for {rival}. Fitting on {found.attrs['n_train']:,} rows and transforming {MANY_ROWS:,} "
         f"rows takes about {times[chosen]}, and {times[rival]} with {rival}."
     ]
     if found.attrs["task"]:
-        lowest, test_errors = lines["test_error"].idxmin(), lines["test_error"].map(_share)
+        lowest, test_errors = lines["test_error"].idxmin(), (100.0 * lines["test_error"]).map(SHARE)
         sentences.append(
             f"Ridge regression on these features has a test error of {test_errors[chosen]}; the lowest is "
             f"{test_errors[lowest]}, with {lowest}."
@@ -97,12 +98,11 @@ def comparison_page(found: "DataFrame", name: str, command: str) -> str:
 def _picture(found: "DataFrame") -> str:
     """Draw the error against the time for many rows; a line joins the numbers of columns of a method."""
     figure, ((ax,),) = subplots(1, 1, (6.4, 4.8))
-    results = _with_seconds(found)
     for method, color, marker in zip(METHODS, COLORS, MARKERS, strict=True):
-        lines = results[results["method"] == method]
-        errors = lines["kernel_error"].clip(lower=SMALLEST)
-        ax.plot(lines["seconds"], errors, label=method, color=color, marker=marker, markersize=6)
-    for _, lines in results.groupby("n_components"):
+        lines = found[found["method"] == method]
+        seconds, errors = lines["fit_seconds"] + lines["transform_seconds"], lines["kernel_error"].clip(lower=SMALLEST)
+        ax.plot(seconds, errors, label=method, color=color, marker=marker, markersize=6)
+    for _, lines in found.groupby("n_components"):
         errors = lines.set_index("method")["kernel_error"]
         if errors[LIMIT] > errors.drop(LIMIT).min() / FURTHEST:
             ax.axhline(errors[LIMIT], color="#5f5f5f", linestyle="--", linewidth=1.0)
@@ -116,15 +116,10 @@ def _picture(found: "DataFrame") -> str:
     return svg(figure, "Error against time")
 
 
-def _with_seconds(found: "DataFrame") -> "DataFrame":
-    """Return the results with the seconds to fit and to transform many rows."""
-    return found.assign(seconds=found["fit_seconds"] + found["transform_seconds"])
-
-
 def _methods(found: "DataFrame") -> "DataFrame":
-    """Return the results of the methods at the largest number of columns, by method."""
-    results = _with_seconds(found)
-    return results[results["n_components"] == found["n_components"].max()].set_index("method").drop(LIMIT)
+    """Return the results of the methods at the largest number of columns, by method, with all seconds."""
+    results = found[found["n_components"] == found["n_components"].max()].set_index("method").drop(LIMIT)
+    return results.assign(seconds=results["fit_seconds"] + results["transform_seconds"])
 
 
 def _percent(error: float, noise: float) -> str:
@@ -134,7 +129,3 @@ def _percent(error: float, noise: float) -> str:
         return ""
     digits = ".1e" if 0.0 < mean < 0.01 else ".3f" if mean < 1.0 else ".2f"
     return f"{mean:{digits}}" + (f" ± {noise:{digits}}" if noise else "")
-
-
-def _share(value: float) -> str:
-    return f"{100.0 * value:.3g} %"

@@ -5,10 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from bochner.rows import Array
-
-__all__ = ["ML_DOMAIN", "Graph", "import_skl2onnx", "set_output"]
-
 ML_DOMAIN = "ai.onnx.ml"
 
 
@@ -21,8 +17,35 @@ def import_skl2onnx() -> Any:
     return skl2onnx
 
 
+class Value:
+    """A value in a graph, with the arithmetic of arrays."""
+
+    __array_ufunc__ = None  # arrays and numbers of NumPy leave the arithmetic to values
+
+    def __init__(self, graph: "Graph", name: str) -> None:
+        self.graph, self.name = graph, name
+
+    def __add__(self, other: Any) -> "Value":
+        return self.graph.node("Add", self, other)
+
+    def __sub__(self, other: Any) -> "Value":
+        return self.graph.node("Sub", self, other)
+
+    def __rsub__(self, other: Any) -> "Value":
+        return self.graph.node("Sub", other, self)
+
+    def __mul__(self, other: Any) -> "Value":
+        return self.graph.node("Mul", self, other)
+
+    def __truediv__(self, other: Any) -> "Value":
+        return self.graph.node("Div", self, other)
+
+    def __neg__(self) -> "Value":
+        return self.graph.node("Neg", self)
+
+
 class Graph:
-    """The part of an ONNX graph that computes the outputs of one estimator; values are referred to by name.
+    """The part of an ONNX graph that computes the outputs of one estimator.
 
     Parameters
     ----------
@@ -39,76 +62,52 @@ class Graph:
         self.operator = operator
         self.container = container
 
-    def constant(self, values: Any) -> str:
-        """Add an array of numbers or of text and return its name."""
+    def constant(self, values: Any) -> Value:
+        """Add an array of numbers or of text; Python's numbers become float64."""
         from onnx import TensorProto, numpy_helper
 
-        values = np.asarray(values)
-        name: str = self.scope.get_unique_variable_name("constant")
+        values = np.asarray(values, dtype=np.float64 if isinstance(values, int | float) else None)
+        name = self.scope.get_unique_variable_name("constant")
         if values.dtype.kind in "UO":
             texts = [str(text).encode() for text in values.ravel()]
             self.container.add_initializer(name, TensorProto.STRING, list(values.shape), texts)
         else:
             self.container.add_initializer(name, None, None, numpy_helper.from_array(np.ascontiguousarray(values)))
-        return name
+        return Value(self, name)
 
-    def node(self, op_type: str, *inputs: Any, output: str | None = None, domain: str = "", **attributes: Any) -> str:
-        """Add an operator and return the name of its output; inputs that are not names become constants."""
-        names = [value if isinstance(value, str) else self.constant(value) for value in inputs]
-        result: str = output or self.scope.get_unique_variable_name(op_type.lower())
+    def node(self, op_type: str, *inputs: Any, output: Any = None, domain: str = "", **attributes: Any) -> Value:
+        """Add an operator and return its output; inputs that are not values of the graph become constants."""
+        names = [(value if isinstance(value, Value) else self.constant(value)).name for value in inputs]
+        result = self.scope.get_unique_variable_name(op_type.lower()) if output is None else output.full_name
         unique = self.scope.get_unique_operator_name(op_type)
         self.container.add_node(op_type, names, [result], op_domain=domain, name=unique, **attributes)
-        return result
+        return Value(self, result)
 
-    def cast(self, value: Any, dtype: Any, output: str | None = None) -> str:
+    def cast(self, value: Any, dtype: Any, output: Any = None) -> Value:
         """Add a conversion to a NumPy dtype; a constant is converted when a runtime loads the model."""
         from onnx import helper
 
+        if isinstance(value, np.ndarray) and value.dtype == dtype:
+            return self.constant(value)
         return self.node("Cast", value, output=output, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
-    def constant64(self, values: Array) -> str:
-        """Add an array in its own dtype, which takes less space in the file, and return it as float64."""
-        return self.constant(values) if values.dtype == np.float64 else self.cast(values, np.float64)
-
-    def product(self, rows: str, matrix: Any, intercept: Any = None) -> str:
-        """Add the product of float64 rows with a matrix, plus an intercept if there is one.
+    def product(self, rows: Value, matrix: Any, *intercept: Any) -> Value:
+        """Add the product of float64 rows with a matrix, which is stored in its own dtype, plus an intercept.
 
         The operator is Gemm and not MatMul, because onnxruntime merges MatMul with a neighboring multiplication by a
         number, which it then rounds to float32.
         """
-        return self.node("Gemm", rows, matrix) if intercept is None else self.node("Gemm", rows, matrix, intercept)
+        return self.node("Gemm", rows, self.cast(matrix, np.float64), *intercept)
 
-    def rows(self, dtype: Any) -> str:
+    def rows(self, dtype: Any) -> Value:
         """Return the rows that the estimator gets, all inputs side by side, rounded to a dtype and in float64."""
-        inputs = [self.cast(variable.full_name, dtype) for variable in self.operator.inputs]
+        inputs = [self.cast(Value(self, variable.full_name), dtype) for variable in self.operator.inputs]
         rows = inputs[0] if len(inputs) == 1 else self.node("Concat", *inputs, axis=1)
         return rows if np.dtype(dtype) == np.float64 else self.cast(rows, np.float64)
 
-    def write(self, value: str, position: int = 0) -> None:
-        """Write a value to an output of the estimator, in the type of that output."""
+    def write(self, value: Value) -> None:
+        """Write a value to the last output of the estimator, in the type of that output."""
         from skl2onnx.common.data_types import guess_numpy_type
 
-        variable = self.operator.outputs[position]
-        self.cast(value, guess_numpy_type(variable.type), output=variable.full_name)
-
-
-def set_output(operator: Any, dtype: Any, width: int, position: int = 0) -> None:
-    """Declare an output of a number of columns: float64 for float64 rows, float32 for float32 rows, else a dtype.
-
-    Parameters
-    ----------
-    operator : Operator
-        The estimator with its inputs and outputs.
-    dtype : dtype
-        The dtype that the estimator was fitted in.
-    width : int
-        Number of columns.
-    position : int, default=0
-        Which of the outputs.
-    """
-    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
-
-    given = [type(variable.type) for variable in operator.inputs]
-    is_single = DoubleTensorType not in given and (FloatTensorType in given or np.dtype(dtype) == np.float32)
-    kind = FloatTensorType if is_single else DoubleTensorType
-    operator.outputs[position].set_type(kind([operator.inputs[0].get_first_dimension(), width]))
+        variable = self.operator.outputs[-1]
+        self.cast(value, guess_numpy_type(variable.type), output=variable)

@@ -18,13 +18,10 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from bochner.export.estimators import add_standardization
-from bochner.export.graph import ML_DOMAIN, Graph, import_skl2onnx, set_output
+from bochner.export.graph import ML_DOMAIN, Graph, Value, import_skl2onnx
 from bochner.feature_models.feature_model import FeatureModel
 from bochner.tables.columns import DAYS_PER_YEAR, Column
-from bochner.tables.encoding import Encoding
 from bochner.tables.table_encoder import TableEncoder
-
-__all__ = ["convert_encoder", "describe_inputs", "set_encoder_types", "table_model_to_onnx"]
 
 # What an input contains for each kind of column.
 INPUTS = {
@@ -38,37 +35,35 @@ INPUTS = {
 DAYS_PER_GREGORIAN_YEAR = 365.2425  # the mean over 400 years
 
 
-def convert_encoder(scope: Any, operator: Any, container: Any) -> None:
-    """Write the encoded rows."""
-    graph, encoding = Graph(scope, operator, container), operator.raw_operator.encoding_
-    inputs = _inputs(operator)
-    cells = {column.name: _cells(graph, column, inputs[column.name]) for column in encoding.columns}
-    parts = [*_numbers(graph, encoding, cells), *_others(graph, encoding, cells)]
+def convert_encoder(graph: Graph, encoder: Any) -> None:
+    """Write the encoded rows: standardized numbers, and then the other columns in the order of the encoding."""
+    encoding, inputs = encoder.encoding_, graph.operator.inputs
+    if len(inputs) != encoder.n_features_in_:
+        raise ValueError(
+            f"TableEncoder has {len(inputs)} ONNX inputs, but was fitted on {encoder.n_features_in_} columns; give one "
+            f"input of one column for each of them, as for a data frame."
+        )
+    names = getattr(encoder, "feature_names_in_", [f"x{i}" for i in range(len(inputs))])
+    variables = dict(zip(names, inputs, strict=True))
+    cells = {column.name: _cells(graph, column, variables[column.name]) for column in encoding.columns}
+    parts = []
+    numeric = [column for column in encoding.columns if column.has_number]
+    if numeric:
+        numbers = graph.node("Concat", *(cells[column.name] for column in numeric), axis=1)
+        fills = np.array([[column.fill for column in numeric]])
+        filled = graph.node("Where", graph.node("IsNaN", numbers), fills, numbers)
+        parts.append(add_standardization(graph, filled, encoding.mean, encoding.scale, encoding.limit))
+    for column in encoding.columns:
+        parts += _others(graph, column, cells[column.name])
     encoded = parts[0] if len(parts) == 1 else graph.node("Concat", *parts, axis=1)
     graph.write(graph.cast(encoded, encoding.dtype))
 
 
-def set_encoder_types(operator: Any) -> None:
-    """Declare one output with the encoded columns, in the dtype of the encoding."""
-    encoding = operator.raw_operator.encoding_
-    set_output(operator, encoding.dtype, len(encoding.names))
+def _cells(graph: Graph, column: Column, variable: Any) -> Value:
+    """Add the cells of a column: numbers as float64, NaN where they are missing, or codes of categories as int64.
 
-
-def _inputs(operator: Any) -> dict[str, Any]:
-    """Return the input of each column of the table."""
-    encoder = operator.raw_operator
-    n_columns = encoder.n_features_in_
-    if len(operator.inputs) != n_columns:
-        raise ValueError(
-            f"TableEncoder has {len(operator.inputs)} ONNX inputs, but was fitted on {n_columns} columns; give one "
-            f"input of one column for each of them, as for a data frame."
-        )
-    names = getattr(encoder, "feature_names_in_", [f"x{i}" for i in range(n_columns)])
-    return dict(zip(names, operator.inputs, strict=True))
-
-
-def _cells(graph: Graph, column: Column, variable: Any) -> str:
-    """Add the cells of a column: codes of categories as int64, or numbers as float64, NaN where they are missing."""
+    A code is the position among the one-hot columns, -1 for a category that has none.
+    """
     from skl2onnx.common.data_types import StringTensorType
 
     if column.kind == "text":
@@ -79,13 +74,9 @@ def _cells(graph: Graph, column: Column, variable: Any) -> str:
     if is_text != (column.kind == "category"):
         expected = "text" if column.kind == "category" else "numbers"
         raise ValueError(f"Column {column.name!r} is a {column.kind}; its ONNX input must contain {expected}.")
-    if column.kind == "category":
-        return _codes(graph, column, variable.full_name)
-    return graph.cast(variable.full_name, np.float64)
-
-
-def _codes(graph: Graph, column: Column, name: str) -> str:
-    """Add the position of each cell among the one-hot columns, -1 for a category that has none."""
+    cells = Value(graph, variable.full_name)
+    if not is_text:
+        return graph.cast(cells, np.float64)
     if column.missing and "" in column.categories:
         raise ValueError(
             f"Column {column.name!r} has missing cells and cells of empty text, which ONNX cannot distinguish; replace "
@@ -98,7 +89,7 @@ def _codes(graph: Graph, column: Column, name: str) -> str:
         codes.append(len(column.other_names) - 1 if column.missing else -1)
     return graph.node(
         "LabelEncoder",
-        name,
+        cells,
         domain=ML_DOMAIN,
         op_version=2,
         keys_strings=texts,
@@ -107,70 +98,41 @@ def _codes(graph: Graph, column: Column, name: str) -> str:
     )
 
 
-def _numbers(graph: Graph, encoding: Encoding, cells: dict[str, str]) -> list[str]:
-    """Add the standardized numbers; nothing if there are none."""
-    columns = [column for column in encoding.columns if column.has_number]
-    if not columns:
+def _others(graph: Graph, column: Column, cells: Value) -> list[Value]:
+    """Add the one-hot columns of a category, or the cycles and the indicator of missing cells of another column."""
+    if column.kind == "category":
+        return [graph.cast(graph.node("Equal", cells, np.arange(len(column.other_names))[None, :]), np.float64)]
+    if not (column.cycles or column.missing):
         return []
-    numbers = graph.node("Concat", *(cells[column.name] for column in columns), axis=1)
-    fills = np.array([[column.fill for column in columns]])
-    filled = graph.node("Where", graph.node("IsNaN", numbers), fills, numbers)
-    return [add_standardization(graph, filled, encoding.mean, encoding.scale, encoding.limit)]
+    is_missing = graph.node("IsNaN", cells)
+    cycles = [graph.node("Where", is_missing, 0.0, _cycle(graph, cycle, cells)) for cycle in column.cycles]
+    return [*cycles, graph.cast(is_missing, np.float64)] if column.missing else cycles
 
 
-def _others(graph: Graph, encoding: Encoding, cells: dict[str, str]) -> list[str]:
-    """Add one-hot columns, cycles and indicators of missing cells, in the order of the encoding."""
-    parts = []
-    for column in encoding.columns:
-        name = cells[column.name]
-        if column.kind == "category":
-            positions = np.arange(len(column.other_names))[None, :]
-            parts.append(graph.cast(graph.node("Equal", name, positions), np.float64))
-            continue
-        is_missing = graph.node("IsNaN", name) if column.cycles or column.missing else ""
-        for cycle in column.cycles:
-            parts.append(_cycle(graph, cycle, name, is_missing))
-        if column.missing:
-            parts.append(graph.cast(is_missing, np.float64))
-    return parts
+def _cycle(graph: Graph, cycle: str, days: Value) -> Value:
+    """Add the sine and the cosine of a phase; see `date_cycles`."""
 
+    def floor(value: Value) -> Value:
+        return graph.node("Floor", value)
 
-def _cycle(graph: Graph, cycle: str, days: str, is_missing: str) -> str:
-    """Add the sine and the cosine of a phase, zeros where the date is missing; see `date_cycles`."""
+    def first_day(years: Value) -> Value:
+        leap_days = floor((years - 1969) / 4) - floor((years - 1901) / 100) + floor((years - 1601) / 400)
+        return (years - 1970) * 365 + leap_days
+
     if cycle == "year":
-        phase = graph.node("Div", graph.node("Sub", days, _year_start(graph, days)), np.float64(DAYS_PER_YEAR))
+        # Three days are more than the beginnings of years deviate from those of mean years: it is this year, or the
+        # next.
+        year = floor((days - 3) / DAYS_PER_GREGORIAN_YEAR) + 1970
+        start, following = first_day(year), first_day(year + 1)
+        start = graph.node("Where", graph.node("Less", days, following), start, following)
+        angles = (days - start) * (2.0 * np.pi / DAYS_PER_YEAR)
     elif cycle == "week":
-        # The first day of 1970 was a Thursday.
-        weekday = _remainder(graph, graph.node("Add", graph.node("Floor", days), np.float64(3.0)), 7.0)
-        phase = graph.node("Div", weekday, np.float64(7.0))
+        weeks = (floor(days) + 3) / 7  # the first day of 1970 was a Thursday
+        angles = (weeks - floor(weeks)) * (2.0 * np.pi)
     else:
-        phase = _remainder(graph, days, 1.0)
-    angles = graph.node("Mul", phase, np.float64(2.0 * np.pi))
+        angles = (days - floor(days)) * (2.0 * np.pi)
     # The cosine is the sine of a quarter turn more, because runtimes may have no cosine in float64.
-    both = graph.node("Concat", angles, graph.node("Add", angles, np.float64(0.5 * np.pi)), axis=1)
-    return graph.node("Where", is_missing, np.float64(0.0), graph.node("Sin", both))
-
-
-def _remainder(graph: Graph, values: str, divisor: float) -> str:
-    whole = graph.node("Floor", graph.node("Div", values, np.float64(divisor)))
-    return graph.node("Sub", values, graph.node("Mul", whole, np.float64(divisor)))
-
-
-def _year_start(graph: Graph, days: str) -> str:
-    """Add the first day of the year of each date, in days since the beginning of 1970."""
-    # Three days are more than the beginnings of years deviate from those of mean years: it is this year, or the next.
-    shifted = graph.node("Sub", days, np.float64(3.0))
-    year = graph.node("Floor", graph.node("Div", shifted, np.float64(DAYS_PER_GREGORIAN_YEAR)))
-    start, following = (_first_day(graph, graph.node("Add", year, np.float64(1970.0 + shift))) for shift in (0.0, 1.0))
-    return graph.node("Where", graph.node("Less", days, following), start, following)
-
-
-def _first_day(graph: Graph, years: str) -> str:
-    total = graph.node("Mul", graph.node("Sub", years, np.float64(1970.0)), np.float64(365.0))
-    for origin, period, sign in ((1969.0, 4.0, "Add"), (1901.0, 100.0, "Sub"), (1601.0, 400.0, "Add")):
-        cycles = graph.node("Div", graph.node("Sub", years, np.float64(origin)), np.float64(period))
-        total = graph.node(sign, total, graph.node("Floor", cycles))
-    return total
+    return graph.node("Sin", graph.node("Concat", angles, angles + 0.5 * np.pi, axis=1))
 
 
 def table_model_to_onnx(model: Any) -> Any:
@@ -192,33 +154,6 @@ def table_model_to_onnx(model: Any) -> Any:
     """
     from onnx import helper
 
-    _check(model)
-    skl2onnx, encoding = import_skl2onnx(), model.encoder_.encoding_
-    names = [column.name for column in encoding.columns]
-    encoder = TableEncoder()  # of the columns that are used
-    encoder.encoding_, encoder.n_features_in_ = encoding, len(names)
-    encoder.feature_names_in_ = np.array(names, dtype=object)
-    outputs = _output_names(model)
-    exported = skl2onnx.convert_sklearn(
-        Pipeline([("encoder", encoder), ("model", model.estimator_)]),
-        name="bochner",
-        initial_types=[(column.name, _input_type(column, encoding.single)) for column in encoding.columns],
-        final_types=[(name, None) for name in outputs],
-        options={id(model.estimator_): {"zipmap": False}} if is_classifier(model) else None,
-    )
-    _rename(exported.graph, [*names, *outputs])
-    about = {
-        "target": _target(model),
-        "task": "classification" if is_classifier(model) else "regression",
-        "columns": json.dumps(describe_inputs(model)),
-        "bochner": version("bochner"),
-    }
-    helper.set_model_props(exported, about)
-    return exported
-
-
-def _check(model: Any) -> None:
-    """Refuse models that have no ONNX form, with what to do."""
     if not isinstance(model.encoder_, TableEncoder):
         raise ValueError("Only models with a `TableEncoder` are exported from the cells of a table; export a pipeline.")
     if not isinstance(model.estimator_, FeatureModel):
@@ -230,6 +165,32 @@ def _check(model: Any) -> None:
         raise ValueError(
             "A model of the logarithms of its target has no ONNX form; give it an estimator and fit again."
         )
+    encoding, is_classification = model.encoder_.encoding_, is_classifier(model)
+    names = [column.name for column in encoding.columns]
+    encoder = TableEncoder()  # of the columns that are used
+    encoder.encoding_, encoder.n_features_in_ = encoding, len(names)
+    encoder.feature_names_in_ = np.array(names, dtype=object)
+    target = model.target_name_ or "prediction"
+    outputs = [target]
+    if is_classification:
+        outputs.append(f"{target}_{'probabilities' if hasattr(model.estimator_, 'predict_proba') else 'scores'}")
+    outputs = [name + "_" if name in names else name for name in outputs]
+    exported = import_skl2onnx().convert_sklearn(
+        Pipeline([("encoder", encoder), ("model", model.estimator_)]),
+        name="bochner",
+        initial_types=[(column.name, _input_type(column, encoding.single)) for column in encoding.columns],
+        final_types=[(name, None) for name in outputs],
+        options={id(model.estimator_): {"zipmap": False}} if is_classification else None,
+    )
+    _rename(exported.graph, [*names, *outputs])
+    about = {
+        "target": target,
+        "task": "classification" if is_classification else "regression",
+        "columns": json.dumps(describe_inputs(model)),
+        "bochner": version("bochner"),
+    }
+    helper.set_model_props(exported, about)
+    return exported
 
 
 def describe_inputs(model: Any) -> dict[str, str]:
@@ -246,19 +207,6 @@ def _input_type(column: Column, single: bool) -> Any:
     if column.kind == "category":
         return data_types.StringTensorType([None, 1])
     return (data_types.FloatTensorType if single else data_types.DoubleTensorType)([None, 1])
-
-
-def _target(model: Any) -> str:
-    return model.target_name_ or "prediction"
-
-
-def _output_names(model: Any) -> list[str]:
-    """Return the names of the outputs, none of which is the name of a column."""
-    names = [_target(model)]
-    if is_classifier(model):
-        names.append(f"{_target(model)}_{'probabilities' if hasattr(model.estimator_, 'predict_proba') else 'scores'}")
-    taken = {column.name for column in model.encoder_.encoding_.columns}
-    return [name + "_" if name in taken else name for name in names]
 
 
 def _rename(graph: Any, names: list[str]) -> None:

@@ -8,7 +8,7 @@ write the features of a block of rows. `FeatureMap` is that interface. Our own t
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from functools import cached_property
 from typing import Any
 
@@ -16,25 +16,12 @@ import numpy as np
 from sklearn.utils import assert_all_finite, check_array, get_tags
 
 from bochner.memory import check_memory
-from bochner.rows import (
-    SMALL_MATRIX,
-    SMALL_VECTOR,
-    Array,
-    Floats,
-    for_each_span,
-    is_sparse,
-    row_spans,
-    to_dense,
-)
+from bochner.rows import Array, Floats, Indices, for_each_span, in_threads, is_sparse, row_spans, to_dense
+from bochner.rows.block_sizes import SMALL_MATRIX, SMALL_VECTOR
 
 __all__ = [
-    "GRAM_ROWS",
-    "FeatureMap",
-    "ProductMap",
-    "TransformerMap",
-    "accepts_nan",
-    "apply_to_features",
-    "map_rows",
+    *("FeatureMap", "ProductMap", "TransformerMap", "accepts_nan", "add_moments", "apply_to_features"),
+    *("DIFFERENCE_STEP", "central_differences", "map_rows"),
 ]
 
 GRAM_ROWS = 1024  # rows per matrix product of a sum: enough for its speed, and little memory
@@ -45,8 +32,8 @@ DIFFERENCE_STEP = 6e-6  # the cube root of the precision of float64, where centr
 class FeatureMap(ABC):
     """A map from validated rows to features, ready for blocks of rows.
 
-    Subclasses set the attributes and write `write`. A map is read-only after its construction, so that several threads
-    can use it at a time.
+    Subclasses set the attributes and write `write_block`. A map is read-only after its construction, so that several
+    threads can use it at a time.
 
     Attributes
     ----------
@@ -56,30 +43,23 @@ class FeatureMap(ABC):
         The dtype of rows and features.
     block_rows : int
         How many rows to write at a time.
-    row_products : float
-        Multiplications per row of the largest matrix product; infinity if it is unknown.
+    small_rows : int
+        Number of rows at a time for which BLAS uses one thread; 0 if it is unknown.
     """
 
     n_columns: int
     dtype: np.dtype[Any]
     block_rows: int
-    row_products: float = math.inf
-
-    @property
-    def small_rows(self) -> int:
-        """Number of rows at a time for which BLAS uses one thread; 0 if it is unknown."""
-        return 0 if self.row_products == math.inf else max(1, int(SMALL_MATRIX // self.row_products))
+    small_rows: int = 0
 
     @abstractmethod
+    def write_block(self, block: Any, out: Array) -> None:
+        """Write the features of at most `block_rows` rows into `out`, of shape (n_rows, n_columns)."""
+
     def write(self, X: Any, out: Array) -> None:
         """Write the features of the rows of X into `out`, of shape (n_rows, n_columns), in the calling thread."""
-
-    def factors(self) -> "tuple[FeatureMap, Array | None]":
-        """Return the map before a final matrix product, and the matrix; itself and None where there is no product.
-
-        A linear function of the features is a linear function of the columns before the product, which costs less.
-        """
-        return self, None
+        for rows in row_spans(X.shape[0], self.block_rows):
+            self.write_block(X[rows], out[rows])
 
     @property
     def row_options(self) -> dict[str, Any]:
@@ -98,7 +78,7 @@ class FeatureMap(ABC):
     def gradients(self, X: Any, coef: Floats) -> Floats:
         """Return gradients of linear functions of the features with respect to the columns of X.
 
-        A map without a formula, such as that of another library's transformer, has central differences instead.
+        A map without a formula, such as that of another library's transformer, has differences instead.
 
         Parameters
         ----------
@@ -112,16 +92,9 @@ class FeatureMap(ABC):
         ndarray of shape (n_rows, n_features, n_functions)
             The gradients, in float64.
         """
-        rows = to_dense(X).astype(np.float64)
-        gradients = np.empty((*rows.shape, coef.shape[1]))
-        for j in range(rows.shape[1]):
-            step = DIFFERENCE_STEP * max(1.0, float(np.abs(rows[:, j]).max(initial=0.0)))
-            ends = np.tile(rows, (2, 1))
-            ends[: len(rows), j] += step
-            ends[len(rows) :, j] -= step
-            upper, lower = np.split(self.features(ends).astype(np.float64) @ coef, 2)
-            gradients[:, j] = (upper - lower) / (2.0 * step)
-        return gradients
+        rows = to_dense(X)
+        steps = DIFFERENCE_STEP * np.maximum(1.0, np.abs(rows).max(axis=0, initial=0.0))
+        return central_differences(lambda moved: self.features(moved) @ coef, rows, steps)
 
     def features(self, X: Any) -> Array:
         """Return the features of the rows of X, computed in the calling thread."""
@@ -130,8 +103,16 @@ class FeatureMap(ABC):
         return out
 
 
+def central_differences(function: Callable[[Floats], Floats], rows: Floats, steps: Floats) -> Floats:
+    """Return approximate gradients of the columns of a function of rows, of shape (n_rows, n_features, n_functions)."""
+    differences = [(function(rows + step) - function(rows - step)) / (2.0 * step.sum()) for step in np.diag(steps)]
+    return np.stack(differences, axis=1)
+
+
 class ProductMap(FeatureMap):
     """The features of another map times a matrix.
+
+    A linear function of the features is a linear function of the columns of `inner`, which costs less.
 
     Parameters
     ----------
@@ -147,10 +128,7 @@ class ProductMap(FeatureMap):
         self.n_columns = matrix.shape[1]
         self.dtype = inner.dtype
         self.block_rows = inner.block_rows
-        self.row_products = max(inner.row_products, matrix.size)
-
-    def factors(self) -> tuple[FeatureMap, Array]:
-        return self.inner, self.matrix
+        self.small_rows = min(inner.small_rows, max(1, SMALL_MATRIX // matrix.size))
 
     @property
     def row_options(self) -> dict[str, Any]:
@@ -167,9 +145,8 @@ class ProductMap(FeatureMap):
     def gradients(self, X: Any, coef: Floats) -> Floats:
         return self.inner.gradients(X, self.matrix @ coef)
 
-    def write(self, X: Any, out: Array) -> None:
-        for rows in row_spans(X.shape[0], self.block_rows):
-            np.matmul(self.inner.features(X[rows]), self.matrix, out=out[rows])
+    def write_block(self, block: Any, out: Array) -> None:
+        np.matmul(self.inner.features(block), self.matrix, out=out)
 
 
 class TransformerMap(FeatureMap):
@@ -217,9 +194,8 @@ class TransformerMap(FeatureMap):
         """Raise a ValueError for infinity, and for NaN unless the transformer accepts it."""
         assert_all_finite(X, allow_nan=accepts_nan(self.transformer), input_name="X")
 
-    def write(self, X: Any, out: Array) -> None:
-        for rows in row_spans(X.shape[0], self.block_rows):
-            out[rows] = _transform(self.transformer, X[rows])
+    def write_block(self, block: Any, out: Array) -> None:
+        out[...] = _transform(self.transformer, block)
 
 
 def accepts_nan(transformer: Any) -> bool:
@@ -252,10 +228,8 @@ def map_rows(feature_map: FeatureMap, X: Any, out: Array | None = None) -> Array
     """
     shape = (X.shape[0], feature_map.n_columns)
     if out is None:
-        n_bytes, subject = math.prod(shape) * feature_map.dtype.itemsize, f"The map of {shape[0]:,} rows"
-        check_memory(
-            n_bytes, subject, f"{shape[1]:,} features per row", "map fewer rows at a time, or use fewer features"
-        )
+        subject, remedy = f"The map of {shape[0]:,} rows", "map fewer rows at a time, or use fewer features"
+        check_memory(math.prod(shape) * feature_map.dtype.itemsize, subject, f"{shape[1]:,} features per row", remedy)
         out = np.empty(shape, dtype=feature_map.dtype)
     elif out.shape != shape or out.dtype != feature_map.dtype or not out.flags.c_contiguous or not out.flags.writeable:
         raise ValueError(
@@ -271,11 +245,7 @@ def map_rows(feature_map: FeatureMap, X: Any, out: Array | None = None) -> Array
 
 
 def apply_to_features(
-    feature_map: FeatureMap,
-    X: Any,
-    n_columns: int,
-    function: Callable[[Floats], Floats],
-    n_inner_columns: int | None = None,
+    feature_map: FeatureMap, X: Any, n_columns: int, function: Callable[[Floats], Floats], n_inner: int | None = None
 ) -> Floats:
     """Apply a function to the features of blocks of rows, in threads.
 
@@ -289,7 +259,7 @@ def apply_to_features(
         Number of columns that the function returns.
     function : callable
         Takes features of shape (n_rows, n_columns) in float64 and returns an array of shape (n_rows, n_columns).
-    n_inner_columns : int, default=None
+    n_inner : int, default=None
         Number of columns of the largest matrix that it multiplies the features by; None means `n_columns`.
 
     Returns
@@ -303,6 +273,54 @@ def apply_to_features(
         for rows in row_spans(span.stop - span.start, feature_map.block_rows):
             out[span][rows] = function(feature_map.features(X[span][rows]).astype(np.float64, copy=False))
 
-    small_rows = min(feature_map.small_rows, SMALL_VECTOR // (feature_map.n_columns * (n_inner_columns or n_columns)))
+    small_rows = min(feature_map.small_rows, SMALL_VECTOR // (feature_map.n_columns * (n_inner or n_columns)))
     for_each_span(work, X.shape[0], feature_map.block_rows, small_rows)
     return out
+
+
+def add_moments(
+    totals: MutableMapping[int, Any],
+    feature_map: FeatureMap,
+    X: Any,
+    targets: Floats,
+    row_weights: Floats | None = None,
+    folds: Indices | None = None,
+) -> None:
+    r"""Add the second moments of the rows of each fold to `totals[fold]`, computed in threads.
+
+    A row has the vector :math:`a = [z, 1, y]` of its features, a one and its targets. The second moments
+    :math:`\sum_i w_i a_i a_i^T` are all that least squares needs.
+
+    Parameters
+    ----------
+    totals : mapping of int to ndarray of shape (size, size)
+        The accumulated moments, in float64; size = number of features + 1 + n_targets.
+    feature_map : FeatureMap
+        The map to features.
+    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
+        Rows of the map's dtype.
+    targets : ndarray of shape (n_samples, n_targets)
+        Targets.
+    row_weights : ndarray of shape (n_samples,), default=None
+        Sample weights; None means 1 for every row.
+    folds : ndarray of shape (n_samples,), default=None
+        The fold of each row; None means fold 0 for every row.
+    """
+    fold_of = np.zeros(X.shape[0], dtype=np.intp) if folds is None else folds
+    tasks: list[tuple[int, Any]] = []
+    for fold in np.unique(fold_of).tolist():
+        own = np.flatnonzero(fold_of == fold)
+        for rows in (own[block] for block in row_spans(len(own), GRAM_ROWS)):
+            is_slice = rows[-1] - rows[0] == len(rows) - 1  # which copies nothing
+            tasks.append((fold, slice(int(rows[0]), int(rows[-1]) + 1) if is_slice else rows))
+
+    def moments_of(task: tuple[int, Any]) -> Floats:
+        rows = task[1]
+        features = feature_map.features(X[rows])
+        joined = np.column_stack([features, np.ones(len(features)), targets[rows]])
+        if row_weights is not None:
+            joined *= np.sqrt(row_weights[rows])[:, None]
+        return np.asarray(joined.T @ joined)
+
+    for (fold, _), moments in zip(tasks, in_threads(moments_of, tasks), strict=True):
+        totals[fold] = np.add(totals[fold], moments, out=totals[fold]) if fold in totals else moments

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The compiled map from rows to weighted Fourier features."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from bochner.feature_maps.elementary import sincos_rows
 from bochner.feature_maps.feature_map import FeatureMap, map_rows
-from bochner.rows import Array, Floats, Scaling, Unscaled, is_sparse, row_spans
-
-if TYPE_CHECKING:
-    from bochner.feature_maps.hadamard import HadamardFrequencies
+from bochner.feature_maps.hadamard import HadamardFrequencies
+from bochner.rows import Array, Floats, Scaling, Unscaled, is_sparse
+from bochner.rows.block_sizes import SMALL_MATRIX
 
 __all__ = ["FourierMap", "fourier_map"]
 
+QUARTER_TURNS = 2.0 / np.pi  # quarter turns per radian
+UNSCALED = Unscaled()
 PHASE_BYTES = 1 << 19  # the phases of a block stay in the second-level cache
 
 
@@ -32,59 +34,41 @@ class FourierMap(FeatureMap):
         The map that the frequencies contain, with whose length scales `check` compares rows.
     """
 
-    def __init__(
-        self,
-        frequencies: "Array | HadamardFrequencies",
-        weights: Array,
-        scaling: Scaling = Unscaled(),  # noqa: B008
-    ) -> None:
-        from bochner.feature_maps import trigonometry  # imports numba, which takes longer than all of bochner
-
-        self._quarter_turns = trigonometry.QUARTER_TURNS
-        self._sincos_rows = trigonometry.sincos_rows
+    def __init__(self, frequencies: Array | HadamardFrequencies, weights: Array, scaling: Scaling = UNSCALED) -> None:
         self._structured = None if isinstance(frequencies, np.ndarray) or not frequencies.is_fast else frequencies
-        turns = np.asarray(frequencies, dtype=np.float64) * self._quarter_turns
+        turns = np.asarray(frequencies, dtype=np.float64) * QUARTER_TURNS
         self._turns = np.ascontiguousarray(turns.T, dtype=frequencies.dtype)
         self._amplitudes = np.sqrt(weights)
         self._scaling = scaling
         self.dtype = self._turns.dtype
         self.n_columns = 2 * self._turns.shape[1]
         self.block_rows = max(16, PHASE_BYTES // self._turns[:1].nbytes)
-        self.row_products = self._turns.size
+        self.small_rows = max(1, SMALL_MATRIX // self._turns.size)
 
     def check(self, X: Any) -> None:
         """Raise a ValueError for NaN, infinity, and values too large for the length scale and the dtype."""
         self._scaling.check(X, "FourierFeatures")
-
-    def write(self, X: Any, out: Array) -> None:
-        for rows in row_spans(X.shape[0], self.block_rows):
-            self._write_block(X[rows], out[rows])
 
     def gradients(self, X: Any, coef: Floats) -> Floats:
         features = self.features(X).astype(np.float64)
         m = self.n_columns // 2
         # The derivatives with respect to the phases, of shape (n_rows, n_frequencies, n_functions).
         slopes = features[:, :m, None] * coef[m:] - features[:, m:, None] * coef[:m]
-        frequencies = self._turns.astype(np.float64) / self._quarter_turns
+        frequencies = self._turns.astype(np.float64) / QUARTER_TURNS
         return np.asarray(np.einsum("jm,nmk->njk", frequencies, slopes, optimize=True))
 
-    def _write_block(self, block: Any, out: Array) -> None:
+    def write_block(self, block: Any, out: Array) -> None:
         turns = np.empty((block.shape[0], self._turns.shape[1]), dtype=self.dtype)
         if is_sparse(block):
             turns[...] = block @ self._turns
         elif self._structured is not None:
-            self._structured.multiply(block, self._quarter_turns, turns)
+            self._structured.multiply(block, QUARTER_TURNS, turns)
         else:
             np.matmul(block, self._turns, out=turns)
-        self._sincos_rows(turns, self._amplitudes, out)
+        sincos_rows(turns, self._amplitudes, out)
 
 
-def fourier_map(
-    X: Any,
-    frequencies: "Array | HadamardFrequencies",
-    weights: Array,
-    out: Array | None = None,
-) -> Array:
+def fourier_map(X: Any, frequencies: Array | HadamardFrequencies, weights: Array, out: Array | None = None) -> Array:
     r"""Map rows to Fourier features whose inner products are :math:`\sum_m \beta_m \cos(w_m \cdot (x - y))`.
 
     Parameters

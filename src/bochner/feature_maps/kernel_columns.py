@@ -6,24 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from bochner.feature_maps.feature_map import FeatureMap, map_rows
-from bochner.function_kernels import PrecomputedKernel
-from bochner.kernels import Gaussian, IsotropicKernel, Kernel
+from bochner.feature_maps.elementary import LOG2_E, exponential_rows
+from bochner.feature_maps.feature_map import DIFFERENCE_STEP, FeatureMap, central_differences, map_rows
+from bochner.kernels import Gaussian, IsotropicKernel, Kernel, PrecomputedKernel
 from bochner.rows import Array, Floats, LengthScales, Scaling, Unscaled, is_sparse, row_spans, to_dense
+from bochner.rows.block_sizes import SMALL_MATRIX
 
-__all__ = [
-    "DistanceColumns",
-    "FunctionColumns",
-    "GaussianColumns",
-    "KernelColumns",
-    "kernel_columns",
-    "kernel_function",
-]
+__all__ = ["kernel_columns", "kernel_diagonal", "kernel_function"]
 
 BLOCK_BYTES = 1 << 19  # the columns of a block stay in the second-level cache
 LARGEST_FLOAT32_ERROR = 4e-4  # of kernel values of equal rows; beyond, squared distances are computed in float64
 ROUNDING = 8.0  # of squared distances: multiples of the precision of the squared norms that they are differences of
-LARGEST_OFFSET = 1e3  # sparse rows become dense blocks if their center is this many length scales from the origin
 
 
 def kernel_columns(kernel: Any, landmarks: Any, scaling: Scaling, dtype: Any = np.float64) -> FeatureMap:
@@ -82,6 +75,14 @@ def kernel_function(kernel: Any) -> Callable[[Any, Any], Floats]:
     return matrix
 
 
+def kernel_diagonal(kernel: Any, X: Any) -> Floats:
+    """Return the values of a kernel, or of any function of two sets of rows, for each row with itself."""
+    if isinstance(kernel, Kernel):
+        return np.repeat(kernel.at(np.zeros((1, X.shape[1]))), X.shape[0])
+    blocks = [X[rows] for rows in row_spans(X.shape[0], 16)]
+    return np.concatenate([np.diagonal(kernel(block, block)) for block in blocks]).astype(np.float64)
+
+
 class KernelColumns(FeatureMap):
     """Kernel values at landmarks, through the kernel's own matrix of two sets of rows.
 
@@ -106,17 +107,13 @@ class KernelColumns(FeatureMap):
         # Relative to the landmarks' mean, squared distances lose no digits to a common offset.
         self._center = landmarks.mean(axis=0)
         self._landmarks: Any = scaling.apply(landmarks - self._center)
-        self.row_products = landmarks.shape[1] * max(self._landmarks.shape)
+        self.small_rows = max(1, SMALL_MATRIX // (landmarks.shape[1] * max(self._landmarks.shape)))
 
     def check(self, X: Any) -> None:
         """Raise a ValueError for NaN, infinity, and values too large for the length scale and the dtype."""
         self._scaling.check(X, "LandmarkFeatures")
 
-    def write(self, X: Any, out: Array) -> None:
-        for rows in row_spans(X.shape[0], self.block_rows):
-            self._write_block(X[rows], out[rows])
-
-    def _write_block(self, block: Any, out: Array) -> None:
+    def write_block(self, block: Any, out: Array) -> None:
         out[...] = self._kernel(self._scaled(block), self._landmarks)
 
     def _scaled(self, block: Any) -> Floats:
@@ -124,8 +121,13 @@ class KernelColumns(FeatureMap):
         return np.asarray(self._scaling.apply(to_dense(block) - self._center))
 
     def gradients(self, X: Any, coef: Floats) -> Floats:
-        slopes = np.stack([self._kernel.gradient_at(row - self._landmarks).T @ coef for row in self._scaled(X)])
+        slopes = self._slopes(self._scaled(X), coef)
         return np.stack([self._scaling.fold(slopes[:, :, k]) for k in range(coef.shape[1])], axis=2)
+
+    def _slopes(self, rows: Floats, coef: Floats) -> Floats:
+        """Return the gradients of linear functions of the columns with respect to scaled rows."""
+        steps = np.full(rows.shape[1], DIFFERENCE_STEP)
+        return central_differences(lambda moved: self._kernel(moved, self._landmarks) @ coef, rows, steps)
 
 
 class DistanceColumns(KernelColumns):
@@ -133,26 +135,24 @@ class DistanceColumns(KernelColumns):
 
     def __init__(self, kernel: Any, landmarks: Floats, scaling: Scaling, dtype: Any) -> None:
         super().__init__(kernel, landmarks, scaling, dtype)
-        plain = scaling.apply(landmarks)
+        plain, length_scales = scaling.apply(landmarks), np.broadcast_to(scaling.length_scales, landmarks.shape[1])
         centered_size, plain_size = (float(np.square(rows).sum(axis=1).max()) for rows in (self._landmarks, plain))
-        length_scale = scaling.length_scales
-        self._divisor: float | None = None
-        if scaling.is_uniform and plain_size <= 4.0 * centered_size and 1e-15 < length_scale < 1e15:
-            # Rows around the origin are neither centered nor scaled, which saves two passes over them.
-            self._divisor, self._landmarks, centered_size = length_scale, plain, plain_size
-            self._center = np.zeros_like(self._center)
+        in_range = length_scales.min() > 1e-15 and length_scales.max() < 1e15  # squares of float32
+        # Rows around the origin are neither centered nor scaled: it saves two passes over them, and they stay sparse.
+        self._is_plain = isinstance(scaling, LengthScales) and plain_size <= 4.0 * centered_size and in_range
+        transposed = self._landmarks.T
+        if self._is_plain:
+            self._landmarks, self._center, centered_size = plain, np.zeros_like(self._center), plain_size
+            transposed = scaling.fold(plain).T
         # The squared distance of equal rows is a difference of numbers of this size; a kernel with a kink at zero, such
         # as the exponential one, turns its rounding error into the root of it.
         error = 1.0 - float(kernel.profile(np.array([4.0 * float(np.finfo(dtype).eps) * centered_size]))[0])
         self._work_dtype = np.dtype(np.float64) if error > LARGEST_FLOAT32_ERROR else dtype
         self._squares = np.square(self._landmarks).sum(axis=1).astype(self._work_dtype)
-        transposed = self._landmarks.T if self._divisor is None else self._landmarks.T / self._divisor
         self._transposed = np.ascontiguousarray(transposed, dtype=self._work_dtype)
-        center = scaling.apply(self._center[None])[0]
-        keeps_sparse = isinstance(scaling, LengthScales) and np.linalg.norm(center) <= LARGEST_OFFSET
-        self._scaled_center = center if keeps_sparse else None
+        self._column_weights = np.square(1.0 / length_scales).astype(self._work_dtype)
 
-    def _write_block(self, block: Any, out: Array) -> None:
+    def write_block(self, block: Any, out: Array) -> None:
         products, squares = self._products(block)
         sums = squares[:, None] + self._squares
         products *= -2.0
@@ -162,26 +162,17 @@ class DistanceColumns(KernelColumns):
         products[products <= sums] = 0.0
         out[...] = self._kernel.profile(products)
 
+    def _slopes(self, rows: Floats, coef: Floats) -> Floats:
+        return np.stack([self._kernel.gradient_at(row - self._landmarks).T @ coef for row in rows])
+
     def _products(self, block: Any) -> tuple[Array, Array]:
         """Return inner products of scaled rows with the landmarks, and the squared norms of the rows."""
-        products = np.empty((block.shape[0], self.n_columns), dtype=self._work_dtype)
-        offset: Any = 0.0
-        if self._divisor is not None:
-            rows = block.astype(self._work_dtype, copy=False)
-        elif is_sparse(block) and self._scaled_center is not None:
-            rows, offset = self._scaling.apply(block), self._scaled_center
-        else:
+        if not self._is_plain:
             rows = self._scaled(block).astype(self._work_dtype, copy=False)
-        if is_sparse(rows):  # (x - c) . l = x . l - c . l, so that sparse rows stay sparse
-            products[...] = rows @ self._transposed
-            squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
-            if self._divisor is None:
-                products -= offset @ self._transposed
-                squares = squares - 2.0 * (rows @ offset) + offset @ offset
-        else:
-            np.matmul(rows, self._transposed, out=products)
-            squares = np.einsum("ij,ij->i", rows, rows)
-        return products, (squares / (self._divisor or 1.0) ** 2).astype(self._work_dtype, copy=False)
+            return rows @ self._transposed, np.einsum("ij,ij->i", rows, rows)
+        rows = block.astype(self._work_dtype, copy=False)
+        squares = rows.multiply(rows) if is_sparse(rows) else np.square(rows)
+        return rows @ self._transposed, squares @ self._column_weights
 
 
 class GaussianColumns(DistanceColumns):
@@ -189,18 +180,16 @@ class GaussianColumns(DistanceColumns):
 
     def __init__(self, kernel: Any, landmarks: Floats, scaling: Scaling, dtype: Any) -> None:
         super().__init__(kernel, landmarks, scaling, dtype)
-        from bochner.feature_maps import exponential  # imports numba, which takes longer than all of bochner
-
-        self._exponential_rows = exponential.exponential_rows
-        self._log2_e = self._work_dtype.type(exponential.LOG2_E)
+        self._log2_e = self._work_dtype.type(LOG2_E)
         self._transposed *= self._log2_e
         self._squares *= 0.5 * self._log2_e
 
-    def _write_block(self, block: Any, out: Array) -> None:
+    def write_block(self, block: Any, out: Array) -> None:
         products, squares = self._products(block)
         squares *= 0.5 * self._log2_e
-        values = out if out.dtype == self._work_dtype else products
-        self._exponential_rows(products, squares, self._squares, values)
+        # In place, the compiled loop would be several times slower: it is vectorized for arrays that do not overlap.
+        values = out if out.dtype == self._work_dtype else np.empty_like(products)
+        exponential_rows(products, squares, self._squares, values)
         if values is not out:
             out[...] = values
 
@@ -230,7 +219,6 @@ class FunctionColumns(FeatureMap):
             return {"dtype": np.float64}
         return {"accept_sparse": "csr", "dtype": None, "ensure_2d": self._landmarks.ndim == 2}
 
-    def write(self, X: Any, out: Array) -> None:
+    def write_block(self, block: Any, out: Array) -> None:
         is_precomputed = isinstance(self._function, PrecomputedKernel)
-        for rows in row_spans(X.shape[0], self.block_rows):
-            out[rows] = X[rows, self._landmarks] if is_precomputed else self._function(X[rows], self._landmarks)
+        out[...] = block[:, self._landmarks] if is_precomputed else self._function(block, self._landmarks)

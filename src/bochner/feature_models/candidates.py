@@ -76,7 +76,7 @@ def features_of_kernels(features: Any, kernels: Sequence[Any] | None) -> list[An
                 f"`kernels` contains {candidate.kernel!r}; use names among {', '.join(map(repr, KERNELS))}, or "
                 f"instances such as Matern(nu=2.5)."
             )
-        candidate.check_parts()
+        candidate._validate_params()
     return candidates
 
 

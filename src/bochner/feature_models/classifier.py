@@ -12,10 +12,10 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.feature_models.feature_model import ALPHAS, FeatureModel, has_closed_form, in_memory
+from bochner.feature_models.feature_model import ALPHAS, FeatureModel, has_closed_form
 from bochner.feature_models.folds import ClassCounts, count_classes
 from bochner.kernels import Kernel
-from bochner.losses import CLASSIFICATION_LOSSES, Loss, best_classes, class_signs
+from bochner.losses import CLASSIFICATION_LOSSES, best_classes, class_signs
 from bochner.parameters import CLASSIFIER_EXPLANATIONS
 from bochner.rows import Array, Batch, Floats, Indices, RowSource
 from bochner.validation import StrOptions, available_if, fit_context, positive_values
@@ -123,7 +123,6 @@ class FeatureClassifier(ClassifierMixin, FeatureModel):
     array([0.99, 1.  ])
     """
 
-    _losses: ClassVar[Mapping[str, type[Loss]]] = CLASSIFICATION_LOSSES
     _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {
         **FeatureModel._default_parts,
         "loss": CLASSIFICATION_LOSSES,
@@ -191,18 +190,7 @@ class FeatureClassifier(ClassifierMixin, FeatureModel):
             raise ValueError(
                 f"`class_weight`={self.class_weight!r} needs all rows; use `fit`, or give `partial_fit` a dict."
             )
-        with self._unchanged_on_error():
-            source = in_memory("partial_fit", X, y, sample_weight)
-            rows = self._check_targets(self._validate_training(source, reset=not hasattr(self, "_dtype")))
-            if not hasattr(self, "classes_"):
-                self._set_classes(np.unique(classes))
-            elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-                raise ValueError(
-                    f"`classes` must be the same in every call. Got {np.unique(classes).tolist()}, and "
-                    f"{self.classes_.tolist()} before."
-                )
-            label_positions(self.classes_, rows.select(slice(None), with_rows=False).y)  # refuses unknown classes
-            return self._add_rows(rows)
+        return self._add_rows(X, y, sample_weight, partial(self._check_classes, classes))
 
     def predict(self, X: Any) -> Any:
         """Predict classes.
@@ -284,7 +272,6 @@ class FeatureClassifier(ClassifierMixin, FeatureModel):
         float
             The share of rows whose class is predicted.
         """
-        check_is_fitted(self)
         rows = self._rows_to_score(X, y, sample_weight)
         right, total = self._accumulate_scores(rows, partial(_count_right, self.classes_))
         return float(right / total)
@@ -305,12 +292,19 @@ class FeatureClassifier(ClassifierMixin, FeatureModel):
         return np.asarray(self._chosen().intercept)
 
     @property
-    def _scores_are_flat(self) -> bool:
-        return len(self.classes_) == 2
-
-    @property
     def _n_outputs(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def _check_classes(self, classes: Any, rows: RowSource) -> None:
+        """Set the classes in the first call of `partial_fit`; refuse others, and other labels."""
+        if not hasattr(self, "classes_"):
+            self._set_classes(np.unique(classes))
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(
+                f"`classes` must be the same in every call. Got {np.unique(classes).tolist()}, and "
+                f"{self.classes_.tolist()} before."
+            )
+        label_positions(self.classes_, rows.select(slice(None), with_rows=False).y)
 
     def _set_classes(self, classes: Array) -> None:
         if len(classes) < 2:

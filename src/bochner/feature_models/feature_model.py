@@ -6,8 +6,7 @@ solution. Squared errors are solved from second moments (`ridge`), other losses 
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
@@ -17,7 +16,7 @@ import numpy as np
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from bochner.feature_maps import FeatureMap, apply_to_features
+from bochner.feature_maps import FeatureMap, ProductMap, apply_to_features
 from bochner.feature_maps.feature_map import accepts_nan
 from bochner.feature_models.candidates import (
     default_features,
@@ -26,10 +25,9 @@ from bochner.feature_models.candidates import (
     fit_candidates,
     seed_of,
 )
-from bochner.feature_models.folds import ClassCounts, RoundRobin, assign_folds, count_folds, warn_at_edge
-from bochner.feature_models.moments import MomentAccumulator, check_moments, fit_ridge
-from bochner.feature_models.paths import fit_path, is_held
-from bochner.feature_models.training import Choice, TrainingSet
+from bochner.feature_models.folds import Choice, ClassCounts, RoundRobin, TrainingSet, assign_folds, count_folds
+from bochner.feature_models.paths import fit_path, is_held, warn_at_edge
+from bochner.feature_models.ridge import MomentAccumulator, check_moments, fit_ridge
 from bochner.kernels import Kernel
 from bochner.losses import Loss, SquaredHinge
 from bochner.memory import check_memory, expected_width
@@ -41,6 +39,7 @@ from bochner.rows import (
     Floats,
     RowSource,
     apply_to_rows,
+    compose,
     for_each_span,
     open_rows,
     row_spans,
@@ -64,7 +63,7 @@ class FeatureModel(Parametrized):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "features": [HasMethods(["fit", "transform"]), None],
-        "loss": [HasMethods(["evaluate", "curvature"])],  # and the names in `_losses`
+        "loss": [HasMethods(["evaluate", "curvature"])],  # and the names in `_default_parts`
         "cv": ["cv_object"],
         "length_scale_factors": ["array-like"],
         "kernels": [list, tuple, None],
@@ -78,7 +77,6 @@ class FeatureModel(Parametrized):
         *("loss_", "classes_", "_accumulator", "_candidates", "_choice", "_class_totals", "_dtype", "_has_no_moments"),
         *("_is_continued", "_is_flat", "_n_kernels", "_n_targets", "_seed"),
     )
-    _losses: ClassVar[Mapping[str, type[Loss]]]
     _penalty_name: ClassVar[str]
     _target_options: ClassVar[dict[str, bool]] = {}  # of scikit-learn's validate_data
 
@@ -127,11 +125,6 @@ class FeatureModel(Parametrized):
     @abstractmethod
     def _n_outputs(self) -> int:
         """Number of outputs, once the targets are learned."""
-
-    @property
-    @abstractmethod
-    def _scores_are_flat(self) -> bool:
-        """Whether predictions of a regression, or scores of a classifier, have one axis."""
 
     def _weigh(self) -> Callable[[Array], Floats] | None:
         """Return the function from labels to weights of classes, which multiply the sample weights."""
@@ -238,7 +231,6 @@ class FeatureModel(Parametrized):
         >>> model.gradients(np.zeros((1, 2))).shape
         (1, 2, 1)
         """
-        check_is_fitted(self)
         X, coef = self._validate_rows(X, lambda: LAZY_GRADIENTS), self._chosen().coef.astype(np.float64)
         out, feature_map = np.empty((*X.shape, coef.shape[1])), self._feature_map
 
@@ -276,7 +268,7 @@ class FeatureModel(Parametrized):
         return np.asarray(scores[scores.max(axis=1).argmax()])
 
     def _made_loss(self) -> Loss:
-        loss: Loss = make_part(self.loss, self._losses)
+        loss: Loss = make_part(self.loss, self._default_parts["loss"])
         return loss
 
     def _reset(self) -> None:
@@ -332,36 +324,34 @@ class FeatureModel(Parametrized):
             warn_at_edge(self._penalty_name, penalties, chosen, choice.errors)
         return replace(choice, penalty=chosen)
 
-    def _add_rows(self, rows: RowSource) -> Self:
-        """Add rows with checked targets; the model is solved when it is used next."""
-        if hasattr(self, "_has_no_moments"):
-            raise ValueError(
-                "`partial_fit` cannot continue a `fit` that was pickled or copied, without its moments; begin with "
-                "`partial_fit`, whose moments are kept."
-            )
-        accumulator = getattr(self, "_accumulator", None)
-        if accumulator is None:
-            self.loss_ = self._made_loss()
-            self._penalties(1.0)  # refuses some before any row is added
-            features_of_kernels(self.features, self.kernels)
-            candidates = getattr(self, "_candidates", [])
-            accumulator = MomentAccumulator(count_folds(self.cv), self._columns_of(), candidates)
-        batch, weigh = rows.select(slice(None)), self._weigh()
-        if weigh is not None:
-            batch = batch._replace(sample_weight=batch.row_weights * weigh(batch.y))
-        self._accumulator = accumulator.add(batch, self._fit_candidates)
-        self._choice, self._is_continued = None, True
-        return self
-
-    @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        """Leave the model as it was if the code inside fails or is interrupted, so that it can be repeated."""
+    def _add_rows(self, X: Any, y: Any, sample_weight: Any, learn_targets: Callable[[RowSource], object]) -> Self:
+        """Add rows; the model is solved when it is used next. A call that fails can be repeated."""
         state = dict(vars(self))
         try:
-            yield
+            source = in_memory("partial_fit", X, y, sample_weight)
+            rows = self._check_targets(self._validate_training(source, reset=not hasattr(self, "_dtype")))
+            learn_targets(rows)
+            if hasattr(self, "_has_no_moments"):
+                raise ValueError(
+                    "`partial_fit` cannot continue a `fit` that was pickled or copied, without its moments; begin with "
+                    "`partial_fit`, whose moments are kept."
+                )
+            accumulator = getattr(self, "_accumulator", None)
+            if accumulator is None:
+                self.loss_ = self._made_loss()
+                self._penalties(1.0)  # refuses some before any row is added
+                features_of_kernels(self.features, self.kernels)
+                candidates = getattr(self, "_candidates", [])
+                accumulator = MomentAccumulator(count_folds(self.cv), self._columns_of(), candidates)
+            batch, weigh = rows.select(slice(None)), self._weigh()
+            if weigh is not None:
+                batch = batch._replace(sample_weight=batch.row_weights * weigh(batch.y))
+            self._accumulator = accumulator.add(batch, self._fit_candidates)
+            self._choice, self._is_continued = None, True
         except BaseException:
             self.__dict__ = state
             raise
+        return self
 
     def _chosen(self) -> Choice:
         """Return the choice for all rows added so far; it is computed now if there are new ones."""
@@ -397,8 +387,7 @@ class FeatureModel(Parametrized):
 
     def _map_scores(self, X: Any, finish: Callable[[Floats], Any]) -> Any:
         """Return `finish` of the scores z(x) . c + b, of shape (n_samples, n_outputs); lazily for a Dask collection."""
-        check_is_fitted(self)
-        return self._apply(partial(_finish_scores, finish, self._scorer()), X)
+        return self._apply(compose(self._scorer(), finish), X)
 
     def _scorer(self) -> "_Scorer":
         chosen = self._chosen()
@@ -406,6 +395,7 @@ class FeatureModel(Parametrized):
 
     def _rows_to_score(self, X: Any, y: Any, sample_weight: Any) -> RowSource:
         """Return validated rows with targets."""
+        check_is_fitted(self)
         source = open_rows(X, y, sample_weight)
         if not source.has_targets:
             raise ValueError("A score compares predictions with y, but y is None; give y.")
@@ -449,17 +439,13 @@ class _Scorer:
 
     def __call__(self, X: Any) -> Floats:
         feature_map, coef = self.feature_map, self.coef
-        inner, matrix = feature_map.factors()
         # One product saves one per row. Large coefficients of float32 columns would lose digits.
-        if matrix is not None and inner.dtype == np.float64 and X.shape[0] > 1:
-            feature_map, coef = inner, serial_blas(np.matmul)(matrix, coef)
+        if isinstance(feature_map, ProductMap) and feature_map.dtype == np.float64 and X.shape[0] > 1:
+            coef = serial_blas(np.matmul)(feature_map.matrix, coef)
+            feature_map = feature_map.inner
         scores = apply_to_features(feature_map, X, coef.shape[1], lambda features: features @ coef)
         scores += self.intercept
         return scores.astype(X.dtype, copy=False)
-
-
-def _finish_scores(finish: Callable[[Floats], Any], score: _Scorer, X: Any) -> Any:
-    return finish(score(X))
 
 
 def _statistic_of_scores(statistic: Callable[[Any, Batch], Any], score: _Scorer, batch: Batch) -> Any:

@@ -1,27 +1,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Cross-validation folds: which fold tests each row, for rows in memory, in files and in partitions alike."""
+"""Training sets, which are rows with cross-validation folds wherever the rows are, and what is chosen on them."""
 
 import reprlib
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bochner.rows import Array, Batch, Floats, Indices, RowSource
+from bochner.rows import Array, Batch, Floats, Indices, RowSource, Statistic, row_spans
 
 __all__ = [
-    *("ClassCounts", "FoldAssignment", "GivenFolds", "KFolds", "RoundRobin", "StratifiedFolds"),
-    *("NO_FOLD", "assign_folds", "check_fold_weights", "count_classes", "count_folds", "passed_minimum"),
-    *("search_path", "warn_at_edge"),
+    *("ClassCounts", "Choice", "FoldAssignment", "GivenFolds", "KFolds", "RoundRobin", "StratifiedFolds"),
+    *("NO_FOLD", "TrainingSet", "assign_folds", "check_fold_weights", "count_classes", "count_folds"),
+    *("weights_of_folds",),
 ]
 
 NO_FOLD = -2  # the fold of no row: a problem that leaves it out uses all rows
-CLEAR = 2.0  # standard errors by which a mean error is clearly above another one
-LEAST_FALL = 0.01  # of the error at the edge of a grid that is worth a warning
 
 
 class ClassCounts(NamedTuple):
@@ -249,6 +248,116 @@ def count_folds(cv: Any) -> int:
     return int(KFold(cv).n_splits)
 
 
+@dataclass(frozen=True)
+class Choice:
+    """The chosen features and penalty, and the solution on all rows.
+
+    Attributes
+    ----------
+    features : transformer
+        The chosen features.
+    position : int
+        The position of the chosen penalty among the candidates.
+    alpha : float
+        The chosen penalty, relative to the sum of the weights.
+    weight : float
+        The sum of the weights.
+    coef : ndarray of shape (n_columns, n_outputs)
+        Coefficients.
+    intercept : ndarray of shape (n_outputs,)
+        Intercepts.
+    errors : ndarray of shape (n_penalties, n_folds)
+        Mean errors of the chosen features on the folds; NaN for penalties that were not tried.
+    scores : ndarray of shape (n_candidates,)
+        The best mean score of each candidate.
+    posterior : Posterior or None
+        The posterior covariance of the coefficients of a ridge regression.
+    penalty : float
+        The chosen one of the user's candidates: alpha, or C.
+    """
+
+    features: Any
+    position: int
+    alpha: float
+    weight: float
+    coef: Floats
+    intercept: Floats
+    errors: Floats
+    scores: Floats
+    posterior: Any = None
+    penalty: float = float("nan")
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Rows to train on.
+
+    Parameters
+    ----------
+    rows : RowSource
+        The rows, with checked targets or class labels.
+    assignment : FoldAssignment
+        Their folds.
+    starts : mapping of int to object, default=None
+        What the assignment needs for each partition; None means the index of its first row.
+    weigh : callable, default=None
+        Returns factors of the sample weights for some targets, such as the weights of classes.
+    """
+
+    rows: RowSource
+    assignment: FoldAssignment
+    starts: Mapping[int, Any] | None = None
+    weigh: Callable[[Array], Floats] | None = None
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return self.assignment.n_folds
+
+    def first_targets(self, n_rows: int) -> Array:
+        """Return the targets of the first rows of positive weight."""
+        for rows in row_spans(self.rows.shape[0], n_rows):
+            y: Array = self.rows.select(rows, with_rows=False).drop_zero_weights().y
+            if len(y):
+                return y
+        raise ValueError("No row has a positive `sample_weight`; give some rows a weight.")
+
+    def fold_weights(self) -> Floats:
+        """Return the total weight of the rows of each fold, and last of those that are always trained on."""
+        return self.accumulate(partial(weights_of_folds, self.n_folds), with_rows=False)
+
+    def accumulate(
+        self, statistic: Callable[[Batch], Statistic], description: str = "", with_rows: bool = True
+    ) -> Statistic:
+        """Add up a statistic, which can be pickled, of batches of rows of positive weight, with their folds."""
+        of_batch = partial(_statistic_with_folds, statistic, self.assignment, self.weigh)
+        total: Statistic | None = self.rows.accumulate(of_batch, self.starts, description, with_rows)
+        if total is None:
+            raise ValueError("No row has a positive `sample_weight`; give some rows a weight.")
+        return total
+
+
+def _statistic_with_folds(
+    statistic: Callable[[Batch], Statistic],
+    assignment: FoldAssignment,
+    weigh: Callable[[Array], Floats] | None,
+    start: Any,
+    batch: Batch,
+) -> Statistic | None:
+    batch = batch._replace(fold_of=assignment.fold_of(start, batch.y))
+    if weigh is not None:
+        batch = batch._replace(sample_weight=batch.row_weights * weigh(batch.y))
+    batch = batch.drop_zero_weights()
+    return statistic(batch) if len(batch.y) else None
+
+
+def weights_of_folds(n_folds: int, batch: Batch) -> Floats:
+    """Return the weight of the rows of each fold, and last of those that are always trained on."""
+    assert batch.fold_of is not None
+    totals = np.bincount(batch.fold_of % (n_folds + 1), batch.row_weights, n_folds + 1)  # -1 is equivalent to n_folds
+    return totals.astype(np.float64)
+
+
 def check_fold_weights(cv: Any, fold_weights: Floats) -> None:
     """Refuse folds without rows of positive weight to train or to test on; last is the weight of rows in no fold."""
     tested, weight = fold_weights[:-1], fold_weights.sum()
@@ -257,92 +366,3 @@ def check_fold_weights(cv: Any, fold_weights: Floats) -> None:
             f"A fold of `cv`={reprlib.repr(cv)} has no rows of positive weight to train or to test on; give fewer "
             f"folds or more rows."
         )
-
-
-def passed_minimum(errors: Floats) -> bool:
-    """Return whether the last of the mean errors along a path is clearly above the smallest one.
-
-    Clearly means by more than two standard errors of the differences between the folds.
-
-    Parameters
-    ----------
-    errors : ndarray of shape (n_steps, n_folds)
-        Errors of the folds at each step along the path.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner.feature_models.folds import passed_minimum
-    >>> passed_minimum(np.array([[0.3, 0.2, 0.3], [0.1, 0.2, 0.1], [0.2, 0.1, 0.2]]))
-    False
-    >>> passed_minimum(np.array([[0.3, 0.2, 0.3], [0.1, 0.2, 0.1], [0.3, 0.4, 0.2]]))
-    True
-    """
-    n_folds = errors.shape[1]
-    differences = errors[-1] - errors[errors.mean(axis=1).argmin()]
-    if n_folds < 2 or differences.mean() <= 0.0:
-        return False
-    return bool(differences.mean() > CLEAR * differences.std(ddof=1) / np.sqrt(n_folds))
-
-
-def warn_at_edge(name: str, values: Floats, chosen: float, errors: Floats) -> None:
-    """Warn of a grid of three or more values whose best one is at an edge, where the error still falls clearly.
-
-    Clearly means by more than 1 % and by more than two standard errors over the folds.
-
-    Parameters
-    ----------
-    name : str
-        The parameter that has the values.
-    values : ndarray of shape (n_values,)
-        The grid.
-    chosen : float
-        Its best value.
-    errors : ndarray of shape (n_values, n_folds)
-        Errors of the folds; NaN for values that were not tried.
-    """
-    if len(values) < 3 or values.min() < chosen < values.max():
-        return
-    order = np.argsort(values)
-    errors, (edge, inner) = errors[order], (0, 1) if chosen == values.min() else (-1, -2)
-    fall = 1.0 - errors[edge].mean() / errors[inner].mean() if errors[inner].mean() > 0.0 else 0.0
-    if fall > LEAST_FALL and passed_minimum(errors[[edge, inner]]):
-        side = "smallest" if edge == 0 else "largest"
-        warnings.warn(
-            f"The best one of `{name}` is the {side}, {chosen:g}, whose error is {fall:.0%} below that of the next "
-            f"one; add {'smaller' if edge == 0 else 'larger'} values.",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
-def search_path(n_steps: int, evaluate: Callable[[int], Floats]) -> None:
-    """Evaluate errors along a path, from its middle upwards and then downwards, until each has passed the minimum.
-
-    Parameters
-    ----------
-    n_steps : int
-        Number of steps of the path.
-    evaluate : callable
-        Returns the errors (n_folds,) at a step.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bochner.feature_models.folds import search_path
-    >>> steps = []
-    >>> search_path(9, lambda step: steps.append(step) or np.full(5, abs(step - 6.0)))
-    >>> steps
-    [4, 5, 6, 7]
-    """
-    middle = n_steps // 2
-    upwards: list[Floats] = []
-    for step in range(middle, n_steps):
-        upwards.append(evaluate(step))
-        if passed_minimum(np.array(upwards)):
-            break
-    downwards = upwards[::-1]
-    for step in range(middle - 1, -1, -1):
-        if passed_minimum(np.array(downwards)):
-            break
-        downwards.append(evaluate(step))

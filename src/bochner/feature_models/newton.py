@@ -33,6 +33,7 @@ from bochner.rows.block_sizes import MAX_SPAN_ROWS
 __all__ = ["ALL_ROWS", "ROUGH_TOLERANCE", "TOLERANCE", "NewtonSolver", "scores_of", "waypoints"]
 
 Singles = NDArray[np.float32]
+_Secant = tuple[Floats, Floats]  # a step of every problem, and the change of the gradient along it
 
 ALL_ROWS = np.array([NO_FOLD])
 MAX_STEPS = 100
@@ -64,13 +65,6 @@ class Evaluation(NamedTuple):
 
     def __add__(self, other: "Evaluation") -> "Evaluation":  # type: ignore[override]
         return Evaluation(self.losses + other.losses, self.gradients + other.gradients)
-
-
-class _Secant(NamedTuple):
-    """A step of every problem, and the change of the gradient along it."""
-
-    moved: Floats
-    changed: Floats
 
 
 class NewtonSolver:
@@ -131,7 +125,7 @@ class NewtonSolver:
         weights, done = start.copy(), self._evaluate(held_out, start)
         moving, least = np.arange(len(held_out)), np.full(len(held_out), np.inf)
         n_stalled = np.zeros(len(held_out), dtype=np.intp)
-        secants: list[_Secant] = []
+        secants: list[_Secant] = []  # of a sample, whose Hessians differ from those of all rows
         for _ in range(MAX_STEPS):
             origin, now = weights[:, moving], Evaluation(done.losses[moving], done.gradients[:, moving])
             objective, gradients = self._objective(C, origin, now), self._gradients(C, origin, now)
@@ -143,7 +137,7 @@ class NewtonSolver:
             reached, now = self._search(C, held_out[moving], origin, directions, objective, decrease)
             weights[:, moving], done.losses[moving], done.gradients[:, moving] = reached, *now
             if self.is_sample:  # of which there is one problem
-                last = _Secant(reached - origin, self._gradients(C, reached, now) - gradients)
+                last = reached - origin, self._gradients(C, reached, now) - gradients
                 secants = [*secants[1 - MAX_SECANTS :], last]
             n_stalled[moving] = np.where(decrease < 0.5 * least[moving], 0, n_stalled[moving] + 1)
             least[moving] = np.minimum(decrease, least[moving])

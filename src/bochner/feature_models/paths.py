@@ -6,6 +6,7 @@ for the chosen penalty on the sample is the start of a few passes over all rows.
 """
 
 import operator
+import warnings
 from collections.abc import Callable
 from functools import partial, reduce
 from typing import Any, NamedTuple
@@ -15,18 +16,26 @@ import numpy as np
 from bochner.feature_maps import FeatureMap, map_rows
 from bochner.feature_models.active_sets import ActiveSetSolver
 from bochner.feature_models.candidates import feature_map_of
-from bochner.feature_models.folds import GivenFolds, RoundRobin, check_fold_weights, search_path
+from bochner.feature_models.folds import (
+    Choice,
+    GivenFolds,
+    RoundRobin,
+    TrainingSet,
+    check_fold_weights,
+    weights_of_folds,
+)
 from bochner.feature_models.newton import ALL_ROWS, ROUGH_TOLERANCE, TOLERANCE, NewtonSolver, scores_of, waypoints
-from bochner.feature_models.training import Choice, TrainingSet, weights_of_folds
 from bochner.losses import Loss, SquaredHinge
 from bochner.progress import progress_bar
 from bochner.rows import Array, Batch, Floats, RowSource, Statistic, in_threads, row_spans
 from bochner.rows.block_sizes import MAX_FEATURE_ROWS, MAX_HELD_BYTES, MAX_PATH_BYTES, MAX_PATH_ROWS, MAX_SPAN_ROWS
 
-__all__ = ["fit_path", "is_held"]
+__all__ = ["fit_path", "is_held", "passed_minimum", "search_path", "warn_at_edge"]
 
 PATH_TOLERANCE = 1e-4  # predicted decrease of the last step, relative to the objective; serves the choice of C
 PASS_TOLERANCE = 1e-9  # where a step needs a pass over rows that are not held
+CLEAR = 2.0  # standard errors by which a mean error is clearly above another one
+LEAST_FALL = 0.01  # of the error at the edge of a grid that is worth a warning
 
 Encode = Callable[[Array], Array]
 Solver = ActiveSetSolver | NewtonSolver
@@ -198,3 +207,92 @@ def _statistic_of_features(
     """Add up a statistic of the features of some rows, which are computed again in every pass."""
     blocks = (batch.select(span) for span in row_spans(batch.X.shape[0], MAX_FEATURE_ROWS))
     return reduce(operator.add, (statistic(prepare(block)) for block in blocks))
+
+
+def passed_minimum(errors: Floats) -> bool:
+    """Return whether the last of the mean errors along a path is clearly above the smallest one.
+
+    Clearly means by more than two standard errors of the differences between the folds.
+
+    Parameters
+    ----------
+    errors : ndarray of shape (n_steps, n_folds)
+        Errors of the folds at each step along the path.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.feature_models.paths import passed_minimum
+    >>> passed_minimum(np.array([[0.3, 0.2, 0.3], [0.1, 0.2, 0.1], [0.2, 0.1, 0.2]]))
+    False
+    >>> passed_minimum(np.array([[0.3, 0.2, 0.3], [0.1, 0.2, 0.1], [0.3, 0.4, 0.2]]))
+    True
+    """
+    n_folds = errors.shape[1]
+    differences = errors[-1] - errors[errors.mean(axis=1).argmin()]
+    if n_folds < 2 or differences.mean() <= 0.0:
+        return False
+    return bool(differences.mean() > CLEAR * differences.std(ddof=1) / np.sqrt(n_folds))
+
+
+def warn_at_edge(name: str, values: Floats, chosen: float, errors: Floats) -> None:
+    """Warn of a grid of three or more values whose best one is at an edge, where the error still falls clearly.
+
+    Clearly means by more than 1 % and by more than two standard errors over the folds.
+
+    Parameters
+    ----------
+    name : str
+        The parameter that has the values.
+    values : ndarray of shape (n_values,)
+        The grid.
+    chosen : float
+        Its best value.
+    errors : ndarray of shape (n_values, n_folds)
+        Errors of the folds; NaN for values that were not tried.
+    """
+    if len(values) < 3 or values.min() < chosen < values.max():
+        return
+    order = np.argsort(values)
+    errors, (edge, inner) = errors[order], (0, 1) if chosen == values.min() else (-1, -2)
+    fall = 1.0 - errors[edge].mean() / errors[inner].mean() if errors[inner].mean() > 0.0 else 0.0
+    if fall > LEAST_FALL and passed_minimum(errors[[edge, inner]]):
+        side = "smallest" if edge == 0 else "largest"
+        warnings.warn(
+            f"The best one of `{name}` is the {side}, {chosen:g}, whose error is {fall:.0%} below that of the next "
+            f"one; add {'smaller' if edge == 0 else 'larger'} values.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def search_path(n_steps: int, evaluate: Callable[[int], Floats]) -> None:
+    """Evaluate errors along a path, from its middle upwards and then downwards, until each has passed the minimum.
+
+    Parameters
+    ----------
+    n_steps : int
+        Number of steps of the path.
+    evaluate : callable
+        Returns the errors (n_folds,) at a step.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.feature_models.paths import search_path
+    >>> steps = []
+    >>> search_path(9, lambda step: steps.append(step) or np.full(5, abs(step - 6.0)))
+    >>> steps
+    [4, 5, 6, 7]
+    """
+    middle = n_steps // 2
+    upwards: list[Floats] = []
+    for step in range(middle, n_steps):
+        upwards.append(evaluate(step))
+        if passed_minimum(np.array(upwards)):
+            break
+    downwards = upwards[::-1]
+    for step in range(middle - 1, -1, -1):
+        if passed_minimum(np.array(downwards)):
+            break
+        downwards.append(evaluate(step))

@@ -13,9 +13,8 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, apply_to_features
-from bochner.feature_models.feature_model import ALPHAS, FeatureModel, has_closed_form, in_memory
-from bochner.feature_models.folds import RoundRobin
-from bochner.feature_models.training import Choice, TrainingSet
+from bochner.feature_models.feature_model import ALPHAS, FeatureModel, has_closed_form
+from bochner.feature_models.folds import Choice, RoundRobin, TrainingSet
 from bochner.kernels import Kernel
 from bochner.losses import LOSSES, Loss
 from bochner.parameters import RIDGE_EXPLANATIONS
@@ -120,7 +119,6 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
     True
     """
 
-    _losses: ClassVar[Mapping[str, type[Loss]]] = LOSSES
     _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {**FeatureModel._default_parts, "loss": LOSSES}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **FeatureModel._parameter_constraints,
@@ -176,12 +174,7 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
         FeatureRegressor
             The model, which is solved when it is used next.
         """
-        with self._unchanged_on_error():
-            source = in_memory("partial_fit", X, y, sample_weight)
-            rows = self._check_targets(self._validate_training(source, reset=not hasattr(self, "_dtype")))
-            if not hasattr(self, "_accumulator"):
-                self._learn_targets(rows)
-            return self._add_rows(rows)
+        return self._add_rows(X, y, sample_weight, self._learn_targets)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict targets.
@@ -226,7 +219,6 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
         float
             The coefficient of determination, the mean over targets; D2 for losses other than squared errors.
         """
-        check_is_fitted(self)
         rows = self._rows_to_score(X, y, sample_weight)
         columns: list[Any] = TrainingSet(rows, RoundRobin(0)).accumulate(_targets_and_weights, with_rows=False)
         targets, weights = (np.concatenate(column) for column in zip(*columns, strict=True))
@@ -297,8 +289,9 @@ class FeatureRegressor(MultiOutputMixin, RegressorMixin, FeatureModel):
         return rows.with_targets(partial(target_columns, largest=largest, loss=self._made_loss()))
 
     def _learn_targets(self, rows: RowSource) -> None:
-        self._is_flat = rows.target_template.ndim == 1
-        self._n_targets = target_columns(rows.target_template).shape[1]
+        if not hasattr(self, "_is_flat"):  # later calls of `partial_fit` have as many targets
+            self._is_flat = rows.target_template.ndim == 1
+            self._n_targets = target_columns(rows.target_template).shape[1]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`FourierFeatures`, the scikit-learn transformer: sample frequencies, weight them, map rows."""
 
-from collections.abc import Mapping
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -10,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from bochner.feature_maps import FeatureMap, FourierMap, ProductMap
-from bochner.features.kernel_features import KernelFeatures, Streams
+from bochner.features.kernel_features import KernelFeatures, Parts, Streams
 from bochner.features.refinement import refine
 from bochner.inspection.sizes import OutOfReachError, SizeTrials, Suggestion
 from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, Kernel, make_kernel
@@ -18,7 +17,7 @@ from bochner.memory import check_memory
 from bochner.rows import Metric, TrainingRows
 from bochner.samplers import SAMPLERS, Sampler, make_sampler
 from bochner.scaling.learned import LearnedLengthScales, LearnedMetric
-from bochner.validation import Interval, StrOptions, check_returned, make_part
+from bochner.validation import COUNT, Interval, StrOptions, check_returned, make_part
 from bochner.weightings import COMPRESSION_ROWS, WEIGHTINGS, Weighting
 
 __all__ = ["FourierFeatures"]
@@ -124,21 +123,14 @@ class FourierFeatures(KernelFeatures):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KernelFeatures._parameter_constraints,
-        "kernel": [
-            StrOptions(KERNELS, aliases=KERNEL_ALIASES),
-            Kernel,
-        ],
-        "n_frequencies": [Interval(Integral, 1, None, closed="left"), StrOptions(["auto"])],
+        "kernel": [StrOptions(KERNELS, aliases=KERNEL_ALIASES), Kernel],
+        "n_frequencies": [COUNT, StrOptions(["auto"])],
         "sampler": [StrOptions(["auto", *SAMPLERS]), Sampler],
         "weighting": [StrOptions(WEIGHTINGS), Weighting],
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_components": [COUNT, None],
         "refine": [Interval(Integral, 0, None, closed="left", note="60 gives most of the gain, 0 switches it off")],
     }
-    _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {
-        **KernelFeatures._default_parts,
-        "sampler": SAMPLERS,
-        "weighting": WEIGHTINGS,
-    }
+    _default_parts: ClassVar[Parts] = {**KernelFeatures._default_parts, "sampler": SAMPLERS, "weighting": WEIGHTINGS}
 
     def __init__(
         self,
@@ -165,7 +157,7 @@ class FourierFeatures(KernelFeatures):
 
     def _fit_arrays(self, training: TrainingRows, labeled: TrainingRows, streams: Streams) -> None:
         """Draw the frequencies, weight them, and refine or compress them where that is asked for."""
-        n_frequencies, n_components = self._resolve_size(training, streams.sizing).values()
+        n_frequencies, n_components = self._resolve_size(training, streams["sizing"]).values()
         kernel = make_kernel(self.kernel, training.shape[1])
         sampler = make_sampler(self.sampler, kernel)
         weighting: Weighting = make_part(self.weighting, WEIGHTINGS)
@@ -175,22 +167,22 @@ class FourierFeatures(KernelFeatures):
             self._refuse_target_weights(f"`refine`={self.refine}")
         self._check_memory(n_frequencies, n_components, training.X.shape)
 
-        drawn = sampler.sample(kernel, n_frequencies, training, streams.drawing)
+        drawn = sampler.sample(kernel, n_frequencies, training, streams["drawing"])
         name = f"`sampler` {type(sampler).__name__}.sample with `kernel` {type(kernel).__name__}"
         remedy = "one frequency of finite numbers per row"
         frequencies = check_returned(name, drawn, (n_frequencies, training.shape[1]), remedy)
         drawn = drawn if hasattr(drawn, "is_fast") else frequencies  # structured frequencies keep their structure
         rows = labeled if weighting.needs_targets else training
-        weights = weighting.weigh(frequencies, kernel, rows, streams.weighting)
+        weights = weighting.weigh(frequencies, kernel, rows, streams["weighting"])
         name, remedy = f"`weighting` {type(weighting).__name__}", "one non-negative, finite number per frequency"
         weights = check_returned(f"{name}.weigh", weights, (n_frequencies,), remedy, negative=False)
         if self.refine:
-            moved, weights = refine(frequencies, weights, kernel, training, self.refine, streams.refining)
+            moved, weights = refine(frequencies, weights, kernel, training, self.refine, streams["refining"])
             if moved is not frequencies:  # unmoved frequencies keep their structure, which maps faster
                 drawn = frequencies = moved
         matrix = None
         if n_components is not None:
-            matrix = weighting.compress(frequencies, weights, kernel, training, n_components, streams.weighting)
+            matrix = weighting.compress(frequencies, weights, kernel, training, n_components, streams["weighting"])
             matrix = check_returned(f"{name}.compress", matrix, (2 * n_frequencies, n_components), "finite numbers")
 
         self.kernel_ = kernel
@@ -214,9 +206,8 @@ class FourierFeatures(KernelFeatures):
     def _check_memory(self, n_frequencies: int, n_components: int | None, shape: tuple[int, ...]) -> None:
         """Refuse frequencies that the memory of the machine is too small for."""
         n_matrices = self._weighting_class.n_square_matrices
-        n_columns = n_matrices * n_frequencies + 3 * shape[1]
-        if n_components is not None:
-            n_columns += 2 * (n_components + min(shape[0], COMPRESSION_ROWS))
+        n_compressed = 0 if n_components is None else n_components + min(shape[0], COMPRESSION_ROWS)
+        n_columns = n_matrices * n_frequencies + 3 * shape[1] + 2 * n_compressed
         subject = f"FourierFeatures with {n_frequencies:,} frequencies and `weighting`={self.weighting!r}"
         remedy = "use fewer frequencies" + (", or weighting='uniform'" if n_matrices else "")
         check_memory(8 * n_frequencies * n_columns, subject, "frequencies and their weights", remedy)
@@ -226,7 +217,7 @@ class FourierFeatures(KernelFeatures):
         if isinstance(n_frequencies, str):
             if n_components is not None and self._weighting_class.always_compresses:
                 return {"n_frequencies": POOL * n_components, "n_components": n_components}
-            suggestion = self._suggest_size(training, self.tolerance, 0.95, rng)
+            suggestion = self._suggest_size(training, self.tolerance, 0.95, int(rng.integers(2**31)))
             n_components = n_components or suggestion.n_components
             n_frequencies = max(suggestion.n_frequencies, -(-(n_components or 0) // 2))
         if n_components is not None and n_components > 2 * n_frequencies:
@@ -237,8 +228,8 @@ class FourierFeatures(KernelFeatures):
             )
         return {"n_frequencies": n_frequencies, "n_components": n_components}
 
-    def check_parts(self) -> None:
-        super().check_parts()
+    def _validate_params(self) -> None:
+        super()._validate_params()
         kernel: Kernel = make_part(self.kernel, NAMED_KERNELS)
         make_sampler(self.sampler, kernel).check_kernel(kernel)
 
@@ -257,12 +248,10 @@ class FourierFeatures(KernelFeatures):
                 f"y; use refine=0 and a number of frequencies, or another weighting, such as 'stein'."
             )
 
-    def _suggest_size(
-        self, training: TrainingRows, tolerance: float, confidence: float, rng: np.random.Generator
-    ) -> Suggestion:
+    def _suggest_size(self, rows: TrainingRows, tolerance: float, confidence: float, seed: int) -> Suggestion:
         self._refuse_target_weights("The search for a number of frequencies")
-        trials = SizeTrials(training.X, training.weights, int(rng.integers(2**31)))
-        features = clone(self).set_params(length_scale=training.scaling.value)
+        trials = SizeTrials(rows.X, rows.weights, seed)
+        features = clone(self).set_params(length_scale=rows.scaling.value)
 
         def pooled(size: int) -> Any:
             return clone(features).set_params(n_frequencies=POOL * size, n_components=size)
@@ -284,6 +273,18 @@ class FourierFeatures(KernelFeatures):
         return Suggestion(size, 2 * size if compresses else None, error)
 
     def size_parameters(self, n_columns: int) -> dict[str, Any]:
+        """Return the parameters that give these features a number of columns.
+
+        Parameters
+        ----------
+        n_columns : int
+            Number of columns, even for Fourier features.
+
+        Returns
+        -------
+        dict of str to int
+            Parameters for `set_params`.
+        """
         if self.n_components is None:
             return {"n_frequencies": n_columns // 2}
         pool = POOL if isinstance(self.n_frequencies, str) else self.n_frequencies / self.n_components

@@ -4,10 +4,11 @@
 import reprlib
 from abc import abstractmethod
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,31 +17,22 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bochner.feature_maps import FeatureMap, map_rows
-from bochner.feature_maps.kernel_columns import kernel_function
+from bochner.feature_maps.kernel_columns import kernel_diagonal, kernel_function
 from bochner.inspection.kernel_error import Approximation, KernelError, estimate_kernel_error
 from bochner.kernels import NAMED_KERNELS, make_kernel
 from bochner.parameters import FEATURE_EXPLANATIONS, Parametrized, refuse_foreign_kernel
-from bochner.rows import (
-    Array,
-    Floats,
-    LengthScales,
-    Metric,
-    RowSource,
-    Scaling,
-    TrainingRows,
-    Unscaled,
-    apply_to_rows,
-    collect_rows,
-    make_scaling,
-    open_rows,
-    validate_rows,
-)
+from bochner.rows import Array, Floats, RowSource, TrainingRows, apply_to_rows, collect_rows, open_rows, validate_rows
+from bochner.rows.scalings import LengthScales, Metric, Scaling, Unscaled, make_scaling
 from bochner.scaling.learned import LearnedLengthScales, LearnedMetric, regression_targets
 from bochner.scaling.median import LENGTH_SCALES, warn_of_dominant_column
 from bochner.validation import HasMethods, Interval, StrOptions, fit_context, make_part, positive_values, returns_frames
 
-__all__ = ["LEARNERS", "KernelFeatures", "Streams"]
+__all__ = ["LEARNERS", "KernelFeatures", "Parts", "Streams"]
 
+Parts = Mapping[str, Mapping[Any, type]]
+Streams = dict[str, np.random.Generator]
+STEPS = ("measuring", "drawing", "weighting", "refining", "sizing", "learning", "choosing")  # in order: seeds of fits
+LENGTH = Interval(Real, 0, np.inf, closed="neither")
 LEARNERS: dict[str, type] = {"learn": LearnedLengthScales, "learn-matrix": LearnedMetric}
 LAZY_OUT = "`out` needs rows in memory; leave it out for a Dask collection."
 LAZY_FRAME = "Data frames need rows in memory; use `set_output(transform='default')`, which gives a Dask array."
@@ -58,17 +50,11 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "length_scale": [
-            Interval(Real, 0, np.inf, closed="neither"),
-            StrOptions([*LENGTH_SCALES, *LEARNERS]),
-            HasMethods(["learn"]),
-            Metric,
-            "array-like",
-        ],
+        "length_scale": [LENGTH, StrOptions([*LENGTH_SCALES, *LEARNERS]), HasMethods(["learn"]), Metric, "array-like"],
         "tolerance": [Interval(Real, 0, 1, closed="neither")],
         "random_state": ["random_state"],
     }
-    _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {"kernel": NAMED_KERNELS, "length_scale": LEARNERS}
+    _default_parts: ClassVar[Parts] = {"kernel": NAMED_KERNELS, "length_scale": LEARNERS}
     _explanations: ClassVar[Mapping[str, str]] = FEATURE_EXPLANATIONS
     kernel: Any
     length_scale: Any
@@ -118,14 +104,17 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             The fitted transformer.
         """
         self.__dict__.pop("learning_gain_", None)  # of an earlier fit
-        streams = Streams.spawn(self.random_state)
-        training, labeled = self._fit_scaling(rows, streams, warn)
+        streams = spawn_streams(self.random_state)
+        return self._fit_scaled(*self._fit_scaling(rows, streams, warn), streams)
+
+    def _fit_scaled(self, training: TrainingRows, labeled: TrainingRows, streams: Streams) -> Self:
+        """Fit the features to scaled rows, as `_fit_scaling` returns them."""
         self._fit_arrays(training, labeled, streams)
         self._scaling = training.scaling
         self._prepare_map()
         return self
 
-    def _fit_scaling(self, source: RowSource, streams: "Streams", warn: bool) -> tuple[TrainingRows, TrainingRows]:
+    def _fit_scaling(self, source: RowSource, streams: Streams, warn: bool) -> tuple[TrainingRows, TrainingRows]:
         """Find the scaling; return the scaled rows twice: equal ones merged if there are few, and all, with targets."""
         needs_targets = self._needs_targets()
         if needs_targets and not source.has_targets:
@@ -135,17 +124,17 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
                 f"{name.replace('_', ' ')} that does not need it, such as {other!r}."
             )
         source = self._validate_training(source if needs_targets else source.with_targets(None))
-        labeled, y = collect_rows(source, streams.choosing)
+        labeled, y = collect_rows(source, streams["choosing"])
         labeled = replace(labeled, targets=regression_targets(y)) if needs_targets else labeled
         training = labeled.merged()
         scaling: Scaling
         if not self._has_length_scale():
             scaling = Unscaled()
         elif self._learns():
-            scaling, self.learning_gain_ = self._learn_scaling(labeled, streams.learning)
+            scaling, self.learning_gain_ = self._learn_scaling(labeled, streams["learning"])
         elif isinstance(self.length_scale, str):
             measure = LENGTH_SCALES[self.length_scale]
-            scaling = LengthScales(measure(training.X, streams.measuring, training.weights))
+            scaling = LengthScales(measure(training.X, streams["measuring"], training.weights))
         else:
             scaling = make_scaling(self.length_scale, training.shape[1])
         scaling.check(source.data if source.location == "memory" else labeled.X, type(self).__name__)
@@ -168,7 +157,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             ) from None
 
     @abstractmethod
-    def _fit_arrays(self, training: TrainingRows, labeled: TrainingRows, streams: "Streams") -> None:
+    def _fit_arrays(self, training: TrainingRows, labeled: TrainingRows, streams: Streams) -> None:
         """Fit `kernel_` and the arrays of the features to scaled rows; the arrays are in the units of the data."""
 
     @abstractmethod
@@ -180,33 +169,16 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         """Return the parameters of the size, found by trials on scaled rows where it is "auto"."""
 
     @abstractmethod
-    def _suggest_size(
-        self, training: TrainingRows, tolerance: float, confidence: float, rng: np.random.Generator
-    ) -> Any:
+    def _suggest_size(self, rows: TrainingRows, tolerance: float, confidence: float, seed: int) -> Any:
         """Find the smallest sufficient size by trials on samples of scaled rows; see `suggest`."""
-
-    @abstractmethod
-    def size_parameters(self, n_columns: int) -> dict[str, Any]:
-        """Return the parameters that give these features a number of columns.
-
-        Parameters
-        ----------
-        n_columns : int
-            Number of columns, even for Fourier features.
-
-        Returns
-        -------
-        dict of str to int
-            Parameters for `set_params`.
-        """
 
     def _validate_training(self, source: RowSource) -> RowSource:
         """Return the training rows validated."""
         return source.validate(self, multi_output=True, accept_sparse="csr", dtype=[np.float64, np.float32])
 
     def _has_length_scale(self) -> bool:
-        """Return whether the kernel compares scaled rows."""
-        return True
+        """Return whether the kernel compares scaled rows, unlike functions and precomputed kernels."""
+        return self.kernel in NAMED_KERNELS if isinstance(self.kernel, str) else hasattr(self.kernel, "uniform_dim")
 
     def _learns(self) -> bool:
         """Return whether the scaling is learned from targets."""
@@ -224,9 +196,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the prepared map, which follows from the fitted arrays."""
-        state: dict[str, Any] = dict(super().__getstate__())
-        state.pop("feature_map_", None)
-        return state
+        return {name: value for name, value in super().__getstate__().items() if name != "feature_map_"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -255,13 +225,11 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         inverse = 1.0 / np.broadcast_to(self.length_scale_, self.n_features_in_)
         return np.asarray(inverse / inverse.sum())
 
-    def check_parts(self) -> None:
-        """Check the parameters, and that the components can be combined, as `fit` does later; no rows are needed."""
-        self._validate_params()
-
     def _validate_params(self) -> None:
         refuse_foreign_kernel(self.kernel, f"The 'kernel' parameter of {type(self).__name__}")
         super()._validate_params()
+        if self._has_length_scale():
+            make_part(self.kernel, NAMED_KERNELS)
 
     def find_length_scale(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Return the length scale that `fit` would use, without fitting features.
@@ -289,7 +257,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         """
         self._validate_params()
         features = clone(self)  # the estimator itself stays unfitted
-        training, _ = features._fit_scaling(open_rows(X, y, sample_weight), Streams.spawn(features.random_state), True)
+        training, _ = features._fit_scaling(open_rows(X, y, sample_weight), spawn_streams(features.random_state), True)
         return training.scaling.value
 
     def fit_length_scales(
@@ -318,29 +286,28 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         """
         self._validate_params()
         multiples = positive_values("factors", factors).tolist()
-        source = open_rows(X, y, sample_weight)
-        seed, is_seed = self.random_state, isinstance(self.random_state, Integral)
-        seed = seed if is_seed else int(check_random_state(seed).randint(2**31 - 1))
+        seed = self.random_state
+        seed = seed if isinstance(seed, Integral) else int(check_random_state(seed).randint(2**31 - 1))
         features: Self = clone(self).set_params(random_state=seed)
+        source, streams = open_rows(X, y, sample_weight), spawn_streams(seed)
         if multiples == [1.0]:
             return [features.fit_rows(source, warn=warn)]
-        streams = Streams.spawn(seed)
-        training, _ = features._fit_scaling(source, streams, warn)
-        scaling = training.scaling
-        if isinstance(scaling, Unscaled):
+        training, labeled = features._fit_scaling(source, streams, warn)
+        if isinstance(training.scaling, Unscaled):
             raise ValueError(
                 f"`kernel`={self.kernel!r} has no length scale, of which multiples {multiples} were asked for; leave "
                 f"them at [1.0]."
             )
-        with np.errstate(over="ignore", under="ignore"):  # the next line refuses infinity and zero
-            scalings = [scaling * factor for factor in multiples]
-        scalings = [make_scaling(multiple.value, features.n_features_in_) for multiple in scalings]
+        with np.errstate(over="ignore", under="ignore"):  # `make_scaling` refuses infinity and zero
+            scalings = [make_scaling((training.scaling * m).value, features.n_features_in_) for m in multiples]
         shortest = training.scaled(scalings[int(np.argmin(multiples))])
-        features.set_params(**features._resolve_size(shortest, streams.sizing))
-        variants = [clone(features).set_params(length_scale=multiple.value) for multiple in scalings]
-        candidates = [variant.fit_rows(source, warn=False) for variant in variants]
-        for candidate in candidates if features._learns() else []:
-            candidate.learning_gain_ = features.learning_gain_
+        features.set_params(**features._resolve_size(shortest, streams["sizing"]))
+        candidates = []
+        for scaling in scalings:
+            scaling.check(labeled.X, type(self).__name__)
+            candidate = copy(features).set_params(length_scale=scaling.value)
+            rows = training.scaled(scaling), labeled.scaled(scaling)
+            candidates.append(candidate._fit_scaled(*rows, spawn_streams(seed)))
         return candidates
 
     def suggest(self, X: Any, tolerance: float | None = None, *, y: Any = None, confidence: float = 0.95) -> Any:
@@ -386,9 +353,9 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         _check_fraction("tolerance", tolerance)
         _check_fraction("confidence", confidence)
         features = clone(self)  # the estimator itself stays unfitted
-        streams = Streams.spawn(features.random_state)
+        streams = spawn_streams(features.random_state)
         training, _ = features._fit_scaling(open_rows(X, y), streams, True)
-        return features._suggest_size(training, tolerance, confidence, streams.sizing)
+        return features._suggest_size(training, tolerance, confidence, int(streams["sizing"].integers(2**31)))
 
     def transform(self, X: Any, out: Array | None = None) -> Any:
         """Map rows to features.
@@ -486,25 +453,13 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
             raise ValueError(f"`n_pairs` must be an integer of at least 2. Got {n_pairs!r} instead.")
         _check_fraction("confidence", confidence)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
-        return estimate_kernel_error(self._approximation(X), int(n_pairs), confidence, rng)
-
-    def _approximation(self, X: Any) -> Approximation:
-        """Return validated rows, the exact kernel and the features of blocks of them, in float64."""
         source = open_rows(X).validate(self, reset=False, **self.feature_map_.row_options)
         if source.location == "memory":  # of other rows, only a sample is read
             self._scaling.check(source.data, type(self).__name__)
-        kernel, scaling, feature_map = self.kernel_, self._scaling, self._make_map(np.float64)
-
-        def diagonal(x: Any) -> Floats:
-            if isinstance(scaling, Unscaled):
-                return np.asarray(kernel.pairs(x, x))
-            return np.repeat(kernel.at(np.zeros((1, x.shape[1]))), x.shape[0])
-
-        def features(x: Any) -> Floats:
-            return feature_map.features(x if isinstance(scaling, Unscaled) else x.astype(np.float64, copy=False))
-
-        matrix = kernel_function(kernel)
-        return Approximation(source.data, scaling.apply, matrix, diagonal, features)
+        kernel, diagonal = kernel_function(self.kernel_), partial(kernel_diagonal, self.kernel_)
+        features = self._make_map(np.float64).features
+        approximation = Approximation(source.data, self._scaling.apply, kernel, diagonal, features)
+        return estimate_kernel_error(approximation, int(n_pairs), confidence, rng)
 
     def _validate(self, X: Any, lazy_error: str | None = None) -> Any:
         """Return X with the number of columns and the dtype of the fitted arrays; a Dask collection as it is."""
@@ -519,21 +474,10 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         return tags
 
 
-class Streams(NamedTuple):
-    """Separate random streams for the steps of a fit: no step changes what another one draws."""
-
-    measuring: np.random.Generator
-    drawing: np.random.Generator
-    weighting: np.random.Generator
-    refining: np.random.Generator
-    sizing: np.random.Generator
-    learning: np.random.Generator
-    choosing: np.random.Generator
-
-    @classmethod
-    def spawn(cls, random_state: Any) -> "Streams":
-        seed = check_random_state(random_state).randint(2**31, size=4)
-        return cls(*np.random.default_rng(seed).spawn(len(cls._fields)))
+def spawn_streams(random_state: Any) -> Streams:
+    """Return separate random streams for the steps of a fit: no step changes what another one draws."""
+    seed = check_random_state(random_state).randint(2**31, size=4)
+    return dict(zip(STEPS, np.random.default_rng(seed).spawn(len(STEPS)), strict=True))
 
 
 def _check_fraction(name: str, value: Any) -> None:

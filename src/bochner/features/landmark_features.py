@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`LandmarkFeatures`, the scikit-learn transformer: select landmarks, fit the whitening, map rows."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -9,28 +9,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from bochner.compression import best_matrix
+from bochner.compression import best_matrix, inverse_root
 from bochner.feature_maps import FeatureMap, ProductMap, kernel_columns
 from bochner.feature_maps.kernel_columns import kernel_function
-from bochner.features.kernel_features import KernelFeatures, Streams
-from bochner.features.landmark_refinement import refine_landmarks
-from bochner.function_kernels import FunctionKernel, PrecomputedKernel
+from bochner.features.kernel_features import KernelFeatures, Parts, Streams
+from bochner.features.refinement import refine_landmarks
 from bochner.inspection.sizes import LandmarkSuggestion, OutOfReachError, SizeTrials
-from bochner.kernels import KERNEL_ALIASES, KERNELS, NAMED_KERNELS, IsotropicKernel, Kernel, make_kernel
-from bochner.landmarks import LANDMARKS, LandmarkSelection, inverse_root
-from bochner.rows import (
-    Array,
-    Floats,
-    MemoryRows,
-    Metric,
-    RowSource,
-    TrainingRows,
-    Unscaled,
-    shuffled_sample,
-    to_dense,
-)
+from bochner.kernels import KERNEL_ALIASES, KERNELS, IsotropicKernel, Kernel, PrecomputedKernel, make_kernel
+from bochner.landmarks import LANDMARKS, LandmarkSelection
+from bochner.rows import Array, Floats, MemoryRows, Metric, RowSource, TrainingRows, shuffled_sample, to_dense
 from bochner.scaling.learned import LearnedLengthScales, LearnedMetric
-from bochner.validation import Interval, StrOptions, check_returned, make_part
+from bochner.validation import COUNT, Interval, StrOptions, check_returned, make_part
 from bochner.weightings import MATRIX_GRID
 
 __all__ = ["LandmarkFeatures"]
@@ -71,11 +60,13 @@ class LandmarkFeatures(KernelFeatures):
         How landmarks are selected: "uniform" (random rows), "pivoted" (randomly pivoted Cholesky), "kmeans", or an
         instance such as ``KMeans(n_iterations=10)``. A function or a precomputed kernel needs rows of the data as
         landmarks; "kmeans" then means "pivoted".
+    n_components : int, default=None
+        Number of columns; None means one per landmark. With fewer columns than landmarks, they are the best
+        approximation of that rank on sampled rows: lower errors per column, and a slower `transform`.
     refine : int or "auto", default="auto"
-        Number of gradient steps that move the landmarks to lower the kernel error. They need a kernel with gradients.
-        Where they do not lower the error on sampled rows by half a percent, nothing is changed. "auto" means four per
-        landmark, but only 400 for 128 landmarks and 200 for 256. It means 0 for more landmarks, and for kernels that
-        are no function of the Euclidean distance: their steps are slow.
+        Number of gradient steps that move the landmarks to lower the kernel error. Only kernels that are a function of
+        the Euclidean distance have any. Where they do not lower the error on sampled rows by half a percent, nothing is
+        changed. "auto" means four per landmark, but only 400 for 128 landmarks and 200 for 256, and 0 for more.
     tolerance : float, default=0.02
         Upper bound on the kernel error, for ``n_landmarks="auto"`` and `suggest`.
     random_state : int, RandomState instance or None, default=None
@@ -89,7 +80,7 @@ class LandmarkFeatures(KernelFeatures):
         The map of the columns, as in `FourierFeatures`. Only exists with a metric.
     landmarks_ : ndarray of shape (n_landmarks, n_features)
         The landmarks, in the units of the data; indices of training rows for a precomputed kernel.
-    whitening_ : ndarray of shape (n_landmarks, n_landmarks)
+    whitening_ : ndarray of shape (n_landmarks, n_columns)
         The matrix W.
     kernel_ : Kernel or callable
         The kernel, at unit length scale.
@@ -132,14 +123,12 @@ class LandmarkFeatures(KernelFeatures):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KernelFeatures._parameter_constraints,
         "kernel": [StrOptions([*KERNELS, "precomputed"], aliases=KERNEL_ALIASES), callable],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions(["auto"])],
+        "n_landmarks": [COUNT, StrOptions(["auto"])],
+        "n_components": [COUNT, None],
         "refine": [Interval(Integral, 0, None, closed="left"), StrOptions(["auto"])],
         "landmarks": [StrOptions(LANDMARKS), LandmarkSelection],
     }
-    _default_parts: ClassVar[Mapping[str, Mapping[Any, type]]] = {
-        **KernelFeatures._default_parts,
-        "landmarks": LANDMARKS,
-    }
+    _default_parts: ClassVar[Parts] = {**KernelFeatures._default_parts, "landmarks": LANDMARKS}
 
     def __init__(
         self,
@@ -148,6 +137,7 @@ class LandmarkFeatures(KernelFeatures):
         length_scale: float | ArrayLike | str | LearnedLengthScales | LearnedMetric | Metric = "median",
         n_landmarks: int | str = 256,
         landmarks: str | LandmarkSelection = "kmeans",
+        n_components: int | None = None,
         refine: int | str = "auto",
         tolerance: float = 0.02,
         random_state: int | np.random.RandomState | None = None,
@@ -156,6 +146,7 @@ class LandmarkFeatures(KernelFeatures):
         self.length_scale = length_scale
         self.n_landmarks = n_landmarks
         self.landmarks = landmarks
+        self.n_components = n_components
         self.refine = refine
         self.tolerance = tolerance
         self.random_state = random_state
@@ -163,17 +154,23 @@ class LandmarkFeatures(KernelFeatures):
     def _fit_arrays(self, training: TrainingRows, labeled: TrainingRows, streams: Streams) -> None:
         """Select the landmarks and fit the whitening."""
         del labeled
-        n_landmarks = self._resolve_size(training, streams.sizing)["n_landmarks"]
-        kernel = self._make_kernel(training.shape[1])
-        function = kernel_function(kernel)
-        selected = _select(self._make_selection(), function, n_landmarks, training, streams.drawing)
+        n_landmarks = self._resolve_size(training, streams["sizing"])["n_landmarks"]
+        kernel = self.kernel_ if self.kernel == "precomputed" else make_kernel(self.kernel, training.shape[1])
+        function, selection = kernel_function(kernel), self._make_selection()
+        selected = selection.select(function, n_landmarks, training, streams["drawing"])
+        if self._has_length_scale():  # else they are rows of any kind, about which the kernel itself complains
+            selected = to_dense(selected)
+            shape = int(np.clip(len(selected), 1, n_landmarks)), training.shape[1]
+            name = f"`landmarks` {type(selection).__name__}.select"
+            selected = check_returned(name, selected, shape, f"1 to {n_landmarks} rows of finite numbers")
         n_points = int(np.clip(POINTS_PER_LANDMARK * selected.shape[0], FEWEST_POINTS, MOST_POINTS))
-        sample = shuffled_sample(training, n_points, streams.weighting)
+        sample = shuffled_sample(training, n_points, streams["weighting"])
         dtype = training.X.dtype if self._has_length_scale() else np.dtype(np.float64)
 
         def fit(landmarks: Any, alphas: list[float]) -> tuple[Any, Array]:
             stored = training.scaling.invert(landmarks, training.X.dtype)
-            return stored, _fit_whitening(function, training.scaling.apply(stored), *sample, alphas, dtype)
+            n_columns = min(self.n_components or n_landmarks, selected.shape[0])
+            return stored, _fit_whitening(function, training.scaling.apply(stored), *sample, alphas, n_columns, dtype)
 
         self.landmarks_, self.whitening_ = fit(selected, list(MATRIX_GRID))
         self.kernel_ = PrecomputedKernel() if isinstance(kernel, PrecomputedKernel) else kernel
@@ -181,7 +178,7 @@ class LandmarkFeatures(KernelFeatures):
         if not n_steps:
             return
         # The checks are among the points: the selection has seen these rows too, so that neither has an advantage.
-        points, counts = shuffled_sample(training, REFINING_POINTS, streams.refining)
+        points, counts = shuffled_sample(training, REFINING_POINTS, streams["refining"])
         checks, weights = points[:CHECKING_POINTS], counts[:CHECKING_POINTS]
         exact = function(checks, checks)
 
@@ -197,26 +194,17 @@ class LandmarkFeatures(KernelFeatures):
                 self.landmarks_, self.whitening_ = refined
 
     def _count_steps(self, kernel: Any, n_landmarks: int) -> int:
-        """Return the number of gradient steps."""
-        if not self._has_length_scale():  # functions have no gradients
+        """Return the number of gradient steps; those of other than isotropic kernels would be slow."""
+        if not isinstance(kernel, IsotropicKernel):
             return 0
         if not isinstance(self.refine, str):
             return self.refine
-        is_fast = isinstance(kernel, IsotropicKernel) and n_landmarks <= MANY_LANDMARKS
-        return min(STEPS_PER_LANDMARK * n_landmarks, MOST_LANDMARK_STEPS // n_landmarks) if is_fast else 0
+        n_steps = min(STEPS_PER_LANDMARK * n_landmarks, MOST_LANDMARK_STEPS // n_landmarks)
+        return n_steps if n_landmarks <= MANY_LANDMARKS else 0
 
     def _make_map(self, dtype: Any = None) -> FeatureMap:
         whitening = self.whitening_ if dtype is None else self.whitening_.astype(dtype)
         return ProductMap(kernel_columns(self.kernel_, self.landmarks_, self._scaling, whitening.dtype), whitening)
-
-    def _has_length_scale(self) -> bool:
-        return self.kernel in NAMED_KERNELS if isinstance(self.kernel, str) else hasattr(self.kernel, "uniform_dim")
-
-    def _make_kernel(self, n_features: int) -> Any:
-        """Return the kernel as a function of two sets of rows."""
-        if self._has_length_scale():
-            return make_kernel(self.kernel, n_features)
-        return self.kernel_ if self.kernel == "precomputed" else FunctionKernel(self.kernel)
 
     def _make_selection(self) -> LandmarkSelection:
         selection: LandmarkSelection = make_part(self.landmarks, LANDMARKS)
@@ -229,10 +217,8 @@ class LandmarkFeatures(KernelFeatures):
             f"precomputed matrix as `kernel` requires; use 'uniform' or 'pivoted'."
         )
 
-    def check_parts(self) -> None:
-        super().check_parts()
-        if self._has_length_scale():
-            make_part(self.kernel, NAMED_KERNELS)
+    def _validate_params(self) -> None:
+        super()._validate_params()
         self._make_selection()
 
     def _validate_training(self, source: RowSource) -> RowSource:
@@ -257,28 +243,46 @@ class LandmarkFeatures(KernelFeatures):
         n_landmarks = self.n_landmarks
         if isinstance(n_landmarks, str):
             try:
-                n_landmarks = self._suggest_size(training, self.tolerance, 0.95, rng).n_landmarks
+                n_landmarks = self._suggest_size(training, self.tolerance, 0.95, int(rng.integers(2**31))).n_landmarks
             except OutOfReachError:
                 if training.shape[0] >= LARGEST_SIZE:
                     raise
                 n_landmarks = training.shape[0]  # no more landmarks are possible
+        if (self.n_components or 0) > n_landmarks:
+            raise ValueError(
+                f"`n_components`={self.n_components} is more than n_landmarks={n_landmarks}; give fewer components, or "
+                f"more landmarks."
+            )
         return {"n_landmarks": n_landmarks}
 
-    def _suggest_size(
-        self, training: TrainingRows, tolerance: float, confidence: float, rng: np.random.Generator
-    ) -> LandmarkSuggestion:
+    def _suggest_size(self, rows: TrainingRows, tolerance: float, confidence: float, seed: int) -> LandmarkSuggestion:
         if self.kernel == "precomputed":
             raise ValueError("The number of landmarks of a precomputed kernel cannot be found; give `n_landmarks`.")
-        trials = SizeTrials(training.X, training.weights, int(rng.integers(2**31)))
+        trials = SizeTrials(rows.X, rows.weights, seed)
 
         def resized(size: int) -> Any:
-            return clone(self).set_params(length_scale=training.scaling.value, n_landmarks=size)
+            return clone(self).set_params(length_scale=rows.scaling.value, n_landmarks=size, n_components=None)
 
         largest = min(LARGEST_SIZE, trials.n_fit)
         return LandmarkSuggestion(*trials.smallest(resized, tolerance, largest, confidence, "landmarks"))
 
     def size_parameters(self, n_columns: int) -> dict[str, Any]:
-        return {"n_landmarks": n_columns}
+        """Return the parameters that give these features a number of columns.
+
+        Parameters
+        ----------
+        n_columns : int
+            Number of columns, even for Fourier features.
+
+        Returns
+        -------
+        dict of str to int
+            Parameters for `set_params`.
+        """
+        if self.n_components is None:
+            return {"n_landmarks": n_columns}
+        pool = 1 if isinstance(self.n_landmarks, str) else self.n_landmarks / self.n_components
+        return {"n_landmarks": round(pool * n_columns), "n_components": n_columns}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -289,33 +293,24 @@ class LandmarkFeatures(KernelFeatures):
         return tags
 
 
-def _select(
-    selection: LandmarkSelection, kernel: Callable[[Any, Any], Floats], n_landmarks: int, rows: TrainingRows, rng: Any
-) -> Any:
-    """Select landmarks, and refuse none, too many, or ones that are not like the rows."""
-    landmarks = selection.select(kernel, n_landmarks, rows, rng)
-    if isinstance(rows.scaling, Unscaled):  # rows of any kind, about which the kernel itself complains
-        return landmarks
-    landmarks = to_dense(landmarks)
-    n_selected = int(np.clip(len(landmarks), 1, n_landmarks))
-    name, remedy = f"`landmarks` {type(selection).__name__}.select", f"1 to {n_landmarks} rows of finite numbers"
-    return check_returned(name, landmarks, (n_selected, rows.shape[1]), remedy)
-
-
 def _fit_whitening(
-    kernel: Callable[[Any, Any], Floats], landmarks: Any, points: Any, counts: Floats, alphas: list[float], dtype: Any
+    kernel: Callable[[Any, Any], Floats],
+    landmarks: Any,
+    points: Any,
+    counts: Floats,
+    alphas: list[float],
+    n_columns: int,
+    dtype: Any,
 ) -> Array:
-    """Return the matrix W (n_landmarks, n_landmarks) with the smallest kernel error on some rows.
+    """Return the matrix W (n_landmarks, n_columns) with the smallest kernel error on some rows.
 
     Directions in which the landmarks are dependent to rounding are dropped; columns beyond the rank are zero.
     """
     exact, columns, inner = kernel(points, points), kernel(points, landmarks), kernel(landmarks, landmarks)
-    plain = inverse_root(inner, max(1e-10, float(np.finfo(dtype).eps)))
+    plain = inverse_root(inner, max(1e-10, float(np.finfo(dtype).eps)))[1][:, ::-1]
     rank = plain.shape[1]
     if not rank:
-        raise ValueError(
-            "The kernel is zero or negative for every landmark with itself; give rows and a kernel with positive "
-            "values k(x, x)."
-        )
+        raise ValueError("The kernel is zero or negative for every landmark with itself; use one with k(x, x) > 0.")
+    rank = min(rank, n_columns)
     fitted = plain @ best_matrix(columns @ plain, exact, counts, rank, np.array(alphas))
-    return np.pad(fitted, ((0, 0), (0, len(fitted) - rank))).astype(dtype)
+    return np.pad(fitted, ((0, 0), (0, n_columns - rank))).astype(dtype)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-__all__ = ["ImportanceDisplay", "KernelErrorDisplay", "WeightsDisplay", "percent_axis"]
-
 MARKERS = "os^DvxP*"  # no two methods share one, so that a print without color can be read
 BARS: dict[str, Any] = {"color": "#8fb4d9", "edgecolor": "#1b1b1b", "linewidth": 0.5}
 

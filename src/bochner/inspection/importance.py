@@ -15,8 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from bochner.rows import Floats, is_sparse, row_spans, to_dense
 
-__all__ = ["ColumnImportance", "column_importance", "column_names", "last_step"]
-
 BLOCK_VALUES = 1 << 22  # gradients that are held at a time
 
 
@@ -100,33 +98,6 @@ def column_importance(model: Any, X: Any, *, groups: Sequence[str] | None = None
     >>> print(f"{importance.effects[0]:.1f}")
     2.0
     """
-    estimator, rows, columns = _opened(model, X, groups)
-    n_rows, members = rows.shape[0], list(columns.values())
-    if not n_rows:
-        raise ValueError("`X` has no rows to average gradients over; give some.")
-    n_outputs = estimator.gradients(rows[:1]).shape[2]
-    origin: Any = None
-    sums = np.zeros(rows.shape[1])
-    squares, products = ([np.zeros((len(group), len(group))) for group in members] for _ in range(2))
-    for span in row_spans(n_rows, max(16, BLOCK_VALUES // (rows.shape[1] * n_outputs))):
-        gradients, values = estimator.gradients(rows[span]), to_dense(rows[span]).astype(np.float64)
-        origin = values.mean(axis=0) if origin is None else origin  # squares of values far from 0 keep their digits
-        values -= origin
-        sums += values.sum(axis=0)
-        for group, square, product in zip(members, squares, products, strict=True):
-            slopes = np.moveaxis(gradients[:, group], 1, 2).reshape(-1, len(group))
-            square += values[:, group].T @ values[:, group]
-            product += slopes.T @ slopes
-    means = sums / n_rows
-    importance = [
-        float((product * (square / n_rows - np.outer(means[group], means[group]))).sum()) / n_rows
-        for group, square, product in zip(members, squares, products, strict=True)
-    ]
-    return ColumnImportance(list(columns), np.maximum(importance, 0.0), n_rows)  # rounding errors of constant columns
-
-
-def _opened(model: Any, X: Any, groups: Sequence[str] | None) -> tuple[Any, Any, dict[str, list[int]]]:
-    """Return the last step of a model, the rows that it gets, and the positions of the columns of each name."""
     check_is_fitted(model)
     before, estimator = last_step(model)
     if not hasattr(estimator, "gradients"):
@@ -134,12 +105,24 @@ def _opened(model: Any, X: Any, groups: Sequence[str] | None) -> tuple[Any, Any,
             f"`model` has no gradients, but is a {type(estimator).__name__}; give a fitted regressor or classifier of "
             f"bochner, or a pipeline that ends in one."
         )
-    rows = X if before is None else before.transform(X)
+    rows: Any = X if before is None else before.transform(X)
     rows = rows if is_sparse(rows) else np.asarray(rows)
-    positions: dict[str, list[int]] = {}
+    columns: dict[str, list[int]] = {}
     for number, name in enumerate(column_names(before, estimator, rows.shape[1], groups, "groups")):
-        positions.setdefault(name, []).append(number)
-    return estimator, rows, positions
+        columns.setdefault(name, []).append(number)
+    n_rows, members = rows.shape[0], list(columns.values())
+    if not n_rows:
+        raise ValueError("`X` has no rows to average gradients over; give some.")
+    by_column = rows.tocsc() if is_sparse(rows) else rows
+    covariances = [np.atleast_2d(np.cov(to_dense(by_column[:, group]).T, ddof=0)) for group in members]
+    importance = np.zeros(len(members))
+    n_outputs = estimator.gradients(rows[:1]).shape[2]
+    for span in row_spans(n_rows, max(16, BLOCK_VALUES // (rows.shape[1] * n_outputs))):
+        gradients = estimator.gradients(rows[span])
+        for number, (group, covariance) in enumerate(zip(members, covariances, strict=True)):
+            slopes = np.moveaxis(gradients[:, group], 1, 2).reshape(-1, len(group))
+            importance[number] += np.sum((slopes @ covariance) * slopes) / n_rows
+    return ColumnImportance(list(columns), np.maximum(importance, 0.0), n_rows)  # no negative rounding errors
 
 
 def last_step(model: Any) -> tuple[Pipeline | None, Any]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Relative Frobenius error of an approximate kernel matrix, estimated from the pairs of sampled rows."""
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,9 +12,11 @@ import numpy as np
 from scipy.special import stdtrit
 
 from bochner.rows import Floats, Indices, Rows, in_threads, row_blocks, row_spans
+from bochner.rows.block_sizes import MAX_FETCH_BYTES
 
 __all__ = ["Approximation", "KernelError", "estimate_kernel_error", "sampled_error"]
 
+Matrix = Callable[[Any, Any], Floats]
 SPAN_ROWS = 256  # whose kernel values with as many others a thread computes at a time
 SURVEYED = 16  # rows of the survey per sampled row
 MOST_SCANNED = 1 << 27  # entries of the rows in which outlying ones are looked for
@@ -86,20 +89,21 @@ class Approximation(NamedTuple):
 
     rows: Rows
     points: Callable[[Any], Any]
-    matrix: Callable[[Any, Any], Floats]
+    matrix: Matrix
     diagonal: Callable[[Any], Floats]
     features: Callable[[Any], Floats]
 
 
 @dataclass(frozen=True)
 class _Block:
-    """Points and features of some rows."""
+    """Points and features of some rows, and the error and the value of the kernel of each row with itself."""
 
     points: Any
     features: Floats
+    diagonal: Floats
 
     def __getitem__(self, rows: slice) -> "_Block":
-        return _Block(self.points[rows], self.features[rows])
+        return _Block(self.points[rows], self.features[rows], self.diagonal[:, rows])
 
 
 def estimate_kernel_error(
@@ -148,9 +152,9 @@ def estimate_kernel_error(
     if len(numbers) > n_sampled:
         n_pilots = max(FEWEST_PILOTS, n_pairs // (2 * len(numbers)))
         sums, surveyed = _survey(approximation, numbers, first, n_pilots, rng)
-        second = _sampling_probabilities(sums, surveyed, first, n_sampled)
-        chosen = _draw(second, rng)
-    sums, diagonal = _pair_sums(approximation, numbers[chosen], 1.0 / (first * second)[chosen])
+        chosen, second = _sample(sums, surveyed, first, n_sampled, rng)
+    rows = _read(approximation, numbers[chosen])
+    sums, diagonal = _pair_sums(approximation.matrix, rows, 1.0 / (first * second)[chosen]), rows.diagonal
     on_diagonal = np.square(diagonal if surveyed is None else surveyed) @ (1.0 / first)
     first, second = first[chosen], second[chosen]
     errors, values = on_diagonal + sums @ (1.0 / (first * second))
@@ -170,16 +174,18 @@ def _surveyed_rows(
 ) -> tuple[Approximation, Indices, Floats]:
     """Return the numbers of the surveyed rows and their probabilities; remote rows are collected and renumbered."""
     rows, n_rows = approximation.rows, approximation.rows.shape[0]
-    most = getattr(rows, "fetch_rows", None)  # of rows that are not in memory
-    size = n_rows if n_sampled >= n_rows else min(n_rows, SURVEYED * n_sampled, most or n_rows)
+    n_features = math.prod(rows.shape[1:])  # rows of any kind may have one axis
+    is_remote = getattr(rows, "location", "memory") != "memory"
+    most = max(1024, MAX_FETCH_BYTES // (16 * n_features)) if is_remote else n_rows
+    size = n_rows if n_sampled >= n_rows else min(n_rows, SURVEYED * n_sampled, most)
     numbers, probabilities = np.arange(n_rows), np.ones(size)
     if size < n_rows:
-        is_scanned = not most and n_rows * rows.shape[1] <= MOST_SCANNED
+        is_scanned = not is_remote and n_rows * n_features <= MOST_SCANNED
         outlying = _outlying_rows(approximation, int(OUTLYING * size), rng) if is_scanned else np.arange(0)
         others = np.setdiff1d(rng.choice(n_rows, size - len(outlying), replace=False), outlying)
         numbers = np.sort(np.concatenate([outlying, others]))
         probabilities = np.where(np.isin(numbers, outlying), 1.0, len(others) / (n_rows - len(outlying)))
-    if most:
+    if is_remote:
         return approximation._replace(rows=rows[numbers]), np.arange(len(numbers)), probabilities
     return approximation, numbers, probabilities
 
@@ -193,7 +199,7 @@ def _outlying_rows(approximation: Approximation, count: int, rng: np.random.Gene
         values = approximation.matrix(approximation.points(rows[span]), pilots)
         return np.asarray(np.square(values).sum(axis=1))
 
-    spans = list(row_blocks(rows.shape[0], 8 * max(rows.shape[1], FEWEST_PILOTS)))
+    spans = row_blocks(rows.shape[0], 8 * max(math.prod(rows.shape[1:]), FEWEST_PILOTS))
     return np.argsort(np.concatenate(list(in_threads(part, spans))), kind="stable")[:count]
 
 
@@ -205,76 +211,67 @@ def _survey(
     pilot_rows = _read(approximation, numbers[pilots])
 
     def part(span: slice) -> Floats:
-        rows = approximation.rows[numbers[span]]
-        block = _Block(approximation.points(rows), approximation.features(rows))
-        squares = _squares(approximation, block, pilot_rows)
+        block = _read(approximation, numbers[span])
+        squares = _squares(approximation.matrix, block, pilot_rows)
         squares[:, np.arange(span.start, span.stop)[:, None] == pilots] = 0.0
-        return np.stack([squares @ (1.0 / probabilities[pilots]), _diagonal(approximation, block)])
+        return np.stack([squares @ (1.0 / probabilities[pilots]), block.diagonal])
 
     sums, diagonal = np.concatenate(list(in_threads(part, row_spans(len(numbers), SPAN_ROWS))), axis=2)
     return sums, diagonal
 
 
-def _sampling_probabilities(sums: Floats, diagonal: Floats, first: Floats, n_sampled: int) -> Floats:
-    """Return the probabilities of the surveyed rows to be sampled; they sum to `n_sampled`."""
+def _sample(
+    sums: Floats, diagonal: Floats, first: Floats, n_sampled: int, rng: np.random.Generator
+) -> tuple[Indices, Floats]:
+    """Draw `n_sampled` of the surveyed rows; return their positions, and the probabilities of all surveyed rows."""
     # With a positive semidefinite error, no squared error is larger than the product of two errors on the diagonal.
     measures = np.vstack([np.ones_like(first), np.vstack([sums, np.abs(diagonal[0])]) / first])
     shares = (measures / np.maximum(measures.sum(axis=1, keepdims=True), SMALLEST)).sum(axis=0)
     certain = np.zeros(len(first), dtype=bool)
     certain[np.argsort(sums[1], kind="stable")[: int(OUTLYING * n_sampled)]] = True
-    while True:
+    probabilities = np.full(len(first), np.inf)
+    while probabilities.max() > 1.0:
         probabilities = np.where(certain, 1.0, shares * ((n_sampled - certain.sum()) / shares[~certain].sum()))
-        if probabilities.max() <= 1.0:
-            return probabilities
         certain |= probabilities > 1.0
-
-
-def _draw(probabilities: Floats, rng: np.random.Generator) -> Indices:
-    """Draw a fixed number of rows with these probabilities: systematically, from the rows in random order."""
-    order = rng.permutation(len(probabilities))
+    # Systematic sampling from the rows in random order draws a fixed number of them.
+    order = rng.permutation(len(first))
     counts = np.floor(np.cumsum(probabilities[order]) + rng.random())
-    return np.sort(order[np.diff(counts, prepend=0.0) > 0.0])
+    return np.sort(order[np.diff(counts, prepend=0.0) > 0.0]), probabilities
 
 
-def _pair_sums(approximation: Approximation, numbers: Indices, weights: Floats) -> tuple[Floats, Floats]:
-    """Return sums of squared errors and kernel values over the other rows, and errors and values on the diagonal."""
-    rows = _read(approximation, numbers)
+def _pair_sums(matrix: Matrix, rows: _Block, weights: Floats) -> Floats:
+    """Return sums of squared errors and kernel values of each row over the other rows."""
 
     def part(spans: tuple[slice, slice]) -> tuple[Floats, Floats]:
-        squares = _squares(approximation, rows[spans[0]], rows[spans[1]])
+        squares = _squares(matrix, rows[spans[0]], rows[spans[1]])
         if spans[0] == spans[1]:
             np.einsum("kii->ki", squares)[...] = 0.0
         return squares @ weights[spans[1]], weights[spans[0]] @ squares
 
-    spans = row_spans(len(numbers), SPAN_ROWS)
-    tiles = list(combinations_with_replacement(spans, 2))
-    sums = np.zeros((2, len(numbers)))
+    tiles = list(combinations_with_replacement(row_spans(len(weights), SPAN_ROWS), 2))
+    sums = np.zeros((2, len(weights)))
     for (left, right), (own, others) in zip(tiles, in_threads(part, tiles), strict=True):
         sums[:, left] += own
         if left != right:
             sums[:, right] += others
-    return sums, np.concatenate([_diagonal(approximation, rows[span]) for span in spans], axis=1)
+    return sums
 
 
 def _read(approximation: Approximation, numbers: Indices) -> _Block:
     """Read some rows and map them to points and features."""
     rows = approximation.rows[numbers]
     blocks = [rows[span] for span in row_spans(len(numbers), SPAN_ROWS)]
-    return _Block(approximation.points(rows), np.concatenate(list(in_threads(approximation.features, blocks))))
+    points, features = approximation.points(rows), np.concatenate(list(in_threads(approximation.features, blocks)))
+    values = approximation.diagonal(points)
+    return _Block(points, features, np.stack([values - np.einsum("ij,ij->i", features, features), values]))
 
 
-def _squares(approximation: Approximation, rows: _Block, others: _Block) -> Floats:
+def _squares(matrix: Matrix, rows: _Block, others: _Block) -> Floats:
     """Return squared errors and squared kernel values of two sets of rows, of shape (2, n_rows, n_others)."""
-    values = approximation.matrix(rows.points, others.points)
+    values = matrix(rows.points, others.points)
     squares = np.stack([values, values])
     squares[0] -= rows.features @ others.features.T
     return np.asarray(np.square(squares, out=squares))
-
-
-def _diagonal(approximation: Approximation, rows: _Block) -> Floats:
-    """Return the error and the value of the kernel of each row with itself, of shape (2, n_rows)."""
-    values = approximation.diagonal(rows.points)
-    return np.stack([values - np.einsum("ij,ij->i", rows.features, rows.features), values])
 
 
 def _variances(values: Floats, probabilities: Floats, weights: Floats | float = 1.0) -> Floats:

@@ -198,7 +198,10 @@ def smallest_size(
     size, slope = _crossing(floored_error, tolerance, largest, unit)
     passed: dict[int, float] = {}
     for _ in range(MAX_ATTEMPTS):
-        mean, deviation = _log_error_statistics(floored_error, size, n_divisions)
+        logs = np.log([[floored_error(size, 1 + i, j) for j in range(2)] for i in range(n_divisions)])
+        mean, draw_variance = float(logs.mean()), np.square(logs[:, 0] - logs[:, 1]).mean() / 2.0
+        mean_variance = logs.mean(axis=1).var(ddof=1) / n_divisions
+        deviation = float(np.sqrt(draw_variance + mean_variance + NEW_ROW_DEVIATION**2))  # of the log error of a draw
         excess = mean + quantile * deviation - np.log(tolerance)
         next_size = int(np.clip(np.ceil(size * np.exp(-excess / slope) - 1e-9), 1, 2 * largest))
         if excess <= 1e-9:
@@ -214,16 +217,6 @@ def smallest_size(
     if not passed:
         return size, float(np.exp(mean - excess))
     return min(passed.items())
-
-
-def _log_error_statistics(
-    error_at: Callable[[int, int, int], float], size: int, n_divisions: int
-) -> tuple[float, float]:
-    """Return the mean of the log errors at a size, and the standard deviation of the log error of a new draw."""
-    logs = np.log([[error_at(size, 1 + i, j) for j in range(2)] for i in range(n_divisions)])
-    draw_variance = np.square(logs[:, 0] - logs[:, 1]).mean() / 2.0
-    mean_variance = logs.mean(axis=1).var(ddof=1) / n_divisions
-    return float(logs.mean()), float(np.sqrt(draw_variance + mean_variance + NEW_ROW_DEVIATION**2))
 
 
 def _crossing(

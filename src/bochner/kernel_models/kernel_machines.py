@@ -29,6 +29,7 @@ from bochner.validation import StrOptions, check_weights, fit_context, validate_
 __all__ = ["KernelClassifier", "KernelRegressor"]
 
 MANY_ROWS, MAX_MEMBERS_OF_MANY_ROWS = 100_000, 2  # the leaves of a third member would take too long
+MAX_TARGET = 1e120
 MAX_RESIDUALS = 2_000  # order statistics that prediction intervals are computed from
 SELECTION_ROWS = 6.0  # residuals of n rows are multiplied by 1 + SELECTION_ROWS / n
 
@@ -166,13 +167,13 @@ class _KernelMachine(Parametrized):
             ]
             return fit_members(self.members_, X, Y, w, labels is not None, log_odds)
 
-    def _distinct(self, X: Array, y: Array, sample_weight: Any) -> tuple[Floats, Array, Floats]:
-        """Return distinct rows and targets, and their weights with mean 1."""
+    def _distinct(self, X: Array, y: Array, sample_weight: Any) -> tuple[Floats, Array, Floats, Indices]:
+        """Return distinct rows and targets, their weights with mean 1, and the number of its copy for each row."""
         w = check_weights(sample_weight, X)
         w = np.ones(len(X)) if w is None else w
         Y = y.reshape(len(y), -1).astype(np.float64)
-        rows, weights = merge_copies(X.astype(np.float64), Y, w)
-        return X[rows].astype(np.float64), y[rows], weights / weights.mean()
+        rows, weights, copy_of = merge_copies(X.astype(np.float64), Y, w)
+        return X[rows].astype(np.float64), y[rows], weights / weights.mean(), copy_of
 
 
 class KernelRegressor(MultiOutputMixin, RegressorMixin, _KernelMachine):
@@ -199,6 +200,9 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, _KernelMachine):
     validation_errors_ : list of tuple
         The candidates of the first division of the rows, the best one first: kernel, scaling of the columns, kind of
         scales, and root mean squared error on validation rows relative to that of predicting the mean.
+    loo_prediction_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        Predictions of the training rows by the members without the row and its copies. NaN for rows of weight 0, and
+        for some of more than 5,000 equal rows.
     n_features_in_ : int
         Number of columns seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -248,13 +252,18 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, _KernelMachine):
             The fitted model.
         """
         X, y = self._validate(X, y, multi_output=True, y_numeric=True)
-        X, y, w = self._distinct(X, y, sample_weight)
+        X, y, w, copy_of = self._distinct(X, y, sample_weight)
+        largest = float(np.abs(y).max())
+        if largest > MAX_TARGET or 0.0 < largest < 1.0 / MAX_TARGET:
+            raise ValueError(f"y contains values up to {largest:.3g}, whose squares overflow or underflow; rescale it.")
         self._is_single = y.ndim == 1
         Y = y.reshape(len(y), -1).astype(np.float64)
         self._target_means = np.average(Y, axis=0, weights=w)
         deviations = np.sqrt(np.average(np.square(Y - self._target_means), axis=0, weights=w))
         self._target_scales = np.where(deviations > 1e-12 * np.abs(self._target_means), deviations, 1.0)
         residuals, variances = self._fit_rows(X, (Y - self._target_means) / self._target_scales, w)
+        left_out = self._as_targets(Y - self._target_scales * residuals, Y)
+        self.loo_prediction_ = np.append(left_out, left_out[:1] * np.nan, axis=0)[copy_of]
         known = np.isfinite(variances)
         scaled = residuals[known] / np.sqrt(variances[known])[:, None]
         self._amplitudes = np.sqrt(np.average(np.square(scaled), axis=0, weights=w[known]))
@@ -429,7 +438,7 @@ class KernelClassifier(ClassifierMixin, _KernelMachine):
                 f"KernelClassifier needs at least two classes. Got one class: {self.classes_.tolist()[0]!r}."
             )
         codes = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
-        X, labels, w = self._distinct(X, codes, sample_weight)
+        X, labels, w, _ = self._distinct(X, codes, sample_weight)
         X, labels, w = self._weigh_classes(X, labels, w)
         signs = np.where(labels[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
         Y = signs[:, 1:] if len(self.classes_) == 2 else signs
@@ -506,6 +515,8 @@ class KernelClassifier(ClassifierMixin, _KernelMachine):
             return X, labels, w
         y = self.classes_[labels]
         factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=w)
+        if factors.min() < 0.0:
+            raise ValueError(f"`class_weight` must not be negative. Got {self.class_weight!r} instead.")
         w = w * factors[labels]
         kept = w > 0.0
         if not kept.any():

@@ -24,6 +24,8 @@ from bochner.scaling.scale_learning import scaled_rows
 
 __all__ = ["KernelMember", "fit_members", "mean_gradients", "mean_prediction", "predictive_variance"]
 
+MAX_ENTRY = 1e15  # of scaled rows
+
 
 @dataclass
 class KernelMember:
@@ -68,8 +70,8 @@ class KernelMember:
         return kernel_shape(self.kernel)
 
     def rows(self, X: Array) -> Array:
-        """Return rows as the kernel gets them, in float32."""
-        return scaled_rows(self.scaling(X), self.scales).astype(np.float32)
+        """Return rows as the kernel gets them, in float32, whose squares must not overflow."""
+        return scaled_rows(self.scaling(X), self.scales).clip(-MAX_ENTRY, MAX_ENTRY).astype(np.float32)
 
 
 def fit_members(

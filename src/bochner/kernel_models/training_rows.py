@@ -13,11 +13,12 @@ MAX_KNOTS = 1_000
 SOFT_LIMIT = 3.0  # standardized values approach this limit
 
 
-def merge_copies(X: Floats, Y: Floats, w: Floats) -> tuple[Indices, Floats]:
+def merge_copies(X: Floats, Y: Floats, w: Floats) -> tuple[Indices, Floats, Indices]:
     """Return the row indices of one copy of each row of positive weight, and the total weights of its copies.
 
-    Copies are equal in X and Y. Rows are sorted by a hash, so that neither their order nor the difference between
-    copies and weights changes a model.
+    The third array has the number of its copy for each row, and -1 for rows of weight 0. Copies are equal in X and Y.
+    Rows are sorted by a hash, so that neither their order nor the difference between copies and weights changes a
+    model.
     """
     bits = (np.hstack([X, Y]) + 0.0).view(np.uint64)  # -0.0 becomes 0.0
     hashes = np.zeros(len(bits), np.uint64)
@@ -29,7 +30,9 @@ def merge_copies(X: Floats, Y: Floats, w: Floats) -> tuple[Indices, Floats]:
     positive = np.flatnonzero(w > 0.0)
     order = positive[np.argsort(hashes[positive], kind="stable")]
     is_first = np.append(True, (bits[order[1:]] != bits[order[:-1]]).any(axis=1))
-    return order[is_first], np.add.reduceat(w[order], np.flatnonzero(is_first))
+    copy_of = np.full(len(X), -1)
+    copy_of[order] = np.cumsum(is_first) - 1
+    return order[is_first], np.add.reduceat(w[order], np.flatnonzero(is_first)), copy_of
 
 
 def sampling_order(labels: Indices | None, n_rows: int, n_sample: int, rng: np.random.Generator) -> Indices:

@@ -3,10 +3,9 @@
 
 A `RowSource` (`sources`) is rows with targets and sample weights: in memory, in a memory map, in partitions on a
 cluster (`partitions`, and `dask_partitions` for Dask collections) or in a file (`bochner.tables`). `open_rows`
-(`opening`) turns user input into one; no other package distinguishes arrays from collections. `sampling` draws rows and
-pairs of rows, `scalings` has the linear maps of rows that come before everything else, `training_rows` collects the
-rows that features are fitted on, `threads` runs work on blocks of rows in threads, `arrays` names the array
-types.
+(`opening`) turns user input into one; no other package distinguishes arrays from collections. `sampling` collects the
+rows that features are fitted on, and draws rows and pairs of rows, `scalings` has the linear maps of rows that come
+before everything else, `threads` runs work on blocks of rows in threads, `arrays` names the array types.
 """
 
 from bochner.rows.arrays import Array as Array
@@ -22,6 +21,8 @@ from bochner.rows.opening import apply_to_rows as apply_to_rows
 from bochner.rows.opening import open_rows as open_rows
 from bochner.rows.opening import validate_rows as validate_rows
 from bochner.rows.partitions import Partitions as Partitions
+from bochner.rows.sampling import TrainingRows as TrainingRows
+from bochner.rows.sampling import collect_rows as collect_rows
 from bochner.rows.sampling import draw_pairs as draw_pairs
 from bochner.rows.sampling import pair_blocks as pair_blocks
 from bochner.rows.sampling import pair_differences as pair_differences
@@ -39,15 +40,10 @@ from bochner.rows.sources import MemoryRows as MemoryRows
 from bochner.rows.sources import Rows as Rows
 from bochner.rows.sources import RowSource as RowSource
 from bochner.rows.sources import Statistic as Statistic
-from bochner.rows.sources import add_pair as add_pair
 from bochner.rows.sources import compose as compose
 from bochner.rows.sources import stack_batches as stack_batches
-from bochner.rows.threads import SMALL_MATRIX as SMALL_MATRIX
-from bochner.rows.threads import SMALL_VECTOR as SMALL_VECTOR
 from bochner.rows.threads import for_each_span as for_each_span
 from bochner.rows.threads import in_threads as in_threads
 from bochner.rows.threads import row_blocks as row_blocks
 from bochner.rows.threads import row_spans as row_spans
 from bochner.rows.threads import serial_blas as serial_blas
-from bochner.rows.training_rows import TrainingRows as TrainingRows
-from bochner.rows.training_rows import collect_rows as collect_rows

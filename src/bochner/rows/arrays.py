@@ -9,11 +9,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.sparsefuncs import min_max_axis
 
-__all__ = [
-    *("Array", "Floats", "Indices", "Mask", "as_csr", "column_ranges", "is_sparse", "max_abs", "norm", "stack_rows"),
-    *("to_dense",),
-]
-
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -28,11 +23,6 @@ def is_sparse(X: Any) -> bool:
 def to_dense(X: Any) -> Floats:
     """Return an array or sparse matrix as a dense float64 array."""
     return np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
-
-
-def as_csr(X: Any) -> Any:
-    """Return a sparse matrix in CSR format, whose rows can be indexed; other blocks as they are."""
-    return X.tocsr() if is_sparse(X) else X
 
 
 def stack_rows(blocks: Sequence[Any]) -> Any:
@@ -55,11 +45,9 @@ def max_abs(X: Any) -> Floats:
 
 
 def norm(X: Any) -> float:
-    """Return the Frobenius norm of rows, in one pass; infinity or NaN where it overflows."""
+    """Return the Frobenius norm of rows, in one pass and without a copy; infinity or NaN where it overflows."""
     values = X.data if is_sparse(X) else X.T if X.flags.f_contiguous else X
-    n_rows, total = max(1, 2**20 * len(values) // max(1, values.size)), 0.0
+    n_rows = max(1, 2**20 * len(values) // max(1, values.size))
+    blocks = (values[start : start + n_rows].ravel() for start in range(0, len(values), n_rows))
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        for start in range(0, len(values), n_rows):
-            flat = values[start : start + n_rows].ravel()
-            total += float(np.dot(flat, flat))
-    return float(np.sqrt(total))
+        return float(np.sqrt(sum(float(np.dot(block, block)) for block in blocks)))

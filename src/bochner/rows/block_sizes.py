@@ -11,7 +11,9 @@ MAX_SPAN_ROWS = 2048  # of a matrix product in a thread
 MAX_SMALL_ROWS = 256  # of blocks whose results are larger than their rows
 MIN_BLOCK_ROWS = 16  # with fewer, products are slow
 MAX_BLOCK_BYTES = 1 << 20  # a block and what is computed from it stay in the second-level cache
-MAX_FETCH_BYTES = 1 << 27  # of rows that are collected from partitions at a time
+# Multiplications up to which OpenBLAS uses one thread, of a matrix or vector with a vector, and of two matrices.
+SMALL_VECTOR, SMALL_MATRIX = 1 << 13, 1 << 18
+MAX_FETCH_BYTES = 1 << 27  # of rows that are collected from partitions or files at a time
 
 MAX_SAMPLE_ROWS = 1 << 15  # of many rows, that features are fitted on
 MIN_SAMPLE_ROWS = 1024

@@ -3,12 +3,11 @@
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from importlib.metadata import version
 from itertools import chain
-from numbers import Real
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -17,8 +16,6 @@ from scipy import sparse
 
 from bochner.progress import progress_bar
 from bochner.rows.partitions import Partitions
-
-__all__ = ["ClusterError", "DaskPartitions", "is_collection", "map_blocks", "template"]
 
 Result = TypeVar("Result")
 NO_WORKERS_SECONDS = 300.0  # clusters that start workers on demand need minutes
@@ -40,52 +37,31 @@ class DaskPartitions(Partitions):
 
     Parameters
     ----------
-    templates : dict of str to ndarray, CSR matrix or DataFrame
-        A block without rows for each collection.
-    graph : mapping
-        Tasks that compute the blocks.
-    keys : dict of str to list
-        The keys of the blocks of each collection.
-    lengths : sequence of float
-        Rows of each partition, NaN where that is not known.
+    X : dask array of shape (n_samples, n_features) or dask data frame
+        Rows.
+    y : dask array, series, data frame or array-like, default=None
+        Targets, in chunks of the same rows.
+    weights : dask array, series, array-like or number, default=None
+        Sample weights, in chunks of the same rows.
     """
 
-    def __init__(
-        self, templates: dict[str, Any], graph: Any, keys: dict[str, list[Any]], lengths: Sequence[float]
-    ) -> None:
-        self.templates = templates
-        self._graph = graph
-        self._keys = keys
-        self.n_partitions = len(lengths)
-        if not np.isnan(lengths).any():
-            self.lengths = np.array(lengths, dtype=np.intp)
-
-    @classmethod
-    def from_collections(cls, X: Any, y: Any = None, weights: Any = None) -> "DaskPartitions":
-        """Return the chunks of arrays, or the partitions of data frames with numbers.
-
-        Parameters
-        ----------
-        X : dask array of shape (n_samples, n_features) or dask data frame
-            Rows.
-        y : dask array, series, data frame or ndarray, default=None
-            Targets, in chunks of the same rows.
-        weights : dask array, series or ndarray, default=None
-            Sample weights, in chunks of the same rows.
-        """
+    def __init__(self, X: Any, y: Any = None, weights: Any = None) -> None:
         from dask.core import flatten
 
         if not is_collection(X):
             raise ValueError("y or `sample_weight` is a Dask collection and X is not; give X as one too.")
-        X, y, weights = _equally_partitioned(X, y, weights)
+        given = {"X": X, "y": y, "sample_weight": weights}
+        columns = _equally_partitioned({name: column for name, column in given.items() if column is not None})
+        X = columns.pop("X")
         rows = _as_array(X)
         chunks = rows.chunks[0]
-        columns = {"X": X, "y": _column("y", y), "sample_weight": _column("sample_weight", weights, sum(chunks))}
-        columns = {name: column for name, column in columns.items() if column is not None}
-        arrays = {name: rows if name == "X" else _align(name, column, chunks) for name, column in columns.items()}
-        keys = {name: list(flatten(array.__dask_keys__())) for name, array in arrays.items()}
-        templates = {name: template(column) for name, column in columns.items()}
-        return cls(templates, _shared_graph([*arrays.values()], [*chain(*keys.values())]), keys, chunks)
+        arrays = {"X": rows} | {name: _aligned(name, column, chunks) for name, column in columns.items()}
+        self.templates = {name: template(array) for name, array in arrays.items()} | {"X": template(X)}
+        self._keys = {name: list(flatten(array.__dask_keys__())) for name, array in arrays.items()}
+        self._graph = _shared_graph([*arrays.values()], [*chain(*self._keys.values())])
+        self.n_partitions = len(chunks)
+        if not np.isnan(chunks).any():
+            self.lengths = np.array(chunks, dtype=np.intp)
 
     def reduce(
         self,
@@ -121,60 +97,49 @@ def _call_part(argument: Any, part: Callable[..., Result], *blocks: Any) -> Resu
     return part(argument, *blocks)
 
 
-def _column(name: str, column: Any, n_rows: float = np.nan) -> Any:
-    """Return a Dask collection as it is and anything else as an array; a single weight is repeated for every row."""
-    if column is None or is_collection(column):
-        return column
-    if isinstance(column, str):
-        raise ValueError(f"{name} is text, {column!r}; give the column of that name, as by `table[{column!r}]`.")
-    if isinstance(column, Real) and not np.isnan(n_rows):
-        return np.full(int(n_rows), float(column))
-    array = np.asarray(column)
-    is_numeric = array.dtype.kind == "O" and hasattr(column, "dtype") and column.dtype.kind in "iufb"
-    return array.astype(np.float64) if is_numeric else array
-
-
-def _equally_partitioned(X: Any, *columns: Any) -> list[Any]:
-    """Return a data frame and columns of the same data frame in equal partitions.
+def _equally_partitioned(columns: dict[str, Any]) -> dict[str, Any]:
+    """Return a data frame X, and targets and weights that are columns of the same data frame, in equal partitions.
 
     Dask reads several files into one partition if few of their columns are needed: of `table.drop(columns="y")` and
     `table["y"]`, which have as many partitions, the second one has fewer when it is computed. What is selected from one
     optimized frame is read in the partitions of that frame. Columns of other data frames are returned as they are.
     """
-    positions = [i for i, column in enumerate(columns) if _is_frame(column) and column.ndim == 1]
-    if not (positions and _is_frame(X) and X.ndim == 2) or X.known_divisions or X.columns.nlevels > 1:
-        return [X, *columns]
-    if len({frame.optimize().npartitions for frame in (X, *(columns[i] for i in positions))}) == 1:
-        return [X, *columns]
-    names = {i: f"column {i} beside X" for i in positions}
+    X = columns["X"]
+    series = {name: column for name, column in columns.items() if _is_frame(column) and column.ndim == 1}
+    if not (series and _is_frame(X) and X.ndim == 2) or X.known_divisions or X.columns.nlevels > 1:
+        return columns
+    if len({frame.optimize().npartitions for frame in (X, *series.values())}) == 1:
+        return columns
     try:
-        table = X.assign(**{name: columns[i] for i, name in names.items()}).optimize()
+        table = X.assign(**{f"{name} beside X": column for name, column in series.items()}).optimize()
     except ValueError:  # from another data frame, whose rows Dask cannot align
-        return [X, *columns]
-    return [table[list(X.columns)], *(table[names[i]] if i in names else column for i, column in enumerate(columns))]
+        return columns
+    return columns | {"X": table[list(X.columns)]} | {name: table[f"{name} beside X"] for name in series}
 
 
-def _align(name: str, column: Any, chunks: tuple[float, ...]) -> Any:
-    """Return targets or weights in the chunks of the rows."""
-    unknown = bool(np.isnan(chunks).any())
+def _aligned(name: str, column: Any, chunks: tuple[float, ...]) -> Any:
+    """Return targets or weights as an array in the chunks of the rows; a single weight is repeated for every row."""
+    if isinstance(column, str):
+        raise ValueError(f"{name} is text, {column!r}; give the column of that name, as by `table[{column!r}]`.")
+    is_known = not np.isnan(chunks).any()
     if not is_collection(column):
         import dask.array as da
 
-        if unknown:
+        if not is_known:
             raise ValueError(
-                f"{name} is an array in memory, and X has chunks of unknown sizes; give {name} as a Dask collection "
-                f"too, or call `X.compute_chunk_sizes()` first."
+                f"{name} is in memory, and X has chunks of unknown sizes; give {name} as a Dask collection too, or "
+                f"call `X.compute_chunk_sizes()` first."
             )
-        column = da.from_array(column, chunks=-1)
+        values = np.asarray(column)
+        if values.dtype.kind == "O" and _is_nullable_number(getattr(column, "dtype", None)):
+            values = values.astype(np.float64)
+        column = da.from_array(np.full(int(sum(chunks)), values) if values.ndim == 0 else values, chunks=-1)
     array = _as_array(column, flat=True)
     if array.chunks[0] == chunks:
         return array
-    if not unknown and not np.isnan(array.chunks[0]).any():
+    if is_known and not np.isnan(array.chunks[0]).any():
         if array.shape[0] != sum(chunks):
-            raise ValueError(
-                f"Found input variables with inconsistent numbers of samples: X has {sum(chunks)} rows and {name} has "
-                f"{array.shape[0]}."
-            )
+            raise ValueError(f"X has {sum(chunks)} rows and {name} has {array.shape[0]}; give {name} of the same rows.")
         return array.rechunk({0: chunks})
     if len(array.chunks[0]) != len(chunks):
         raise ValueError(
@@ -189,61 +154,32 @@ def _compute(graph: dict[Any, Any], key: Any) -> Any:
     from dask.base import compute, get_scheduler
     from dask.delayed import Delayed
 
+    result = Delayed(key, graph)
     client: Any = getattr(get_scheduler(), "__self__", None)
     if not hasattr(client, "nthreads"):
-        return compute(Delayed(key, graph))[0]
-    from distributed import CancelledError, KilledWorker
+        return compute(result)[0]
+    from distributed import CancelledError, KilledWorker, rejoin, secede
     from distributed.comm.core import CommClosedError
 
-    try:
-        _check_workers(client)
-        with _yielded_slot():
-            return _wait(client, client.compute(Delayed(key, graph)))
-    except KilledWorker as error:
-        raise ClusterError(
-            "One partition ended several workers, most likely because it did not fit into their memory; give smaller "
-            "chunks, as by `X.rechunk({0: 100_000})`, or workers with more memory."
-        ) from error
-    except (CommClosedError, CancelledError, OSError) as error:
-        raise ClusterError(
-            "The connection to the Dask scheduler is lost and nothing was fitted; restart the cluster, connect to it, "
-            "and fit again."
-        ) from error
-
-
-def _wait(client: Any, result: Any) -> Any:
-    """Return the result of a future, and cancel it when the cluster has had no workers for too long."""
-    from distributed import wait
-
-    while not result.done():
-        with suppress(TimeoutError):
-            wait(result, timeout=POLL_SECONDS)
-            break
+    with ExitStack() as stack:
         try:
-            client.wait_for_workers(1, timeout=NO_WORKERS_SECONDS)
-        except TimeoutError:
-            result.cancel()
+            _check_workers(client)
+            future = client.compute(result)
+            with suppress(ValueError):  # no worker runs this; else others may need its slot while this task waits
+                secede()
+                stack.callback(rejoin)
+            _wait(client, future)
+            return future.result()
+        except KilledWorker as error:
             raise ClusterError(
-                f"The Dask cluster has had no workers for {NO_WORKERS_SECONDS:.0f} seconds, and nothing was fitted; "
-                f"start workers, with more memory if they ran out of it, and fit again."
-            ) from None
-    return result.result()
-
-
-@contextmanager
-def _yielded_slot() -> Iterator[None]:
-    """Give up the worker's slot while a task waits for others, which may need it; do nothing outside of a task."""
-    from distributed import rejoin, secede
-
-    try:
-        secede()
-    except ValueError:  # no worker runs this
-        yield
-        return
-    try:
-        yield
-    finally:
-        rejoin()
+                "One partition ended several workers, most likely because it did not fit into their memory; give "
+                "smaller chunks, as by `X.rechunk({0: 100_000})`, or workers with more memory."
+            ) from error
+        except (CommClosedError, CancelledError, OSError) as error:
+            raise ClusterError(
+                "The connection to the Dask scheduler is lost and nothing was fitted; restart the cluster, connect to "
+                "it, and fit again."
+            ) from error
 
 
 def _check_workers(client: Any) -> None:
@@ -255,6 +191,23 @@ def _check_workers(client: Any) -> None:
                 f"The Dask worker at {address} has bochner {found}, and this process has {own}; install the same "
                 f"version of bochner[dask] on every worker, restart them, and fit again."
             )
+
+
+def _wait(client: Any, future: Any) -> None:
+    """Wait for a result, and cancel it when the cluster has had no workers for too long."""
+    from distributed import wait
+
+    while not future.done():
+        with suppress(TimeoutError):
+            wait(future, timeout=POLL_SECONDS)
+        try:
+            client.wait_for_workers(1, timeout=NO_WORKERS_SECONDS)
+        except TimeoutError:
+            future.cancel()
+            raise ClusterError(
+                f"The Dask cluster has had no workers for {NO_WORKERS_SECONDS:.0f} seconds, and nothing was fitted; "
+                f"start workers, with more memory if they ran out of it, and fit again."
+            ) from None
 
 
 def map_blocks(function: Callable[[Any], Any], X: Any, empty: Any) -> Any:
@@ -279,10 +232,7 @@ def _as_array(collection: Any, *, flat: bool = False) -> Any:
     if _is_frame(collection):
         collection = _frame_array(collection)
     if not isinstance(collection, da.Array):
-        raise ValueError(
-            f"A {type(collection).__module__}.{type(collection).__qualname__} has no rows of numbers; give a "
-            f"dask.array or a dask.dataframe."
-        )
+        raise ValueError(f"{type(collection)} has no rows of numbers; give a dask.array or a dask.dataframe.")
     if np.isnan(collection.shape[1:]).any():
         raise ValueError("The number of columns is unknown; select columns by an array in memory, not by a Dask array.")
     if collection.ndim != 2 and not (flat and collection.ndim == 1):

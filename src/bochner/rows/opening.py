@@ -11,10 +11,8 @@ from sklearn.utils.validation import validate_data
 from bochner.rows.arrays import Array
 from bochner.rows.dask_partitions import DaskPartitions, is_collection, map_blocks, template
 from bochner.rows.partitions import PartitionedRows, Partitions
-from bochner.rows.sources import Batch, MemoryRows, RowSource
+from bochner.rows.sources import Batch, MemoryRows, RowSource, compose
 from bochner.validation import validate_numbers
-
-__all__ = ["apply_to_rows", "open_rows", "validate_rows"]
 
 
 def open_rows(X: Any, y: Any = None, weights: Any = None) -> RowSource:
@@ -32,7 +30,7 @@ def open_rows(X: Any, y: Any = None, weights: Any = None) -> RowSource:
     if isinstance(X, RowSource):
         return X
     if is_collection(X, y, weights):
-        X = DaskPartitions.from_collections(X, y, weights)
+        X = DaskPartitions(X, y, weights)
     if isinstance(X, Partitions):
         return PartitionedRows(X, has_targets="y" in X.templates)
     return MemoryRows(X, y, weights)
@@ -96,20 +94,14 @@ def apply_to_rows(function: Callable[[Any], Array], X: Any, prepare: Callable[[A
     ndarray or dask array
         The function of the rows; that of the rows of a source is collected.
     """
+    prepared = compose(prepare, function)
     if isinstance(X, RowSource):
-        return np.concatenate(X.accumulate(partial(_apply_to_batch, function, prepare)) or [])
-    if not is_collection(X):
-        return function(X)
-    empty = function(prepare(np.zeros((0, X.shape[1]))))
-    return map_blocks(partial(_prepare_and_apply, function, prepare), X, empty)
+        return np.concatenate(X.accumulate(partial(_apply_to_batch, prepared)) or [])
+    if is_collection(X):
+        return map_blocks(prepared, X, prepared(np.zeros((0, X.shape[1]))))
+    return function(X)
 
 
-def _apply_to_batch(
-    function: Callable[[Any], Array], prepare: Callable[[Any], Any], start: Any, batch: Batch
-) -> list[Array]:
+def _apply_to_batch(function: Callable[[Any], Array], start: Any, batch: Batch) -> list[Array]:
     del start
-    return [function(prepare(batch.X))]
-
-
-def _prepare_and_apply(function: Callable[[Any], Array], prepare: Callable[[Any], Any], block: Any) -> Array:
-    return function(prepare(block))
+    return [function(batch.X)]

@@ -8,7 +8,7 @@ has the engine for Dask collections.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from bochner.rows.arrays import Array, Indices, as_csr
-from bochner.rows.block_sizes import MAX_FETCH_BYTES
+from bochner.rows.arrays import Array, Indices
 from bochner.rows.sources import (
     Batch,
     MemoryRows,
@@ -28,8 +27,6 @@ from bochner.rows.sources import (
     compose,
     stack_batches,
 )
-
-__all__ = ["PartitionedRows", "Partitions"]
 
 Result = TypeVar("Result")
 SAMPLED_PARTITIONS = 128  # that are computed for a sample of rows; more if they are short
@@ -105,31 +102,26 @@ def _length(argument: None, block: Any) -> list[int]:
 class _Blocks(NamedTuple):
     """Conversion of the blocks of a partition to a batch; it is sent to the worker that has the partition."""
 
-    names: tuple[str, ...]
+    names: list[str]
     dtype: Any
     encode: Callable[[Any], Array]
     finite: bool | str
 
-    def batch(self, blocks: Sequence[Any]) -> Batch:
-        """Return the validated batch of a partition."""
+    def batch(self, n_rows: int, blocks: Sequence[Any]) -> Batch:
+        """Return the validated batch of a partition, of which `n_rows` rows were counted."""
         given = dict(zip(self.names, blocks, strict=True))
-        X = given.get("X")
+        if any(block.shape[0] != n_rows for block in blocks):
+            counts = " and ".join(f"{block.shape[0]} rows of {name}" for name, block in given.items())
+            raise ValueError(
+                f"Found input variables with inconsistent numbers of samples: a partition of {n_rows} rows has "
+                f"{counts}; give X, y and `sample_weight` in partitions of the same rows."
+            )
+        X, y = given.get("X"), given.get("y")
         if X is not None:
             options: Any = {"accept_sparse": "csr", "dtype": self.dtype, "ensure_min_samples": 0}
             X = check_array(X, ensure_all_finite=self.finite, input_name="X", **options)
-        y = self.encode(given["y"]) if "y" in given else None
-        return Batch(X, y, check_batch_weights(given.get("sample_weight"), blocks[0].shape[0]))
-
-    def check_lengths(self, blocks: Sequence[Any], n_rows: int | None = None) -> None:
-        """Refuse a partition whose blocks differ in length, or do not have the number of rows that was counted."""
-        lengths = [block.shape[0] for block in blocks]
-        if len({*lengths, n_rows or lengths[0]}) > 1:
-            partition = "a partition" if n_rows is None else f"a partition of {n_rows} rows"
-            counts = " and ".join(f"{length} rows of {name}" for name, length in zip(self.names, lengths, strict=True))
-            raise ValueError(
-                f"Found input variables with inconsistent numbers of samples: {partition} has {counts}; give X, y and "
-                f"`sample_weight` in partitions of the same rows."
-            )
+        y = None if y is None else self.encode(y)
+        return Batch(X, y, check_batch_weights(given.get("sample_weight"), n_rows))
 
 
 @dataclass(frozen=True)
@@ -146,16 +138,15 @@ class PartitionedRows(RowSource):
         Checks and encodes a block of targets.
     has_targets : bool, default=False
         Whether targets are read.
-    allow_nan : bool, default=False
-        Whether rows may contain NaN.
+    finite : bool or "allow-nan", default=True
+        Whether rows must be finite, as scikit-learn's `ensure_all_finite`.
     """
 
     partitions: Partitions
     dtype: Any = None
     encode: Callable[[Any], Array] = np.asarray
     has_targets: bool = False
-    allow_nan: bool = False
-    _last: dict[bytes, Batch] = field(default_factory=dict, repr=False, compare=False)
+    finite: bool | str = True
     location = "cluster"
 
     @property
@@ -170,20 +161,15 @@ class PartitionedRows(RowSource):
     def partition_numbers(self) -> list[int]:
         return list(self.partitions.first_rows)
 
-    @property
-    def fetch_rows(self) -> int:  # type: ignore[override]
-        return max(1024, MAX_FETCH_BYTES // (16 * self.shape[1]))
-
     def with_targets(self, encode: Callable[[Any], Array] | None) -> "PartitionedRows":
         has_targets = encode is not None and self.has_targets
-        return replace(self, encode=compose(self.encode, encode), has_targets=has_targets, _last={})
+        return replace(self, encode=compose(self.encode, encode), has_targets=has_targets)
 
     def validate(self, estimator: Any, **options: Any) -> "PartitionedRows":
         # A source that was validated before comes from an estimator, which has seen to the names of the columns.
         template = self.partitions.templates["X"] if self.dtype is None else np.empty((0, self.shape[1]), self.dtype)
         checked = MemoryRows(template).validate(estimator, ensure_min_samples=0, **options)
-        allow_nan = options.get("ensure_all_finite", True) is not True
-        source = replace(self, dtype=checked.dtype, allow_nan=allow_nan, _last={})
+        source = replace(self, dtype=checked.dtype, finite=options.get("ensure_all_finite", True))
         if not source.shape[0]:
             raise ValueError(f"Found array with 0 sample(s) (shape={source.shape}) while a minimum of 1 is required.")
         return source
@@ -204,24 +190,16 @@ class PartitionedRows(RowSource):
     def select(self, rows: Any, with_rows: bool = True) -> Batch:
         in_slice = isinstance(rows, slice)
         numbers = np.arange(*rows.indices(self.shape[0])) if in_slice else np.asarray(rows, dtype=np.intp)
-        key = bytes([with_rows]) + numbers.tobytes()
-        if key not in self._last:  # the next candidate for a parameter often selects the same rows
-            self._last.clear()
-            self._last[key] = self._collect(numbers, self._blocks(with_rows))
-        return self._last[key]
-
-    def _collect(self, numbers: Indices, blocks: _Blocks) -> Batch:
-        """Collect rows by their numbers, in one pass over the partitions that have any of them."""
         if not len(numbers):
-            return blocks.batch([self.partitions.templates[name] for name in blocks.names])
+            blocks = self._blocks(with_rows)
+            return blocks.batch(0, [self.partitions.templates[name] for name in blocks.names])
         unique, inverse = np.unique(numbers, return_inverse=True)
-        lengths = self.partitions.lengths
-        ends = np.cumsum(lengths)
+        ends = np.cumsum(self.partitions.lengths)
         owners = np.searchsorted(ends, unique, side="right")
-        local = unique - (ends - lengths)[owners]
-        arguments = {int(i): (int(lengths[i]), local[owners == i]) for i in np.unique(owners)}
-        parts = self.partitions.reduce(partial(_select, blocks), add_pair, blocks.names, arguments)
-        return stack_batches(parts).select(inverse)
+        local = unique - (ends - self.partitions.lengths)[owners]
+        arguments = {int(number): local[owners == number] for number in np.unique(owners)}
+        parts = self.accumulate(_select, arguments, with_rows=with_rows)
+        return stack_batches(parts or []).select(inverse)
 
     def accumulate(
         self,
@@ -231,26 +209,24 @@ class PartitionedRows(RowSource):
         with_rows: bool = True,
     ) -> Statistic | None:
         arguments = self.partitions.first_rows if arguments is None else arguments
-        blocks = self._blocks(with_rows)
+        blocks, lengths = self._blocks(with_rows), self.partitions.lengths.tolist()
+        counted = {number: (lengths[number], argument) for number, argument in arguments.items()}
         of_partition = partial(_part_of_partition, part, blocks)
-        total: Statistic | None = self.partitions.reduce(of_partition, add_pair, blocks.names, arguments, description)
+        total: Statistic | None = self.partitions.reduce(of_partition, add_pair, blocks.names, counted, description)
         return total
 
-    def _blocks(self, with_rows: bool = True) -> _Blocks:
-        available = self.partitions.templates
+    def _blocks(self, with_rows: bool) -> _Blocks:
         wanted = {"X": with_rows, "y": self.has_targets, "sample_weight": True}
-        names = tuple(name for name, needed in wanted.items() if needed and name in available)
-        return _Blocks(names, self.dtype, self.encode, "allow-nan" if self.allow_nan else True)
+        names = [name for name, needed in wanted.items() if needed and name in self.partitions.templates]
+        return _Blocks(names, self.dtype, self.encode, self.finite)
 
 
-def _select(blocks: _Blocks, argument: tuple[int, Indices], *given: Any) -> list[Batch]:
-    n_rows, rows = argument
-    blocks.check_lengths(given, n_rows)
-    return [blocks.batch([as_csr(block)[rows] for block in given])]
+def _select(rows: Indices, batch: Batch) -> list[Batch]:
+    return [batch.select(rows)]
 
 
 def _part_of_partition(
-    part: Callable[[Any, Batch], Statistic | None], blocks: _Blocks, argument: Any, *given: Any
+    part: Callable[[Any, Batch], Statistic | None], blocks: _Blocks, counted: tuple[int, Any], *given: Any
 ) -> Statistic | None:
-    blocks.check_lengths(given)
-    return part(argument, blocks.batch(given))
+    n_rows, argument = counted
+    return part(argument, blocks.batch(n_rows, given))

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Samples of rows and of pairs of rows, drawn without reading all rows."""
+"""The rows that features are fitted on, and samples of rows and of pairs of rows.
+
+`collect_rows` collects the training rows of a source. Samplers, weightings and landmark selections sample them again.
+"""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -10,13 +14,14 @@ from scipy import sparse
 
 from bochner.rows.arrays import Floats, Indices, is_sparse, to_dense
 from bochner.rows.block_sizes import MAX_SAMPLE_BYTES, MAX_SAMPLE_ROWS, MIN_SAMPLE_ROWS
+from bochner.rows.scalings import Scaling, Unscaled
 from bochner.rows.sources import Batch, Rows, RowSource
 from bochner.rows.threads import row_blocks
+from bochner.validation import check_weight_range
 
-__all__ = [
-    *("distinct_rows", "draw_pairs", "pair_blocks", "pair_differences", "row_weights", "sample_rows"),
-    *("sample_batch", "shuffled_sample"),
-]
+FEW_ROWS = 2000  # as many as the weightings sample by default
+SMALLEST_SHARE = 1e-30  # of the largest sample weight
+MOST_ROWS, MOST_BYTES = 1 << 20, 1 << 29  # beyond, the features are fitted on a sample
 
 
 def sample_rows(X: Rows, size: int, rng: np.random.Generator) -> tuple[Any, Floats]:
@@ -56,13 +61,6 @@ def shuffled_sample(X: Rows, size: int, rng: np.random.Generator) -> tuple[Any, 
         points, counts = distinct_rows(points, counts)
     order = rng.permutation(points.shape[0])
     return points[order], np.ones(len(order)) if counts is None else counts[order]
-
-
-def sample_batch(source: RowSource, rng: np.random.Generator) -> Batch:
-    """Collect a sample of many rows: up to 2**15 random rows, fewer where rows are wide; see `RowSource.draw_rows`."""
-    row_bytes = source.shape[1] * source.dtype.itemsize
-    size = int(np.clip(MAX_SAMPLE_BYTES // row_bytes, MIN_SAMPLE_ROWS, MAX_SAMPLE_ROWS))
-    return source.select(source.draw_rows(size, rng))
 
 
 def draw_pairs(X: Rows, size: int, rng: np.random.Generator) -> tuple[Indices, Indices, Floats]:
@@ -116,13 +114,11 @@ def distinct_rows(X: Any, weights: Floats | None) -> tuple[Any, Floats | None]:
     # The order along a fixed direction survives a change of units or of precision, and is the same for sparse rows.
     direction = np.random.default_rng(0).standard_normal(X.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
-        products = entries.multiply(direction) if is_sparse(X) else entries * direction
-        heights = np.asarray(products.sum(axis=1)).ravel().tolist()
-    first = {key: row for row, key in reversed(list(enumerate(keys)))}
-    order = sorted(first, key=lambda key: (heights[first[key]], key))
-    position = {key: i for i, key in enumerate(order)}
-    totals = np.bincount([position[key] for key in keys], weights=weights, minlength=len(order)).astype(np.float64)
-    return X[[first[key] for key in order]], None if (totals == 1.0).all() else totals
+        heights = np.asarray(entries @ direction)
+    _, first, inverse = np.unique(np.array(keys, dtype=object), return_index=True, return_inverse=True)
+    order = np.argsort(heights[first], kind="stable")
+    totals = np.bincount(inverse, weights=weights, minlength=len(order)).astype(np.float64)[order]
+    return X[first[order]], None if (totals == 1.0).all() else totals
 
 
 def pair_differences(X: Rows, first: Indices, second: Indices, width: int = 1) -> Iterator[tuple[slice, Floats]]:
@@ -141,3 +137,90 @@ def pair_blocks(
     """
     for pairs in row_blocks(len(first), 8 * max(X.shape[1], width), least):
         yield pairs, X[first[pairs]], X[second[pairs]]
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """Rows in memory with weights; indexing returns them as a scaling maps them.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
+        The rows.
+    weights : ndarray of shape (n_samples,), default=None
+        Sample weights; None means 1 for every row.
+    scaling : Scaling, default=Unscaled()
+        The map of the rows.
+    distinct : bool, default=False
+        Whether the rows are known to be distinct and in the order of `distinct_rows`.
+    targets : ndarray of shape (n_samples, n_targets), default=None
+        Targets, for learners and for weightings that need them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bochner.rows import LengthScales, TrainingRows
+    >>> TrainingRows(np.array([[1.0], [2.0]])).scaled(LengthScales(2.0))[1:]
+    array([[1.]])
+    """
+
+    X: Any
+    weights: Floats | None = None
+    scaling: Scaling = Unscaled()  # noqa: RUF009
+    distinct: bool = False
+    targets: Floats | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns after the map; rows of any kind count as one column."""
+        n_features = self.X.shape[1] if self.X.ndim == 2 else 1
+        return self.X.shape[0], self.scaling.n_dimensions(n_features)
+
+    def __getitem__(self, rows: slice | Indices) -> Any:
+        return self.scaling.apply(self.X[rows])
+
+    def scaled(self, scaling: Scaling) -> "TrainingRows":
+        """Return the rows with another map."""
+        return replace(self, scaling=scaling, distinct=self.distinct and scaling.is_uniform)
+
+    def merged(self) -> "TrainingRows":
+        """Return up to 2,000 rows with equal ones merged, so that no draw depends on copies or weights; targets go."""
+        if self.X.ndim != 2 or self.X.dtype.kind not in "biuf":  # other rows cannot be compared
+            return replace(self, distinct=True, targets=None)
+        if self.X.shape[0] > FEW_ROWS:  # equal rows are merged in samples
+            return replace(self, targets=None)
+        return TrainingRows(*distinct_rows(self.X, self.weights), distinct=True)
+
+
+def sample_batch(source: RowSource, rng: np.random.Generator) -> Batch:
+    """Collect a sample of many rows: up to 2**15 random rows, fewer where rows are wide; see `RowSource.draw_rows`."""
+    row_bytes = source.shape[1] * source.dtype.itemsize
+    size = int(np.clip(MAX_SAMPLE_BYTES // row_bytes, MIN_SAMPLE_ROWS, MAX_SAMPLE_ROWS))
+    return source.select(source.draw_rows(size, rng))
+
+
+def collect_rows(source: RowSource, rng: np.random.Generator) -> tuple[TrainingRows, Any]:
+    """Return the rows with a positive weight, a sample of them if there are many, and their targets.
+
+    Parameters
+    ----------
+    source : RowSource
+        Validated rows.
+    rng : numpy.random.Generator
+        Random numbers that select the sample, which is the same for rows in memory, in files and in few partitions.
+    """
+    n_rows, n_features = source.shape
+    is_sampled = n_rows > MOST_ROWS or n_rows * n_features * source.dtype.itemsize > MOST_BYTES
+    batch = sample_batch(source, rng) if is_sampled else source.select(slice(None))
+    X, y, weights = batch.drop_zero_weights()[:3]
+    if weights is None:
+        return TrainingRows(X), y
+    if not len(weights):
+        raise ValueError(
+            "All sampled rows have a `sample_weight` of zero; leave out the rows without weight."
+            if is_sampled
+            else "No row has a positive `sample_weight`; give some rows a weight."
+        )
+    check_weight_range(weights)
+    # Smaller shares change no digit of a sum, but squares of sums over such rows alone would underflow.
+    return TrainingRows(X, np.maximum(weights, SMALLEST_SHARE * weights.max())), y

@@ -16,8 +16,6 @@ from sklearn.utils import assert_all_finite
 
 from bochner.rows.arrays import Floats, is_sparse, max_abs, norm
 
-__all__ = ["LengthScales", "Metric", "Scaling", "Unscaled", "make_scaling"]
-
 
 class Scaling(ABC):
     """A linear map A of the rows.
@@ -214,7 +212,15 @@ def make_scaling(given: Any, n_features: int) -> Scaling:
         Number of columns of the rows.
     """
     if isinstance(given, Metric):
-        return _checked_metric(given, n_features)
+        directions = np.asarray(given.directions, dtype=np.float64)
+        if directions.ndim != 2 or directions.shape[1] != n_features:
+            raise ValueError(
+                f"`length_scale` is a metric of shape {directions.shape} and X has {n_features} columns; give a metric "
+                f"with one row per direction and one column per column of X."
+            )
+        if not np.isfinite(directions).all() or not directions.any():
+            raise ValueError(f"`length_scale` must be a metric of finite numbers, not all zero. Got {given!r} instead.")
+        return Metric(directions)
     try:
         scales = np.asarray(given.length_scales if isinstance(given, LengthScales) else given, dtype=np.float64)
     except (TypeError, ValueError):
@@ -227,16 +233,3 @@ def make_scaling(given: Any, n_features: int) -> Scaling:
     if not np.isfinite(scales).all() or scales.min() <= 0.0:
         raise ValueError(f"`length_scale` must contain positive, finite numbers only. Got {scales.tolist()} instead.")
     return LengthScales(scales if scales.ndim else float(scales))
-
-
-def _checked_metric(metric: Metric, n_features: int) -> Metric:
-    """Return a metric of that many columns, with finite entries of which some are not zero."""
-    directions = np.asarray(metric.directions, dtype=np.float64)
-    if directions.ndim != 2 or directions.shape[1] != n_features:
-        raise ValueError(
-            f"`length_scale` is a metric of shape {directions.shape} and X has {n_features} columns; give a metric "
-            f"with one row per direction and one column per column of X."
-        )
-    if not np.isfinite(directions).all() or not directions.any():
-        raise ValueError(f"`length_scale` must be a metric of finite numbers, not all zero. Got {metric!r} instead.")
-    return Metric(directions)

@@ -22,11 +22,6 @@ from bochner.rows.block_sizes import MAX_BATCH_ROWS
 from bochner.rows.threads import row_spans
 from bochner.validation import check_weight_range, check_weights, validate_numbers
 
-__all__ = [
-    *("Batch", "MemoryRows", "RowSource", "Rows", "Statistic"),
-    *("add_pair", "check_batch_weights", "compose", "stack_batches"),
-]
-
 
 class Rows(Protocol):
     """What parts read data through: a shape, and rows by slice or by index."""
@@ -85,14 +80,11 @@ class RowSource(ABC):
     ----------
     location : {"memory", "file", "cluster"}
         Where the rows are.
-    fetch_rows : int or None
-        Number of rows to collect at a time when many are needed; None if reading costs nothing.
     column_names : ndarray of str or None
         Names of the columns, where they are known.
     """
 
     location: Literal["memory", "file", "cluster"]
-    fetch_rows: int | None = None
     column_names: Any = None
 
     @property
@@ -244,7 +236,7 @@ class MemoryRows(RowSource):
 
     @property
     def partition_numbers(self) -> list[int]:
-        return [number for number, _ in enumerate(row_spans(self.shape[0], MAX_BATCH_ROWS))]
+        return list(range(-(-self.shape[0] // MAX_BATCH_ROWS)))
 
     @property
     def data(self) -> Any:
@@ -255,8 +247,7 @@ class MemoryRows(RowSource):
 
     def validate(self, estimator: Any, **options: Any) -> "MemoryRows":
         if self.y is None:
-            for option in ("multi_output", "y_numeric"):
-                options.pop(option, None)
+            options.pop("multi_output", None)
             X, y = validate_numbers(estimator, self.X, **options), None
         else:
             X, y = validate_numbers(estimator, self.X, self.y, **options)

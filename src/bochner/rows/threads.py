@@ -31,14 +31,10 @@ from threadpoolctl import ThreadpoolController
 
 from bochner.rows.block_sizes import MAX_BLOCK_BYTES, MIN_BLOCK_ROWS
 
-__all__ = ["for_each_span", "in_threads", "row_blocks", "row_spans", "serial_blas"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Parameters = ParamSpec("Parameters")
 MAX_IDLE = 16  # threads that wait for work
-# Multiplications up to which OpenBLAS uses one thread, of a matrix or vector with a vector, and of two matrices.
-SMALL_VECTOR, SMALL_MATRIX = 1 << 13, 1 << 18
 
 
 def for_each_span(work: Callable[[slice], None], n_rows: int, block_rows: int, small_rows: int = 0) -> None:
@@ -61,16 +57,16 @@ def row_spans(n_rows: int, span_rows: int) -> list[slice]:
     return [slice(start, min(start + span_rows, n_rows)) for start in range(0, n_rows, span_rows)]
 
 
-def row_blocks(n_rows: int, row_bytes: int, least: int = MIN_BLOCK_ROWS) -> Iterator[slice]:
-    """Yield slices that cover `n_rows` rows, each of about one mebibyte and of at least `least` rows.
+def row_blocks(n_rows: int, row_bytes: int, least: int = MIN_BLOCK_ROWS) -> list[slice]:
+    """Return slices that cover `n_rows` rows, each of about one mebibyte and of at least `least` rows.
 
     Examples
     --------
     >>> from bochner.rows import row_blocks
-    >>> list(row_blocks(40, row_bytes=2**16))
+    >>> row_blocks(40, row_bytes=2**16)
     [slice(0, 16, None), slice(16, 32, None), slice(32, 40, None)]
     """
-    yield from row_spans(n_rows, max(least, MAX_BLOCK_BYTES // max(1, row_bytes)))
+    return row_spans(n_rows, max(least, MAX_BLOCK_BYTES // max(1, row_bytes)))
 
 
 def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:

@@ -13,7 +13,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from bochner.feature_maps.exponential import exp2_32
+from bochner.feature_maps.elementary import exp2_32
 from bochner.kernels import Exponential, Gaussian, Kernel, Laplacian, Matern, PowerExponential
 from bochner.rows import Array, Floats
 

@@ -7,18 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bochner.rows import (
-    Floats,
-    LengthScales,
-    TrainingRows,
-    column_ranges,
-    draw_pairs,
-    is_sparse,
-    max_abs,
-    pair_blocks,
-    row_blocks,
-    to_dense,
-)
+from bochner.rows import Floats, LengthScales, TrainingRows, draw_pairs, pair_blocks, row_blocks
+from bochner.rows.arrays import column_ranges, is_sparse, max_abs, to_dense
 
 __all__ = ["LENGTH_SCALES", "entry_scale", "median_distance", "warn_of_dominant_column"]
 
@@ -60,11 +50,7 @@ def median_distance(X: Any, rng: np.random.Generator, weights: Floats | None = N
     first, second, pair_weights = draw_pairs(rows, N_PAIRS, rng)
     distances = np.empty(len(first))
     for pairs, x, y in pair_blocks(rows, first, second, least=1024 if is_sparse(X) else 16):
-        differences = x - y
-        if is_sparse(differences):
-            distances[pairs] = np.sqrt(differences.multiply(differences).sum(axis=1))
-        else:
-            distances[pairs] = np.linalg.norm(differences, axis=1)
+        distances[pairs] = np.sqrt(_squares(x - y).sum(axis=1))
     near = np.flatnonzero(distances < SMALLEST_DISTANCE)  # of equal rows, or the squares have underflowed
     for pairs, x, y in pair_blocks(TrainingRows(X, scaling=LengthScales(1.0)), first[near], second[near]):
         differences = np.abs(to_dense(x - y))
@@ -75,6 +61,11 @@ def median_distance(X: Any, rng: np.random.Generator, weights: Floats | None = N
         return 1.0
     median = magnitude * _weighted_median(distances[distinct], pair_weights[distinct])
     return min(median, float(np.finfo(np.float64).max))  # rows near the largest number
+
+
+def _squares(differences: Any) -> Any:
+    """Return the squares of all entries; those of sparse rows are sparse."""
+    return differences.multiply(differences) if is_sparse(differences) else np.square(differences)
 
 
 def _weighted_median(values: Floats, weights: Floats) -> float:
@@ -117,11 +108,9 @@ def entry_scale(X: Any, rng: np.random.Generator, weights: Floats | None = None)
         return 1.0
     row_weights = np.ones(X.shape[0]) if weights is None else weights
     size = float(row_weights.sum()) * X.shape[1]
-    scaled, blocks = TrainingRows(X, scaling=LengthScales(magnitude)), list(row_blocks(X.shape[0], 8 * X.shape[1]))
+    scaled, blocks = TrainingRows(X, scaling=LengthScales(magnitude)), row_blocks(X.shape[0], 8 * X.shape[1])
     mean = sum(float(row_weights[rows] @ to_dense(scaled[rows]).sum(axis=1)) for rows in blocks) / size
-    squares = 0.0
-    for rows in blocks:
-        squares += float(row_weights[rows] @ np.square(to_dense(scaled[rows]) - mean).sum(axis=1))
+    squares = sum(float(row_weights[rows] @ np.square(to_dense(scaled[rows]) - mean).sum(axis=1)) for rows in blocks)
     # The mean is rounded, so that the computed variance of constant entries is tiny instead of zero.
     variance = squares / size if squares > 1e-28 * size else 0.0
     return magnitude * float(np.sqrt(X.shape[1] * variance / 2)) if variance > 0.0 else 1.0
@@ -149,7 +138,16 @@ def warn_of_dominant_column(
     >>> from bochner.scaling.median import warn_of_dominant_column
     >>> warn_of_dominant_column(np.random.default_rng(0).normal(size=(100, 3)), 1.0)
     """
-    if X.shape[1] < 2 or _share_of_others(TrainingRows(X, weights, LengthScales(length_scale))) >= NEGLIGIBLE:
+    if X.shape[1] < 2:
+        return
+    rows = TrainingRows(X, weights, LengthScales(length_scale))
+    first, second, pair_weights = draw_pairs(rows, PAIRS_OF_COLUMNS, np.random.default_rng(0))
+    totals = np.zeros(X.shape[1])
+    # A mean over pairs of shares of their squared distance, or of 1 if that is more: a few rows far away hardly count.
+    for pairs, x, y in pair_blocks(rows, first, second):
+        squares = _squares(x - y)
+        totals += squares.T @ (pair_weights[pairs] / np.maximum(squares.sum(axis=1), 1.0))
+    if totals.sum() - totals.max() >= NEGLIGIBLE * pair_weights.sum():
         return
     low, high = (np.asarray(ends, dtype=np.float64) for ends in column_ranges(X))
     halves = high / 2.0 - low / 2.0  # the difference may overflow
@@ -165,20 +163,6 @@ def warn_of_dominant_column(
         UserWarning,
         stacklevel=2,
     )
-
-
-def _share_of_others(rows: TrainingRows) -> float:
-    """Return the share of all columns but the largest one in the squared distances of pairs, or in 1 if that is more.
-
-    It is a mean over pairs, in which a few rows far away from all others hardly count.
-    """
-    first, second, pair_weights = draw_pairs(rows, PAIRS_OF_COLUMNS, np.random.default_rng(0))
-    totals = np.zeros(rows.shape[1])
-    for pairs, x, y in pair_blocks(rows, first, second):
-        differences = x - y
-        squares = differences.multiply(differences) if is_sparse(differences) else np.square(differences)
-        totals += squares.T @ (pair_weights[pairs] / np.maximum(squares.sum(axis=1), 1.0))
-    return float((totals.sum() - totals.max()) / pair_weights.sum())
 
 
 LENGTH_SCALES: dict[str, Callable[[Any, np.random.Generator, Floats | None], float]] = {

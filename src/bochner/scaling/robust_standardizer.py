@@ -44,8 +44,7 @@ def soft_clip(Z: Array, limit: float) -> Array:
     array([0.  , 0.49, 2.12, 3.  ])
     """
     Z = np.clip(Z, -LARGEST, LARGEST)
-    clipped: Array = Z / np.sqrt(1.0 + np.square(Z / limit))
-    return clipped
+    return np.asarray(Z / np.sqrt(1.0 + np.square(Z / limit)))
 
 
 def robust_moments(X: Array) -> tuple[Floats, Floats]:
@@ -110,8 +109,7 @@ def standardize(X: Array, center: Array, scale: Array) -> Floats:
     array([0., 1.])
     """
     with np.errstate(over="ignore"):
-        standardized: Floats = (X.astype(np.float64) - center) / scale
-    return standardized
+        return np.asarray((X.astype(np.float64) - center) / scale)
 
 
 class RobustStandardizer(OneToOneFeatureMixin, TransformerMixin, Parametrized):

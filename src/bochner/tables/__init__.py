@@ -4,17 +4,17 @@
 A fit is one function, `TableModel.fit` in `table_models`::
 
     a file, a folder, a data frame
-        | read     `sources` open them, `reader` yields batches of cells, `columns` says what cells can be
+        | read     `reader` opens them and yields batches of cells, `columns` says what cells can be
         v
     batches of cells
-        | survey   `survey` is one pass: `tallies` counts the cells of each column, and rows are sampled;
-        |          `recognition` decides what each column is, and `description` says it in words
+        | survey   `survey` is one pass: `recognition` counts the cells of each column, and rows are sampled;
+        |          then it decides what each column is, and `description` says it in words
         v
     columns with their kinds, categories and scales
         | encode   `encoding` turns cells into numbers, `text` those of free text; `table_encoder` is the transformer
         v
     rows of numbers, targets
-        | fit      any estimator; feature models read many rows batch by batch (`row_source`)
+        | fit      any estimator; feature models read many rows batch by batch
         v
     a fitted model: `intervals` of its predictions, `evaluation` on other rows, `model_files`, `model_page`
 """

@@ -7,7 +7,7 @@ A cell of a CSV file is text until the kind of its column is known. All parsing 
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 
 from bochner.rows import Array, Floats, Mask
 
-UsedKind = Literal["number", "boolean", "category", "text", "date", "time", "duration"]
-Kind = UsedKind | Literal["constant", "empty"]
+Kind = Literal["number", "boolean", "category", "text", "date", "time", "duration", "constant", "empty"]
 Storage = Literal["integer", "float", "boolean", "text", "untyped", "dictionary", "date", "time", "duration", "null"]
 
 KINDS: tuple[Kind, ...] = ("number", "boolean", "category", "text", "date", "time", "duration")  # to predict from
@@ -47,7 +46,7 @@ class CellError(ValueError):
 
     def __init__(self, row: int, name: str, problem: str) -> None:
         super().__init__(problem)
-        self.row, self.name, self.problem = row, name, problem
+        self.row, self.name = row, name
 
 
 @dataclass(frozen=True)
@@ -74,11 +73,6 @@ class NumberStyle:
         number = rf"[-+]?({whole}({decimal}\d*)?|{decimal}\d+)([eE][-+]?\d+)?"
         return rf"^\s*({unit}\s*)?{number}(\s*{unit})?\s*$" if unit else rf"^\s*{number}\s*$"
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether numbers have a decimal point and nothing else."""
-        return self == NumberStyle()
-
 
 @dataclass(frozen=True)
 class Reading:
@@ -98,23 +92,16 @@ class Reading:
     missing: tuple[str, ...] = ()
     encoding: str = "utf-8"
 
-    def __post_init__(self) -> None:
-        if self.decimal not in (None, ".", ","):
-            raise ValueError(f"`decimal` must be '.' or ','. Got {self.decimal!r}.")
-
-    def styles(self, unit: str) -> list[NumberStyle]:
-        """Return the styles that numbers may have."""
-        return [NumberStyle(*style, unit) for style in SEPARATORS if self.decimal in (None, style[0])]
-
     def guess_style(self, texts: pa.Array) -> NumberStyle:
         """Return the style that most of the cells of a column have as numbers; the first one if none has."""
         found = [cell for cell in texts[:STYLE_CELLS].to_pylist() if cell is not None]
         cells = [re.sub(SPACES, " ", cell) for cell in found if cell.strip().lower() not in MISSING_MARKS]
         matches = [WITH_UNIT.fullmatch(cell) for cell in cells]
         units = Counter(match[1] or match[2] or "" for match in matches if match is not None)
-        styles = self.styles(max(units, key=units.__getitem__, default=""))
+        unit = max(units, key=units.__getitem__, default="")
+        styles = [NumberStyle(*style, unit) for style in SEPARATORS if self.decimal in (None, style[0])]
         counts = [sum(re.search(style.pattern, cell) is not None for cell in cells) for style in styles]
-        return styles[int(np.argmax(counts))] if 2 * max(counts) > len(cells) else self.styles("")[0]
+        return styles[int(np.argmax(counts))] if 2 * max(counts) > len(cells) else replace(styles[0], unit="")
 
 
 @dataclass(frozen=True)
@@ -171,30 +158,12 @@ class Column:
         return self.kind in ("number", "boolean", "duration", "date")
 
     @property
-    def number_name(self) -> str:
-        """Name of the number."""
-        return f"{self.name}: days" if self.kind == "date" else self.name
-
-    @property
     def other_names(self) -> list[str]:
         """Names of the encoded columns that are not standardized: cycles, categories, text and indicators."""
         names = [f"{self.name}: {cycle} {function}" for cycle in self.cycles for function in ("sine", "cosine")]
         names += [f"{self.name}={category}" for category in self.categories]
         names += [f"{self.name}: text {i}" for i in range(0 if self.components is None else self.components.shape[1])]
         return names + [f"{self.name}: other"] * self.other + [f"{self.name}: missing"] * self.missing
-
-
-def split_kind(text: str) -> tuple[str, str]:
-    """Return the kind and the format of "date:%d/%m/%Y".
-
-    Examples
-    --------
-    >>> from bochner.tables.columns import split_kind
-    >>> split_kind("date:%d/%m/%Y"), split_kind("number")
-    (('date', '%d/%m/%Y'), ('number', ''))
-    """
-    kind, _, form = text.partition(":")
-    return kind, form
 
 
 def storage_of(column_type: pa.DataType) -> Storage | None:
@@ -226,7 +195,7 @@ def plain_type(column_type: pa.DataType) -> pa.DataType:
 
 def parse_numbers(values: pa.Array, style: NumberStyle) -> pa.Array | None:
     """Return text as integers or floats; None if a cell is neither a number nor a mark of a missing value."""
-    if style.is_plain:
+    if style == NumberStyle():
         found = _first_cast(values, (pa.int64(), pa.uint64(), pa.float64()))
         if found is not None:
             return found
@@ -310,25 +279,28 @@ def cell_text(values: pa.Array) -> pa.Array:
 
 
 def cell_numbers(values: pa.Array, column: Column) -> Floats:
-    """Return the cells of a column as float64 numbers, NaN where they are missing; a date is a number of days."""
+    """Return cells as float64 numbers, NaN where they are missing; dates are days, durations seconds."""
     if column.kind == "date":
         return _days(moments_in_time(values, column))
-    is_text = storage_of(values.type) == "text"
-    if column.kind == "boolean" and is_text:
+    storage, is_boolean, seconds = storage_of(values.type), column.kind == "boolean", 1.0
+    if storage == "text" and is_boolean:
         values = _parsed(values, column, parse_booleans, "true or false")
-    elif is_text:
+    elif storage == "text":
         values = _parsed(values, column, partial(parse_numbers, style=column.style), "a number")
-    elif storage_of(values.type) in ("date", "time"):
+    elif storage == "duration":
+        seconds = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[values.type.unit]
+        values = values.cast(pa.int64())
+    elif storage in ("date", "time"):
         raise CellError(0, column.name, "the cells are dates or times and not numbers")
-    numbers = _floats(values)
+    numbers = seconds * np.asarray(values.cast(pa.float64(), safe=False).to_numpy(False), dtype=np.float64)
     wrong = np.isinf(numbers)
-    if column.kind == "boolean":
+    if is_boolean:
         wrong |= ~np.isnan(numbers) & (numbers != 0.0) & (numbers != 1.0)
     if wrong.any():
         row = int(wrong.argmax())
-        expected = ", expected true or false" if column.kind == "boolean" else ""
+        expected = ", expected true or false" if is_boolean else ""
         raise CellError(row, column.name, f"the value is {numbers[row]:g}{expected}")
-    return numbers
+    return np.asarray(numbers)
 
 
 def cell_targets(values: pa.Array, column: Column) -> Array:
@@ -346,16 +318,6 @@ def missing_targets(values: pa.Array, column: Column) -> Mask:
     """Return which cells of a target are missing; marks such as "?" only where the target is no category."""
     values = values if column.kind == "category" else without_marks(values)
     return np.asarray(values.is_null(nan_is_null=True).to_numpy(False))
-
-
-def _floats(values: pa.Array) -> Floats:
-    """Return typed cells as float64 numbers; durations in seconds."""
-    if pa.types.is_duration(values.type):
-        units = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-        return _floats(values.cast(pa.int64())) * units[values.type.unit]
-    if pa.types.is_null(values.type):
-        return np.full(len(values), np.nan)
-    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(False), dtype=np.float64)
 
 
 def _parsed(values: pa.Array, column: Column, parse: Any, expected: str) -> pa.Array:

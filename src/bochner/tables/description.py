@@ -7,13 +7,11 @@ import numpy as np
 from sklearn.model_selection import cross_val_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from bochner.tables.columns import KINDS, Column, split_kind
-from bochner.tables.recognition import cell_problem, style_words
+from bochner.tables.columns import KINDS, Column, cell_numbers
+from bochner.tables.recognition import ColumnTally, cell_problem, style_words
 from bochner.tables.survey import Survey
-from bochner.tables.tallies import ColumnTally
 
 N_EXAMPLES = 3
-AMBIGUOUS = ("%m/%d/%Y", "%d/%m/%Y")
 FEWEST_ROWS, LEAK_ROWS, LEAK_R2, LEAK_ACCURACY = 50, 2_000, 0.99, 0.999
 
 
@@ -26,20 +24,15 @@ def describe(survey: Survey) -> list[dict[str, Any]]:
     columns = {column.name: column for column in [*survey.columns, *([] if target is None else [target])]}
     described: list[dict[str, Any]] = []
     for name in table.names:
+        found: dict[str, Any] = {"missing": None, "distinct": None, "distinct_is_exact": False, "examples": []}
         if name in columns:
-            described.append({"name": name, "kind": columns[name].kind} | _described(columns[name], survey))
-            continue
-        found: dict[str, Any] = {
-            "name": name,
-            "kind": "dropped",
-            "storage": str(table.schema.field(name).type),
-            "missing": None,
-        }
-        found |= {"distinct": None, "distinct_is_exact": False, "examples": [], "treatment": "left out: as requested"}
-        if name not in table.drop:
+            found = _described(columns[name], survey)
+        elif name in table.drop:
+            found |= {"kind": "dropped", "treatment": "left out: as requested"}
+        else:
             reason = f"refused: it contains {table.unsupported[name]}; drop it"
             found |= {"kind": "unsupported", "treatment": reason}
-        described.append(found)
+        described.append({"name": name, "kind": "", "storage": str(table.schema.field(name).type)} | found)
     return described
 
 
@@ -47,13 +40,13 @@ def _described(column: Column, survey: Survey) -> dict[str, Any]:
     """Describe a column that is read."""
     tally, is_target = survey.tallies[column.name], column.name == survey.table.target
     row, problem = cell_problem(column.name, tally, is_target=is_target)
+    treatment = _treatment(column, tally, is_target)
     if problem:
         treatment = f"refused: {problem}" if row is None else f"refused: row {row + 1}: {problem}"
-    else:
-        treatment = _target_treatment(column, tally) if is_target else _treatment(column, tally)
     sampled = survey.sampled(column.name).drop_null()
     is_counted = bool(tally.counts and tally.is_complete and tally.is_text)
     return {
+        "kind": column.kind,
         "storage": "text" if tally.storage == "untyped" else tally.storage,
         "missing": _n_missing(column, tally),
         "distinct": len(tally.counts or {}) if is_counted else len(sampled.unique()),
@@ -73,23 +66,27 @@ def _printable(value: Any) -> str:
     return text if len(text) <= 30 else f"{text[:29]}…"
 
 
-def _target_treatment(column: Column, tally: ColumnTally) -> str:
-    classes = {"category": "target: the classes are its values", "boolean": "target: two classes"}
-    text = classes.get(column.kind, f"target: numbers{style_words(column.style)}")
-    n_missing = _n_missing(column, tally)
-    return f"{text}; {n_missing:,} rows without it are left out" if n_missing else text
-
-
-def _treatment(column: Column, tally: ColumnTally) -> str:
-    """Return what is done with a column to predict from."""
+def _treatment(column: Column, tally: ColumnTally, is_target: bool) -> str:
+    """Return what is done with a column."""
+    if is_target:
+        classes = {"category": "the classes are its values", "boolean": "two classes"}
+        words = f"target: {classes.get(column.kind, f'numbers{style_words(column.style)}')}"
+        n_missing = _n_missing(column, tally)
+        return f"{words}; {n_missing:,} rows without it are left out" if n_missing else words
     if column.kind not in KINDS:
         return f"left out: {column.reason}"
     words = treatment_words(column)
     if column.other:
         count = f"{len(tally.counts or {}):,}" if tally.is_complete else f"more than {len(tally.counts or {}):,}"
         words = words.replace("categories and other", f"most frequent of {count} categories, and other")
-    codes = "codes with leading zeros, " if tally.is_code and column.kind == "text" else ""
-    return f"{codes}{_format_words(column, tally)}{words}"
+    if tally.is_code and column.kind == "text":
+        return f"codes with leading zeros, {words}"
+    if column.format and not column.format.startswith("iso"):
+        other = column.format.replace("%m/%d/%Y", "%d/%m/%Y")
+        is_ambiguous = other != column.format and not tally.format and other in tally.formats
+        remedy = f" (give kinds={{{column.name!r}: 'date:{other}'}} for the other reading)" if is_ambiguous else ""
+        return f"read as {column.format}{remedy}, {words}"
+    return words
 
 
 def treatment_words(column: Column) -> str:
@@ -100,22 +97,11 @@ def treatment_words(column: Column) -> str:
     if column.kind == "text":
         words = [f"{column.components.shape[1]} numbers from its character n-grams"]
         return ", ".join(words + ["an indicator of missing cells"] * column.missing)
-    number = f"standardized{style_words(column.style)}"
-    number = {"date": "linear trend in days", "duration": "seconds, standardized"}.get(column.kind, number)
-    words = [number] * column.has_number
+    number = {"date": "linear trend in days", "duration": "seconds, standardized"}
+    words = [number.get(column.kind, f"standardized{style_words(column.style)}")] * column.has_number
     words += [f"sine and cosine of the {cycle}" for cycle in column.cycles]
     words += ["missing: the median" + " and an indicator" * column.missing] * column.gaps
     return ", ".join(words)
-
-
-def _format_words(column: Column, tally: ColumnTally) -> str:
-    """Return how dates in text are read, and that there is another reading."""
-    if not column.format or column.format.startswith("iso"):
-        return ""
-    other = column.format.replace(*AMBIGUOUS)
-    if other != column.format and not split_kind(tally.given)[1] and other in (tally.formats or []):
-        return f"read as {column.format} (give kinds={{{column.name!r}: 'date:{other}'}} for the other reading), "
-    return f"read as {column.format}, "
 
 
 def column_messages(survey: Survey) -> list[str]:
@@ -140,36 +126,35 @@ def column_messages(survey: Survey) -> list[str]:
 def table_warnings(survey: Survey) -> list[str]:
     """Return what may be wrong with a table: identifiers, equal rows, and columns that predict the target alone."""
     messages = []
-    identifiers = [column.name for column in survey.columns if _is_identifier(column, survey)]
+    n_sampled, leaks = len(survey.sample.keys), possible_leaks(survey)
+    identifiers = ", ".join(column.name for column in survey.columns if _is_identifier(column, survey))
     if identifiers:
-        messages.append(f"No value occurs twice: {', '.join(identifiers)}. Drop such a column if it is an identifier.")
-    n_sampled = len(survey.sample.keys)
+        messages.append(f"No value occurs twice: {identifiers}. Drop such a column if it is an identifier.")
     if survey.n_equal:
-        messages.append(
-            f"{survey.n_equal:,} of {n_sampled:,} sampled rows ({100 * survey.n_equal / n_sampled:.2g} %) are equal to "
-            f"an earlier one; errors on held-out rows are too small if these are copies."
-        )
-    leaks = possible_leaks(survey)
+        share = f"{survey.n_equal:,} of {n_sampled:,} sampled rows ({100 * survey.n_equal / n_sampled:.2g} %)"
+        remark = "errors on held-out rows are too small if these are copies"
+        messages.append(f"{share} are equal to an earlier one; {remark}.")
     if leaks:
-        messages.append(
-            f"Nearly all targets follow from a single column: {', '.join(leaks)}. Drop it if it is not known when "
-            f"predictions are made."
-        )
+        remark = "Drop it if it is not known when predictions are made"
+        messages.append(f"Nearly all targets follow from a single column: {', '.join(leaks)}. {remark}.")
     return messages
 
 
 def _is_identifier(column: Column, survey: Survey) -> bool:
     """Return whether the cells of a column are different texts, or different whole numbers in a range without gaps."""
-    tally, cells = survey.tallies[column.name], survey.sampled(column.name).drop_null()
+    cells = survey.sampled(column.name).drop_null()
     if len(cells) < FEWEST_ROWS or column.kind not in ("text", "number") or len(cells.unique()) < len(cells):
         return False
-    return column.kind == "text" or (isinstance(tally.low, int) and tally.high - tally.low < 2 * tally.n_values)
+    if column.kind == "text":
+        return True
+    numbers = cell_numbers(cells, column)
+    return bool((numbers % 1.0 == 0.0).all() and np.ptp(numbers) < 2 * survey.tallies[column.name].n_values)
 
 
 def possible_leaks(survey: Survey) -> list[str]:
     """Return the columns from which a small tree predicts the targets of held-out rows nearly without errors."""
     cells, is_class = survey.sample.cells, survey.task == "classification"
-    if cells is None or survey.target_column is None or cells.num_rows < FEWEST_ROWS:
+    if survey.target_column is None or cells.num_rows < FEWEST_ROWS:
         return []
     encoding, cells = survey.encoding(), cells[:LEAK_ROWS]
     X, y = encoding.encode(cells), encoding.targets(cells)

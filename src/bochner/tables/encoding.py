@@ -2,16 +2,16 @@
 """Encoding of table cells as rows of numbers."""
 
 import warnings
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bochner.rows import Array, Mask
+from bochner.rows import Array, Batch, Mask, MemoryRows, RowSource, compose, stack_batches
 from bochner.scaling.robust_standardizer import soft_clip, standardize
 from bochner.tables.columns import (
     CellError,
@@ -41,17 +41,17 @@ class UnseenCells:
         is a missing category, unless the training rows had it.
     """
 
-    categories: dict[str, Counter[str]] = field(default_factory=dict)
+    categories: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     missing: Counter[str] = field(default_factory=Counter)
 
     def warn(self) -> None:
         """Warn of unseen cells, once for all columns."""
         messages = []
         for name, values in self.categories.items():
-            n_rows, shown = sum(values.values()), ", ".join(repr(value) for value, _ in values.most_common(3))
-            more = f" and {len(values) - 3} more" if len(values) > 3 else ""
-            messages.append(f"Column {name!r} has categories that are not in the training rows, in {n_rows} rows: ")
-            messages[-1] += f"{shown}{more}."
+            shown = ", ".join(repr(value) for value, _ in values.most_common(3))
+            shown += f" and {len(values) - 3} more" if len(values) > 3 else ""
+            found = f"has categories that are not in the training rows, in {values.total()} rows: {shown}"
+            messages.append(f"Column {name!r} {found}.")
         for name, n_rows in self.missing.items():
             messages.append(f"Column {name!r} has no value in {n_rows} rows; in the training rows it always had one.")
         if messages:
@@ -106,7 +106,7 @@ class Encoding:
     @property
     def names(self) -> list[str]:
         """Names of the encoded columns."""
-        numbers = [column.number_name for column in self.columns if column.has_number]
+        numbers = [f"{column.name}{': days' * (column.kind == 'date')}" for column in self.columns if column.has_number]
         return numbers + [name for column in self.columns for name in column.other_names]
 
     @property
@@ -128,33 +128,34 @@ class Encoding:
 
     def encode(self, cells: pa.RecordBatch, unseen: UnseenCells | None = None) -> Array:
         """Return the cells as an array of shape (n_rows, len(names)); `unseen` counts new kinds of cells."""
-        numeric = [column for column in self.columns if column.has_number]
+        unseen = UnseenCells() if unseen is None else unseen
         encoded = np.zeros((cells.num_rows, len(self.names)), dtype=self.dtype)
-        numbers = np.empty((cells.num_rows, len(numeric)), order="F")
-        first, position = len(numeric), 0
-        for column in self.columns:
+        bounds = np.cumsum([len(self.mean), *(len(column.other_names) for column in self.columns)])
+        standardized, *blocks, _ = np.split(encoded, bounds, axis=1)  # views, which are written into
+        numbers: list[Array] = []
+        for column, others in zip(self.columns, blocks, strict=True):
             values = cells.column(column.name)
-            others = encoded[:, first : first + len(column.other_names)]
-            first += len(column.other_names)
             if column.has_number:
-                numbers[:, position] = cell_numbers(values, column)
-                is_missing = np.isnan(numbers[:, position])
-                numbers[is_missing, position] = column.fill
-                position += 1
+                number = cell_numbers(values, column)
+                is_missing = np.isnan(number)
+                numbers.append(np.where(is_missing, column.fill, number))
             if column.kind == "category":
                 is_missing = _write_categories(values, column, others, unseen)
             elif column.kind in ("date", "time"):
-                is_missing = _write_cycles(values, column, others)
+                moments = moments_in_time(values, column)
+                is_missing = np.isnat(moments)
+                for index, cycle in enumerate(column.cycles):
+                    others[:, 2 * index : 2 * index + 2] = date_cycles(moments, cycle)
             elif column.kind == "text":
                 is_missing = np.asarray(values.is_null())
                 others[:, : column.components.shape[1]] = encode_text(cell_text(values), column.components)
-            if is_missing.any():
-                if column.missing:
-                    others[:, -1] = is_missing
-                elif unseen is not None and not column.gaps:
-                    unseen.missing[column.name] += int(is_missing.sum())
-        standardized = standardize(numbers, np.asarray(self.mean), np.asarray(self.scale))
-        encoded[:, : len(numeric)] = soft_clip(standardized, self.limit) if self.limit < np.inf else standardized
+            if column.missing:
+                others[:, -1] = is_missing
+            elif is_missing.any() and not column.gaps:
+                unseen.missing[column.name] += int(is_missing.sum())
+        filled = np.reshape(numbers, (len(numbers), cells.num_rows)).T
+        centered = standardize(filled, np.asarray(self.mean), np.asarray(self.scale))
+        standardized[:] = soft_clip(centered, self.limit) if self.limit < np.inf else centered
         return encoded
 
     def targets(self, cells: pa.RecordBatch) -> Array:
@@ -163,37 +164,25 @@ class Encoding:
         return cell_targets(cells.column(self.target.name), self.target)
 
 
-def _write_categories(values: pa.Array, column: Column, indicators: Array, unseen: UnseenCells | None) -> Mask:
+def _write_categories(values: pa.Array, column: Column, one_hot: Array, unseen: UnseenCells) -> Mask:
     """Write the one-hot encoding of a column into zeros, and return which cells are missing."""
-    texts = _with_known_gaps(cell_text(values), column)
+    texts = cell_text(values)
+    # Empty text and missing cells are the same, unless the training rows had both.
+    if "" not in column.categories:
+        texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, texts.type), texts)
+    elif not column.missing:
+        texts = texts.fill_null("")
     found = pc.index_in(texts, pa.array(list(column.categories), pa.string())).fill_null(-1)
     codes = found.to_numpy(False).astype(np.intp)
     is_missing = np.asarray(texts.is_null())
     is_other = (codes < 0) & ~is_missing
     if column.other:
         codes[is_other] = len(column.categories)
-    elif unseen is not None and is_other.any():
-        counts = texts.filter(pa.array(is_other)).value_counts()
-        new = dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True))
-        unseen.categories.setdefault(column.name, Counter()).update(new)
+    elif is_other.any():
+        unseen.categories[column.name].update(texts.filter(pa.array(is_other)).to_pylist())
     rows = np.flatnonzero(codes >= 0)
-    indicators[rows, codes[rows]] = 1.0
+    one_hot[rows, codes[rows]] = 1.0
     return is_missing
-
-
-def _with_known_gaps(texts: pa.Array, column: Column) -> pa.Array:
-    """Take empty text for missing cells, or these for empty text, unless the training rows had both."""
-    if "" not in column.categories:
-        return pc.if_else(pc.equal(texts, ""), pa.scalar(None, texts.type), texts)
-    return texts if column.missing else texts.fill_null("")
-
-
-def _write_cycles(values: pa.Array, column: Column, others: Array) -> Mask:
-    """Write the cycles of dates, and return which of them are missing."""
-    moments = moments_in_time(values, column)
-    for number, cycle in enumerate(column.cycles):
-        others[:, 2 * number : 2 * number + 2] = date_cycles(moments, cycle)
-    return np.isnat(moments)
 
 
 class EncodedBatch(NamedTuple):
@@ -213,10 +202,10 @@ class EncodedTable:
     encoding: Encoding
     unseen: UnseenCells = field(default_factory=UnseenCells)
 
-    def batches(self) -> Iterator[EncodedBatch]:
+    def batches(self, description: str = "") -> Iterator[EncodedBatch]:
         """Yield the encoded rows of each chunk; where the table has a target, without the rows that lack it."""
         target = self.encoding.target if self.table.target is not None else None
-        for first_row, cells in self.table.chunks():
+        for first_row, cells in self.table.chunks(description):
             is_used = np.ones(cells.num_rows, dtype=bool)
             if target is not None:
                 is_used = ~missing_targets(cells.column(target.name), target)
@@ -225,15 +214,81 @@ class EncodedTable:
                 X = self.encoding.encode(cells, self.unseen)
                 yield EncodedBatch(cells, X, None if target is None else self.encoding.targets(cells), is_used)
             except CellError as error:
-                raise self.table.cell_error(first_row + int(np.flatnonzero(is_used)[error.row]), error) from None
+                place = self.table.source.place(first_row + int(np.flatnonzero(is_used)[error.row]))
+                remedy = "correct it, or drop the row or the column"
+                raise ValueError(f"{place}, column {error.name!r}: {error}; {remedy}.") from None
 
 
 def load_rows(source: EncodedTable) -> EncodedBatch:
     """Return all rows of a table in memory, without their cells."""
-    batches = list(source.batches())
-    if not batches:
-        empty = np.empty((0, len(source.encoding.names)), source.encoding.dtype)
-        return EncodedBatch(None, empty, None, np.empty(0, dtype=bool))
+    empty = np.empty((0, len(source.encoding.names)), source.encoding.dtype)
+    batches = [*source.batches()] or [EncodedBatch(None, empty, None, np.empty(0, dtype=bool))]
     columns: Any = zip(*(batch[1:] for batch in batches), strict=True)
-    joined: list[Any] = [None if parts[0] is None else np.concatenate(parts) for parts in columns]
+    joined: Any = (None if parts[0] is None else np.concatenate(parts) for parts in columns)
     return EncodedBatch(None, *joined)
+
+
+@dataclass(frozen=True)
+class TableRows(RowSource):
+    """Encoded rows and targets of a table; rows without a target are left out.
+
+    Parameters
+    ----------
+    table : EncodedTable
+        The table, and how its rows become numbers.
+    lengths : list of int
+        Number of rows of each chunk.
+    encode : callable, default=numpy.asarray
+        Checks and encodes a block of targets.
+    has_targets : bool, default=True
+        Whether targets are read.
+    """
+
+    table: EncodedTable
+    lengths: list[int]
+    encode: Callable[[Any], Array] = np.asarray
+    has_targets: bool = True
+    location = "file"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return sum(self.lengths), len(self.table.encoding.names)
+
+    @property
+    def dtype(self) -> Any:
+        return self.table.encoding.dtype
+
+    @property
+    def target_template(self) -> Any:
+        return np.empty(0)
+
+    @property
+    def partition_numbers(self) -> list[int]:
+        return [number for number, n_rows in enumerate(self.lengths) if n_rows]
+
+    def with_targets(self, encode: Callable[[Any], Array] | None) -> "TableRows":
+        return replace(self, encode=compose(self.encode, encode), has_targets=encode is not None)
+
+    def validate(self, estimator: Any, **options: Any) -> "TableRows":
+        MemoryRows(np.zeros((1, self.shape[1]), self.dtype)).validate(estimator, **options)
+        return self
+
+    def select(self, rows: Any, with_rows: bool = True) -> Batch:
+        numbers = np.arange(*rows.indices(self.shape[0])) if isinstance(rows, slice) else np.asarray(rows, np.intp)
+        unique, inverse = np.unique(numbers, return_inverse=True)
+        parts: list[Batch] = []
+        for _, first_row, batch in self.batches():
+            start, stop = np.searchsorted(unique, [first_row, first_row + batch.X.shape[0]])
+            if stop > start or not parts:
+                parts.append(batch.select(unique[start:stop] - first_row))
+            if stop == len(unique):
+                break
+        batch = stack_batches(parts).select(inverse)
+        return batch if with_rows else batch._replace(X=None)
+
+    def batches(self, with_rows: bool = True) -> Iterator[tuple[int, int, Batch]]:
+        first_row = 0
+        for number, batch in enumerate(self.table.batches()):
+            if len(batch.X):
+                yield number, first_row, Batch(batch.X, self.encode(batch.y) if self.has_targets else None)
+                first_row += len(batch.X)

@@ -3,10 +3,9 @@
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,9 @@ from sklearn.metrics import accuracy_score, log_loss, mean_absolute_error, r2_sc
 from sklearn.model_selection import train_test_split
 
 from bochner.atomic_files import replaced_file
-from bochner.progress import track
 from bochner.rows import Array, Floats
 from bochner.tables.encoding import EncodedTable
-from bochner.tables.sources import Frame
+from bochner.tables.reader import Frame
 from bochner.tables.survey import Sample, Survey
 from bochner.tables.table_encoder import TableEncoder
 from bochner.tables.table_models import TableModel
@@ -77,17 +75,16 @@ def error_measures(model: TableModel, observed: Array, predicted: Array, proba: 
 def evaluate(model: Any, data: Any) -> Evaluation:
     """Evaluate the predictions of a model on a table that has the target."""
     source = _open(model, data, with_target=True)
-    sample, parts = Sample.of(source.table, 0), []
-    for batch in track(source.batches(), "evaluating", source.table.n_chunks()):
+    sample, parts = Sample(source.table, 0), []
+    for batch in source.batches("evaluating"):
+        sample.add(batch.cells)
         if len(batch.X):
-            sample.add(batch.cells)
             proba = model.estimator_.predict_proba(batch.X) if hasattr(model, "predict_proba") else None
             parts.append((batch.y, model.predict_rows(batch.X), proba))
     if not parts:
         raise ValueError(f"{source.table.path} has no rows to evaluate the model on.")
     source.unseen.warn()
-    columns: Any = zip(*parts, strict=True)
-    found: list[Any] = [None if part[0] is None else np.concatenate(part) for part in columns]
+    found: list[Any] = [None if part[0] is None else np.concatenate(part) for part in zip(*parts, strict=True)]
     shown: Any = (None if values is None else values[sample.positions] for values in found)
     return Evaluation(sample.cells, len(found[0]), error_measures(model, *found), *shown)
 
@@ -99,7 +96,7 @@ def _open(model: Any, data: Any, *, with_target: bool = False, keep: Sequence[st
         raise ValueError(f"Tables are read by a `TableEncoder`. The model has a {type(encoder).__name__}; use Python.")
     if with_target and encoder.encoding_.target is None:
         raise ValueError("The model does not know its target; fit it with the name of a column as `y`.")
-    return encoder.open(data, with_target=with_target, keep=keep)
+    return encoder.encoding_.open(data, with_target=with_target, keep=keep)
 
 
 def held_out(model: TableModel, survey: Survey, seed: int = 0) -> tuple[TableModel, Evaluation] | None:
@@ -108,25 +105,23 @@ def held_out(model: TableModel, survey: Survey, seed: int = 0) -> tuple[TableMod
     None if there are fewer than 50 rows, or a class has a single one of them.
     """
     cells, table = survey.sample.cells, survey.table
-    assert table.target is not None
-    if cells is None or cells.num_rows < LEAST_ROWS:
+    if cells.num_rows < LEAST_ROWS:
         return None
     order = np.random.default_rng(seed).permutation(cells.num_rows)[:HELD_OUT_ROWS]
-    encoding = model.encoder_.encoding_
-    labels = encoding.targets(cells)[order] if is_classifier(model) else None
+    labels = model.encoder_.encoding_.targets(cells)[order] if is_classifier(model) else None
     if labels is not None and np.unique(labels, return_counts=True)[1].min() < 2:
         return None
-    train, test = train_test_split(order, test_size=HELD_OUT_SHARE, stratify=labels, random_state=seed)
-    parts = [pa.Table.from_batches([cells.take(pa.array(part))]) for part in (train, test)]
-    frames = [Frame(part, table.path, table.source.untyped) for part in parts]
+    train, test = (
+        Frame(pa.Table.from_batches([cells.take(pa.array(rows))]), table.path, table.source.untyped)
+        for rows in train_test_split(order, test_size=HELD_OUT_SHARE, stratify=labels, random_state=seed)
+    )
     other = clone(model)
     if other.encoder is not None:  # the sample has no dropped columns
         kinds = {name: kind for name, kind in table.kinds.items() if name in cells.schema.names}
         other.set_params(encoder__drop=[], encoder__kinds=kinds)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the same as those of the fit on all rows
-        other.fit(frames[0], table.target)
-        return other, evaluate(other, frames[1])
+        return other.fit(train, table.target), evaluate(other, test)
 
 
 def write_predictions(
@@ -155,24 +150,34 @@ def write_predictions(
     proba : bool, default=False
         Whether to add the probabilities of the classes.
     """
+    from pyarrow import csv, parquet
+
     if interval is not None and not hasattr(model, "predict_interval"):
         raise ValueError("Only regressions have prediction intervals; omit `interval`.")
     if interval is not None and not 0.0 < interval < 1.0:
         raise ValueError(f"`interval` must be a share between 0 and 1, such as 0.9. Got {interval:g}.")
     if proba and not hasattr(model, "predict_proba"):
         raise ValueError("This model has no probabilities; omit `proba`.")
-    source = _open(model, data, keep=keep)
+    writers: dict[str, Any] = {".csv": csv.CSVWriter, ".parquet": parquet.ParquetWriter}
+    suffix = ".csv" if output is None else output.suffix.lower()
+    if suffix not in writers:
+        raise ValueError(f"`output` must end in .csv or .parquet. Got {output}.")
+    source, target = _open(model, data, keep=keep), model.target_name_ or "prediction"
     n_rows, writer = 0, None
-    with _opened(output) as open_writer:
-        for batch in track(source.batches(), "predicting", source.table.n_chunks()):
-            columns = _prediction_columns(model, batch.X, interval, proba)
-            kept = {f"{name}_observed" if name == model.target_name_ else name: name for name in keep}
-            for name in kept:
-                if name in columns:
-                    raise ValueError(f"`keep` has the column {name!r}, which is also one of the predictions; omit it.")
-            copied = {name: batch.cells.column(column) for name, column in kept.items()}
+    with nullcontext(sys.stdout.buffer) if output is None else replaced_file(output) as file:
+        for batch in source.batches("predicting"):
+            columns = {target: model.predict_rows(batch.X)}
+            if interval is not None:
+                columns[f"{target}_low"], columns[f"{target}_high"] = model.interval_rows(batch.X, interval).T
+            if proba:
+                names = [f"{target}_probability_{label}" for label in model.classes_.tolist()]
+                columns |= dict(zip(names, model.estimator_.predict_proba(batch.X).T, strict=True))
+            copied = {f"{name}_observed" if name == target else name: batch.cells.column(name) for name in keep}
+            if clash := copied.keys() & columns.keys():
+                problem = f"`keep` has the column {min(clash)!r}, which is also one of the predictions"
+                raise ValueError(f"{problem}; omit it.")
             cells = pa.RecordBatch.from_pydict(copied | columns)
-            writer = open_writer(cells.schema) if writer is None else writer
+            writer = writers[suffix](file, cells.schema) if writer is None else writer
             writer.write_batch(cells)
             n_rows += len(batch.X)
         if writer is None:
@@ -180,29 +185,3 @@ def write_predictions(
         writer.close()
     source.unseen.warn()
     return n_rows
-
-
-def _prediction_columns(model: Any, rows: Array, interval: float | None, proba: bool) -> dict[str, Any]:
-    target = model.target_name_ or "prediction"
-    columns = {target: model.predict_rows(rows)}
-    if interval is not None:
-        columns[f"{target}_low"], columns[f"{target}_high"] = model.interval_rows(rows, interval).T
-    if proba:
-        names = [f"{target}_probability_{label}" for label in model.classes_.tolist()]
-        columns |= dict(zip(names, model.estimator_.predict_proba(rows).T, strict=True))
-    return columns
-
-
-@contextmanager
-def _opened(output: Path | None) -> Iterator[Callable[[pa.Schema], Any]]:
-    """Return a function that opens a writer of a file, which is renamed when it is complete, or of standard output."""
-    from pyarrow import csv, parquet
-
-    if output is None:
-        yield partial(csv.CSVWriter, sys.stdout.buffer)
-        return
-    writers = {".csv": csv.CSVWriter, ".parquet": parquet.ParquetWriter}
-    if output.suffix.lower() not in writers:
-        raise ValueError(f"`output` must end in .csv or .parquet. Got {output}.")
-    with replaced_file(output) as temporary:
-        yield partial(writers[output.suffix.lower()], temporary)

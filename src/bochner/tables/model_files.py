@@ -12,6 +12,11 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 import pyarrow as pa
 
+try:
+    import skops.io
+except ImportError as error:
+    raise ImportError("Model files need skops: pip install 'bochner[cli]'.") from error
+
 from bochner.atomic_files import replaced_file
 from bochner.tables.table_encoder import TableEncoder
 from bochner.tables.table_models import TableModel, TableRegressor
@@ -25,11 +30,10 @@ ABOUT = "bochner.json"  # the entry that says which version has written the file
 
 def save(model: TableModel, path: Path) -> None:
     """Write a model to a file, which is replaced once it is complete."""
-    skops_io = _import_skops()
     if path.suffix != ".skops":
         raise ValueError(f"A model file must end in .skops, and {path} does not; give another name.")
     with replaced_file(path) as temporary:
-        skops_io.dump(model, temporary)
+        skops.io.dump(model, temporary)
         with ZipFile(temporary, "a") as archive:
             archive.writestr(ABOUT, json.dumps({"version": version("bochner")}))
 
@@ -40,34 +44,28 @@ def load(path: Path) -> Any:
     Nothing in the file is executed: skops creates objects of classes of bochner and of scikit-learn only. What it has
     created has to predict a row, so that a model that was loaded can be used.
     """
-    skops_io = _import_skops()
     if not path.is_file():
         problem = "is a folder" if path.is_dir() else "does not exist"
         raise ValueError(f"{path} {problem}; give a file written by `bochner fit`.")
-    written_by = ""
+    here = written_by = version("bochner")
     try:
         _check_sizes(path, path.stat().st_size)
-        written_by = _written_by(path)
-        found = skops_io.get_untrusted_types(file=path)
+        with ZipFile(path) as archive:
+            if ABOUT in archive.namelist():
+                written_by = str(json.loads(archive.read(ABOUT))["version"])[:20]
+        found = skops.io.get_untrusted_types(file=path)
         foreign = sorted(name for name in found if not _is_own_class(name))
         if foreign:
             raise TypeError(f"it contains the unknown type {ascii(foreign[0])[1:-1]:.200}")
-        model = skops_io.load(path, trusted=found)
+        model = skops.io.load(path, trusted=found)
         _check_model(model)
     except BadZipFile:
         raise ValueError(f"{path} is not a model file; give a file written by `bochner fit`.") from None
     except Exception as error:  # a damaged or crafted file can cause any error in skops, numpy and the checks
-        here = version("bochner")
-        place = f"was written by bochner {written_by}, and this is {here}" if written_by not in ("", here) else ""
+        place = "cannot be used" if written_by == here else f"was written by bochner {written_by}, and this is {here}"
         cause = "".join(c if c.isprintable() else "?" for c in f"{type(error).__name__}: {error}")[:300]
-        raise ValueError(f"{path} {place or 'cannot be used'}; fit the model again ({cause}).") from error
+        raise ValueError(f"{path} {place}; fit the model again ({cause}).") from error
     return model
-
-
-def _written_by(path: Path) -> str:
-    """Return the version of bochner that has written a file; empty if it says none."""
-    with ZipFile(path) as archive:
-        return str(json.loads(archive.read(ABOUT))["version"])[:20] if ABOUT in archive.namelist() else ""
 
 
 def _is_own_class(name: str) -> bool:
@@ -114,11 +112,3 @@ def _check_sizes(file: Path | BinaryIO, limit: int) -> None:
                 is_archive = entry.read(len(ZIP_MAGIC)) == ZIP_MAGIC
             if is_archive and isinstance(file, Path):
                 _check_sizes(BytesIO(archive.read(name)), LARGEST_NESTED)
-
-
-def _import_skops() -> Any:
-    try:
-        import skops.io
-    except ImportError as error:
-        raise ValueError("Model files need skops: pip install 'bochner[cli]'.") from error
-    return skops.io

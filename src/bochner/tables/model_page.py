@@ -2,14 +2,13 @@
 """The page of a fitted model: errors on held-out rows, importance and effects of columns, what was done with them."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from markupsafe import Markup
 from sklearn.base import is_classifier
 from sklearn.calibration import CalibrationDisplay
 from sklearn.inspection import PartialDependenceDisplay, permutation_importance
@@ -55,38 +54,35 @@ def write_model_page(
     """
     import matplotlib as mpl
 
-    used = {column.name: column for column in model.encoder_.encoding_.columns}
-    left_out = [(name, "", "left out") for name in model.encoder_.feature_names_in_ if name not in used]
-    treatments = [(column.name, column.kind, treatment_words(column)) for column in used.values()]
+    columns = model.encoder_.encoding_.columns
+    names = [column.name for column in columns]
+    treatments = [(column.name, column.kind, treatment_words(column)) for column in columns]
+    treatments += [(name, "", "left out") for name in model.encoder_.feature_names_in_ if name not in names]
+    frame = inspection_frame(model, evaluation.cells[:MOST_ROWS])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # empty text where training rows had missing cells
+        found = permutation_importance(model, frame, evaluation.observed[:MOST_ROWS], n_repeats=5, random_state=0)
+    falls = found.importances[[list(frame.columns).index(name) for name in names]]
+    order = np.argsort(-falls.mean(axis=1), kind="stable")[:MOST_COLUMNS]
     with mpl.rc_context({"text.parse_math": False}):  # names of columns may have dollar signs
-        pictures = _pictures(model, evaluation, list(used.values()))
+        pictures = {
+            "errors": _class_pictures(evaluation, model) if is_classifier(model) else _error_pictures(evaluation),
+            "importance": _importance_picture([names[i] for i in order], falls[order]),
+            "dependence": _dependence_pictures(model, frame[:DEPENDENCE_ROWS], [columns[i] for i in order]),
+        }
     page = fill_template(
         "model.html",
         model=model,
         evaluation=evaluation,
         origin=origin,
-        columns=used,
+        columns=columns,
         n_shown=MOST_COLUMNS,
         model_file=model_file.name,
-        treatments=Table(["column", "taken for", "what was done"], treatments + left_out).html("words"),
+        treatments=Table(["column", "taken for", "what was done"], treatments).html("words"),
         numbers=Table(["quantity", "value"], list(numbers.items())).html("words"),
-        **pictures,
+        **{name: picture_grid(drawn) for name, drawn in pictures.items() if drawn},
     )
     write_atomically(path, page)
-
-
-def _pictures(model: Any, evaluation: Evaluation, columns: Sequence[Column]) -> dict[str, Markup]:
-    """Draw errors, the importance of columns, and the effects of the most important ones."""
-    frame = inspection_frame(model, evaluation.cells[:MOST_ROWS])
-    scores = _importance(model, frame, evaluation.observed[:MOST_ROWS], [column.name for column in columns])
-    order = np.argsort(-scores.mean(axis=1), kind="stable")[:MOST_COLUMNS]
-    columns = [columns[i] for i in order]
-    pictures = {
-        "errors": _error_pictures(model, evaluation),
-        "importance": _importance_picture([column.name for column in columns], scores[order]),
-        "dependence": _dependence_pictures(model, frame[:DEPENDENCE_ROWS], columns),
-    }
-    return {name: picture_grid(drawn) for name, drawn in pictures.items() if drawn}
 
 
 def inspection_frame(model: TableModel, cells: pa.RecordBatch) -> "pd.DataFrame":
@@ -105,62 +101,54 @@ def inspection_frame(model: TableModel, cells: pa.RecordBatch) -> "pd.DataFrame"
     return pd.DataFrame(columns, index=range(cells.num_rows))
 
 
-def _importance(model: Any, frame: "pd.DataFrame", observed: Array, names: list[str]) -> Array:
-    """Return the loss of score by shuffling each of the used columns, one column of the array per repetition."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # empty text where training rows had missing cells
-        found = permutation_importance(model, frame, observed, n_repeats=5, random_state=0)
-    return np.asarray(found.importances[[list(frame.columns).index(name) for name in names]])
-
-
-@contextmanager
-def _picture(pictures: dict[str, str], title: str, size: tuple[float, float] = (4.8, 3.6)) -> Iterator[Any]:
-    """Give axes that become a picture."""
+def _picture(
+    title: str, draw: Callable[..., Any], size: tuple[float, float] = (4.8, 3.6), **options: Any
+) -> dict[str, str]:
+    """Return a picture by its title; `draw` draws it on the axes `ax`."""
     figure, axes = subplots(1, 1, size)
-    yield axes[0, 0]
-    pictures[title] = svg(figure, title)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        draw(ax=axes[0, 0], **options)
+    return {title: svg(figure, title)}
 
 
-def _error_pictures(model: Any, evaluation: Evaluation) -> dict[str, str]:
-    """Draw observed against predicted numbers and residuals, or confused classes and calibration."""
-    observed, predicted = evaluation.observed, evaluation.predicted
+def _error_pictures(evaluation: Evaluation) -> dict[str, str]:
+    """Draw observed against predicted numbers, and residuals."""
+    options = {"random_state": 0, "scatter_kwargs": {"s": 8, "alpha": 0.5}}
+    draw = partial(PredictionErrorDisplay.from_predictions, evaluation.observed, evaluation.predicted, **options)
+    observed = _picture("Observed and predicted", draw, kind="actual_vs_predicted")
+    return observed | _picture("Residuals and predicted", draw, kind="residual_vs_predicted")
+
+
+def _class_pictures(evaluation: Evaluation, model: Any) -> dict[str, str]:
+    """Draw confused classes, and the calibration of the second of two classes or of the predicted class."""
+    observed, predicted, classes = evaluation.observed, evaluation.predicted, list(model.classes_)
+    names = [_short(str(label)) for label in classes]
     pictures: dict[str, str] = {}
-    if not is_classifier(model):
-        options = {"random_state": 0, "scatter_kwargs": {"s": 8, "alpha": 0.5}}
-        kinds = {"Observed and predicted": "actual_vs_predicted", "Residuals and predicted": "residual_vs_predicted"}
-        for title, kind in kinds.items():
-            with _picture(pictures, title) as ax:
-                PredictionErrorDisplay.from_predictions(observed, predicted, kind=kind, ax=ax, **options)
-        return pictures
-    classes = list(model.classes_)
     if len(classes) <= MOST_CLASSES:
-        with _picture(pictures, "Confusion of classes", (4.8, 4.2)) as ax:
-            names = [_short(str(label)) for label in classes]
-            show = {"display_labels": names, "xticks_rotation": 45, "include_values": len(classes) <= 8}
-            ConfusionMatrixDisplay.from_predictions(
-                observed, predicted, labels=classes, ax=ax, colorbar=False, cmap="Blues", **show
-            )
+        draw = partial(ConfusionMatrixDisplay.from_predictions, observed, predicted, labels=classes)
+        style = {"xticks_rotation": 45, "include_values": len(classes) <= 8, "colorbar": False, "cmap": "Blues"}
+        pictures |= _picture("Confusion of classes", draw, (4.8, 4.2), display_labels=names, **style)
     if evaluation.proba is not None:
-        is_binary = len(classes) == 2
-        right = observed == classes[1] if is_binary else observed == predicted
-        probability = evaluation.proba[:, 1] if is_binary else evaluation.proba.max(axis=1)
-        name = f"class {_short(str(classes[1]))}" if is_binary else "predicted class"
-        if np.ptp(right.astype(int)):
-            with _picture(pictures, "Calibration") as ax:
-                CalibrationDisplay.from_predictions(
-                    right, probability, n_bins=10, strategy="quantile", name=name, ax=ax
-                )
+        right, probability, name = observed == predicted, evaluation.proba.max(axis=1), "predicted class"
+        if len(classes) == 2:
+            right, probability, name = observed == classes[1], evaluation.proba[:, 1], f"class {names[1]}"
+        if len(np.unique(right)) == 2:
+            draw = partial(CalibrationDisplay.from_predictions, right, probability, n_bins=10, strategy="quantile")
+            pictures |= _picture("Calibration", draw, name=name)
     return pictures
 
 
 def _importance_picture(names: list[str], scores: Array) -> dict[str, str]:
-    pictures: dict[str, str] = {}
-    with _picture(pictures, "Importance", (5.2, 1.4 + 0.26 * len(names))) as ax:
+    """Draw how much the score falls if the cells of a column are shuffled."""
+
+    def draw(ax: Any) -> None:
         positions = np.arange(len(names))[::-1]
         ax.barh(positions, scores.mean(axis=1), xerr=scores.std(axis=1), color="#4477aa", ecolor="#888888")
         ax.set_yticks(positions, [_short(name) for name in names])
         ax.set_xlabel("fall of the score")
-    return pictures
+
+    return _picture("Importance", draw, (5.2, 1.4 + 0.26 * len(names)))
 
 
 def _dependence_pictures(model: Any, frame: "pd.DataFrame", columns: Sequence[Column]) -> dict[str, str]:
@@ -171,18 +159,16 @@ def _dependence_pictures(model: Any, frame: "pd.DataFrame", columns: Sequence[Co
         target = model.classes_[int(np.argmax(model.predict_proba(frame).mean(axis=0)))]
     for column in columns:
         values = frame[column.name]
-        options: dict[str, Any] = {}
         if column.kind == "category" and 1 < values.nunique() <= MOST_CATEGORIES:
-            options = {"categorical_features": [column.name]}
+            options: dict[str, Any] = {"categorical_features": [column.name]}
         elif column.kind in ("number", "boolean", "duration") and values.nunique() > 1:
             levels = np.unique(np.nanquantile(values, np.linspace(0.05, 0.95, GRID)))
             options = {"custom_values": {column.name: levels}}
             frame = frame.fillna({column.name: values.median()})  # scikit-learn draws no deciles of missing cells
-        if not options or len(next(iter(options.values()))) == 0:
+        else:
             continue
-        with _picture(pictures, column.name, (4.0, 3.0)) as ax, warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            PartialDependenceDisplay.from_estimator(model, frame, [column.name], target=target, ax=ax, **options)
+        draw = partial(PartialDependenceDisplay.from_estimator, model, frame, [column.name], target=target)
+        pictures |= _picture(column.name, draw, (4.0, 3.0), **options)
         if len(pictures) == STRONGEST:
             break
     return pictures

@@ -13,10 +13,9 @@ from bochner.parameters import Parametrized
 from bochner.rows import Array
 from bochner.tables.columns import Reading
 from bochner.tables.encoding import EncodedTable, Encoding, load_rows
-from bochner.tables.reader import Table
-from bochner.tables.sources import Frame, Source, frame_of_columns, is_frame, is_path, open_frame
+from bochner.tables.reader import Frame, Source, Table, frame_of_columns, is_frame, is_path, open_frame
 from bochner.tables.survey import Standardization, Survey
-from bochner.validation import StrOptions, check_names, fit_context
+from bochner.validation import StrOptions, check_names
 
 __all__ = ["TableEncoder"]
 
@@ -119,7 +118,6 @@ class TableEncoder(TransformerMixin, Parametrized):
         self.standardize = standardize
         self.random_state = random_state
 
-    @fit_context
     def fit(self, X: Any, y: Any = None) -> Self:
         """Recognize the columns, and find their categories, medians and scales.
 
@@ -139,6 +137,7 @@ class TableEncoder(TransformerMixin, Parametrized):
 
     def survey(self, X: Any, target: str | None = None) -> Survey:
         """Read all rows of a table once and count its cells; `target` is a column that is not encoded."""
+        self._validate_params()  # also inside the `fit` of a table model, where scikit-learn skips it
         reading = Reading(self.decimal, tuple(self.missing), self.file_encoding)
         data = self._as_table(X, target, reset=True)
         table = Table(data, target, self.drop, self.kinds, reading=reading)
@@ -148,8 +147,8 @@ class TableEncoder(TransformerMixin, Parametrized):
     def fit_survey(self, survey: Survey) -> Self:
         """Determine the encoding from a survey of the table."""
         table = survey.table
+        self._names = [name for name in table.names if name != table.target]
         if table.source.path is not None or not hasattr(self, "n_features_in_"):  # those of a frame are known
-            self._names = [name for name in table.names if name != table.target]
             self.n_features_in_, self.feature_names_in_ = len(self._names), np.array(self._names, dtype=object)
         if survey.n_cells == 1:
             raise ValueError(f"{table.path} has 1 sample, in which every column is constant; give more rows.")
@@ -157,12 +156,11 @@ class TableEncoder(TransformerMixin, Parametrized):
         self.encoding_ = survey.encoding(self.standardize)
         return self
 
-    def open(self, X: Any, *, with_target: bool = False, keep: Sequence[str] = ()) -> EncodedTable:
-        """Open a table with the columns of the fit; `keep` are others to read as they are."""
+    def open(self, X: Any) -> EncodedTable:
+        """Open a table with the columns of the fit."""
         check_is_fitted(self)
         target = self.encoding_.target
-        data = X if with_target or keep else self._as_table(X, None if target is None else target.name, reset=False)
-        return self.encoding_.open(data, with_target=with_target, keep=keep)
+        return self.encoding_.open(self._as_table(X, None if target is None else target.name, reset=False))
 
     def transform(self, X: Any) -> Array:
         """Encode rows.
@@ -205,19 +203,18 @@ class TableEncoder(TransformerMixin, Parametrized):
             return X
         if not is_frame(X):
             X = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=reset)
-            if reset:
-                self._names = [f"x{i}" for i in range(X.shape[1])]
-            return frame_of_columns(self._names, (np.ascontiguousarray(X[:, i]) for i in range(X.shape[1])), "X")
+            names = [f"x{i}" for i in range(X.shape[1])] if reset else self._names
+            return frame_of_columns(names, map(np.ascontiguousarray, X.T), "X")
         frame = open_frame(X)
         names = [name for name in frame.schema.names if name != target]
-        positions = [frame.schema.names.index(name) for name in names]
-        checked = X.iloc[:, positions] if hasattr(X, "iloc") else frame.table.select(names)
-        validate_data(self, checked, skip_check_array=True, reset=reset)
-        if reset:
-            self._names = names
-        elif not hasattr(self, "feature_names_in_"):  # the names of the fit were not text
-            return Frame(frame.table.select(names).rename_columns(self._names), frame.label, frame.untyped)
-        return frame
+        checked = X.iloc[:, [frame.schema.names.index(name) for name in names]] if hasattr(X, "iloc") else None
+        validate_data(
+            self, frame.table.select(names) if checked is None else checked, skip_check_array=True, reset=reset
+        )
+        if reset or hasattr(self, "feature_names_in_"):
+            return frame
+        # The names of the fit were not text.
+        return Frame(frame.table.select(names).rename_columns(self._names), frame.label, frame.untyped)
 
     def __sklearn_tags__(self) -> Any:
         return with_cells(super().__sklearn_tags__())

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils import assert_all_finite, check_array, column_or_1d, get_tags
+from sklearn.utils import check_array, column_or_1d, get_tags
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, has_fit_parameter
@@ -24,10 +24,9 @@ from bochner.features.landmark_features import LandmarkFeatures
 from bochner.kernel_models import KernelClassifier, KernelRegressor
 from bochner.parameters import Parametrized
 from bochner.rows import Array, Floats
-from bochner.tables.encoding import EncodedTable, load_rows
+from bochner.tables.encoding import EncodedTable, TableRows, load_rows
 from bochner.tables.intervals import prediction_intervals, studentized_residuals
-from bochner.tables.row_source import TableRows
-from bochner.tables.sources import is_frame, is_path
+from bochner.tables.reader import is_frame, is_path
 from bochner.tables.survey import Survey
 from bochner.tables.table_encoder import TableEncoder, with_cells
 from bochner.validation import HasMethods, StrOptions, available_if, check_weights, fit_context
@@ -37,22 +36,21 @@ __all__ = ["MEMORY_ROWS", "TableClassifier", "TableModel", "TableRegressor"]
 MEMORY_ROWS = 200_000  # that are encoded in memory; feature models read more of them batch by batch
 N_LANDMARKS = 512
 RESIDUAL_ROWS = 20_000
+INTERVAL = "predict_interval"
 LOG_ROWS, SMALLEST_SKEWNESS = 2_000, 1.0  # for the comparison of targets and their logarithms
 
 
-def default_estimator(
-    is_classifier: bool, n_rows: int, effort: str, random_state: Any, *, features: bool = False
-) -> Any:
+def default_estimator(is_classifier: bool, n_rows: int, effort: str, seed: Any, *, features: bool = False) -> Any:
     """Return the kernel machine, or landmark features for more rows than it takes or where they are asked for."""
     if n_rows <= MEMORY_ROWS and not features:
         machine = KernelClassifier if is_classifier else KernelRegressor
-        return machine(effort=effort, random_state=random_state)
+        return machine(effort=effort, random_state=seed)
     length_scale = "learn" if effort == "default" else "median"
     n_landmarks = max(1, min(N_LANDMARKS, n_rows // 4))
     landmarks = LandmarkFeatures("matern", n_landmarks=n_landmarks, length_scale=length_scale)
     if is_classifier:
-        return FeatureClassifier(landmarks, loss="log_loss", random_state=random_state)
-    return FeatureRegressor(landmarks, random_state=random_state)
+        return FeatureClassifier(landmarks, loss="log_loss", random_state=seed)
+    return FeatureRegressor(landmarks, random_state=seed)
 
 
 def _has_method(name: str) -> Callable[["TableModel"], bool]:
@@ -60,32 +58,37 @@ def _has_method(name: str) -> Callable[["TableModel"], bool]:
 
     def check(model: "TableModel") -> bool:
         estimator = getattr(model, "estimator_", model.estimator)
-        has_closed_form = name == "predict_interval" and _has_closed_form(estimator)
-        return estimator is None or has_closed_form or hasattr(estimator, name)
+        return estimator is None or hasattr(estimator, name) or (name == INTERVAL and _has_closed_form(estimator))
 
     return check
 
 
-class TableModel:
+class TableModel(Parametrized):
     """What both estimators share: reading, encoding, fitting, and predicting in batches."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "predict"]), None],
         "encoder": [HasMethods(["fit", "transform"]), None],
         "effort": [StrOptions(["default", "fast"])],
+        "class_weight": [dict, StrOptions(["balanced"]), None],
         "random_state": ["random_state"],
     }
 
-    estimator: Any
-    encoder: Any
-    effort: str
     class_weight: Any = None
-    random_state: Any
     estimator_: Any
     encoder_: Any
+    log_factor_: float | None = None
     residuals_: Floats
     target_name_: str | None
     n_rows_: int
+
+    def __init__(
+        self, estimator: Any = None, *, encoder: Any = None, effort: str = "default", random_state: Any = None
+    ) -> None:
+        self.estimator = estimator
+        self.encoder = encoder
+        self.effort = effort
+        self.random_state = random_state
 
     @fit_context
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -147,21 +150,27 @@ class TableModel:
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.encoder_, name):
                 setattr(self, name, getattr(self.encoder_, name))
-        estimator = self._new_estimator(self.n_rows_)
-        self._choose_target_scale(X, y)
+        estimator, weights = self._new_estimator(self.n_rows_), check_weights(sample_weight, X)
+        if isinstance(self, RegressorMixin):
+            self.log_factor_ = 1.0 if self.estimator is None and is_better_on_log_scale(X, y) else None
         if rows is not None:
             if self.class_weight is not None:
                 estimator.set_params(class_weight=self.class_weight)
             self.estimator_ = estimator.fit(rows.with_targets(self._scaled_targets))
         else:
-            weights = self._weights(y, check_weights(sample_weight, X))
-            if weights and not has_fit_parameter(estimator, "sample_weight"):
+            if self.class_weight is not None:
+                factors = np.asarray(compute_sample_weight(self.class_weight, y))
+                weights = factors if weights is None else factors * weights
+            if weights is not None and not has_fit_parameter(estimator, "sample_weight"):
                 raise ValueError(f"{type(estimator).__name__} does not accept `sample_weight`; omit it.")
-            self.estimator_ = estimator.fit(X, self._scaled_targets(y), **weights)
+            options = {} if weights is None else {"sample_weight": weights}
+            self.estimator_ = estimator.fit(X, self._scaled_targets(y), **options)
+        if self.log_factor_ is not None:
+            left_out = getattr(self.estimator_, "loo_prediction_", None)
+            self.log_factor_ = log_factor(self.estimator_.predict(X) if left_out is None else left_out, y, weights)
         if _has_closed_form(self.estimator_):
-            self.residuals_ = studentized_residuals(
-                self.estimator_, X[:RESIDUAL_ROWS], self._scaled_targets(y[:RESIDUAL_ROWS])
-            )
+            shown = slice(RESIDUAL_ROWS)
+            self.residuals_ = studentized_residuals(self.estimator_, X[shown], self._scaled_targets(y[shown]))
         return self
 
     def _new_estimator(self, n_rows: int) -> Any:
@@ -171,36 +180,25 @@ class TableModel:
             return default_estimator(kind == "classifier", n_rows, self.effort, self.random_state)
         found = get_tags(self.estimator).estimator_type
         if found not in (kind, None):
-            raise ValueError(
-                f"`estimator` of {type(self).__name__} must be a {kind}. Got the {found} {self.estimator!r}."
-            )
+            name = type(self).__name__
+            raise ValueError(f"`estimator` of {name} must be a {kind}. Got the {found} {self.estimator!r}.")
         return clone(self.estimator)
-
-    def _weights(self, y: Array, sample_weight: Floats | None) -> dict[str, Floats]:
-        """Return the sample weights, times those of the classes, as an argument of `fit`; empty if there are none."""
-        if self.class_weight is not None:
-            factors = np.asarray(compute_sample_weight(self.class_weight, y))
-            sample_weight = factors if sample_weight is None else factors * sample_weight
-        return {} if sample_weight is None else {"sample_weight": sample_weight}
 
     def _check_targets(self, y: Any) -> Array:
         """Return targets as an array that the estimator accepts."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None; give y.")
-        if isinstance(self, ClassifierMixin):
-            y = column_or_1d(y, warn=True)
-            assert_all_finite(y, input_name="y", estimator_name=type(self).__name__)
+        is_class = isinstance(self, ClassifierMixin)
+        dtype = None if is_class else "numeric"
+        y = column_or_1d(check_array(y, ensure_2d=False, dtype=dtype, input_name="y", estimator=self), warn=True)
+        if is_class:
             check_classification_targets(y)
-            return np.asarray(y)
-        checked = check_array(y, ensure_2d=False, dtype="numeric", input_name="y", estimator=self)
-        return np.asarray(column_or_1d(checked, warn=True), dtype=np.float64)
-
-    def _choose_target_scale(self, X: Array, y: Array) -> None:
-        """Choose how targets are transformed, given some of the rows."""
+        return np.asarray(y) if is_class else np.asarray(y, dtype=np.float64)
 
     def _scaled_targets(self, y: Any) -> Array:
-        """Return targets as the estimator is fitted to them."""
-        return self._check_targets(y)
+        """Return targets, or their logarithms, as the estimator is fitted to them."""
+        y = self._check_targets(y)
+        return y if self.log_factor_ is None else np.asarray(np.log(y))
 
     def predict(self, X: Any) -> Array:
         """Predict the targets.
@@ -219,18 +217,19 @@ class TableModel:
 
     def predict_rows(self, rows: Array) -> Array:
         """Predict the targets of encoded rows."""
-        return np.asarray(self.estimator_.predict(rows))
+        predicted = np.asarray(self.estimator_.predict(rows))
+        return predicted if self.log_factor_ is None else self.log_factor_ * np.exp(predicted)
 
     def _map(self, X: Any, function: Callable[[Array], Array]) -> Array:
         """Apply a function to the encoded rows of a table, batch by batch for a file."""
-        check_is_fitted(self)
+        check_is_fitted(self, "estimator_")
         if not is_path(X) or not isinstance(self.encoder_, TableEncoder):
             return function(self.encoder_.transform(X))
         source = self.encoder_.open(X)
         parts = [function(batch.X) for batch in source.batches() if len(batch.X)]
         source.unseen.warn()
         if not parts:
-            raise ValueError(f"{source.table.path} has no rows to predict.")
+            raise ValueError(f"{X} has no rows to predict.")
         return np.concatenate(parts)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -250,10 +249,10 @@ class TableModel:
         float
             R2, or the share of rows whose class is predicted.
         """
-        check_is_fitted(self)
-        encoding = self.encoder_.encoding_ if isinstance(self.encoder_, TableEncoder) else None
-        if isinstance(y, str) and encoding is not None and encoding.target is not None and encoding.target.name == y:
-            batches = self.encoder_.open(X, with_target=True).batches()
+        check_is_fitted(self, "estimator_")
+        target = getattr(getattr(self.encoder_, "encoding_", None), "target", None)
+        if isinstance(y, str) and target is not None and target.name == y:
+            batches = self.encoder_.encoding_.open(X, with_target=True).batches()
             parts = [(self.predict_rows(batch.X), batch.y) for batch in batches]
             predicted, y = (np.concatenate(values) for values in zip(*parts, strict=True))
         else:
@@ -272,7 +271,7 @@ class TableModel:
         """
         from bochner.tables.model_files import save
 
-        check_is_fitted(self)
+        check_is_fitted(self, "estimator_")
         save(self, Path(path))
 
     @classmethod
@@ -296,11 +295,8 @@ class TableModel:
             raise ValueError(f"{path} has a {type(model).__name__}; read it by {type(model).__name__}.load.")
         return model
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "estimator_")
-
     def __sklearn_tags__(self) -> Any:
-        return with_cells(super().__sklearn_tags__())  # type: ignore[misc]
+        return with_cells(super().__sklearn_tags__())
 
 
 class TableRegressor(TableModel, RegressorMixin, Parametrized):
@@ -332,7 +328,8 @@ class TableRegressor(TableModel, RegressorMixin, Parametrized):
     target_name_ : str or None
         The name of the target, where it has one.
     log_factor_ : float or None
-        What exponentials of predicted logarithms are multiplied by; None if the targets are as they were.
+        What exponentials of predicted logarithms are multiplied by, because they are below the mean: the ratio of
+        the mean target to that of leave-one-out predictions. None if the targets are as they were.
     n_rows_ : int
         Number of training rows.
     n_features_in_ : int
@@ -357,22 +354,7 @@ class TableRegressor(TableModel, RegressorMixin, Parametrized):
     True
     """
 
-    log_factor_: float | None
-
-    def __init__(
-        self, estimator: Any = None, *, encoder: Any = None, effort: str = "default", random_state: Any = None
-    ) -> None:
-        self.estimator = estimator
-        self.encoder = encoder
-        self.effort = effort
-        self.random_state = random_state
-
-    def predict_rows(self, rows: Array) -> Array:
-        """Predict the targets of encoded rows."""
-        predicted = super().predict_rows(rows)
-        return predicted if self.log_factor_ is None else self.log_factor_ * np.exp(predicted)
-
-    @available_if(_has_method("predict_interval"))
+    @available_if(_has_method(INTERVAL))
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
         """Predict the bounds that contain a share of the targets of new rows.
 
@@ -402,13 +384,6 @@ class TableRegressor(TableModel, RegressorMixin, Parametrized):
         else:
             bounds = self.estimator_.predict_interval(rows, coverage)
         return np.asarray(bounds if self.log_factor_ is None else np.exp(bounds))
-
-    def _choose_target_scale(self, X: Array, y: Array) -> None:
-        self.log_factor_ = None if self.estimator is not None else log_factor(X, y)
-
-    def _scaled_targets(self, y: Any) -> Array:
-        y = self._check_targets(y)
-        return y if self.log_factor_ is None else np.asarray(np.log(y))
 
 
 class TableClassifier(TableModel, ClassifierMixin, Parametrized):
@@ -464,11 +439,6 @@ class TableClassifier(TableModel, ClassifierMixin, Parametrized):
     (['small', 'small'], (2, 2))
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **TableModel._parameter_constraints,
-        "class_weight": [dict, StrOptions(["balanced"]), None],
-    }
-
     def __init__(
         self,
         estimator: Any = None,
@@ -478,11 +448,8 @@ class TableClassifier(TableModel, ClassifierMixin, Parametrized):
         class_weight: Any = None,
         random_state: Any = None,
     ) -> None:
-        self.estimator = estimator
-        self.encoder = encoder
-        self.effort = effort
+        super().__init__(estimator, encoder=encoder, effort=effort, random_state=random_state)
         self.class_weight = class_weight
-        self.random_state = random_state
 
     @property
     def classes_(self) -> Array:
@@ -527,15 +494,11 @@ def _has_closed_form(estimator: Any) -> bool:
     return isinstance(estimator, FeatureRegressor) and estimator.loss == "squared_error"
 
 
-def log_factor(X: Array, y: Floats) -> float | None:
-    """Return what exponentials of predicted logarithms are multiplied by, if a quick model of these is better.
-
-    The factor is the mean exponential of the residuals (Duan's smearing), because the exponential of a mean logarithm
-    is less than the mean. None means that the targets are not positive, not skewed, or better predicted as they are.
-    """
+def is_better_on_log_scale(X: Array, y: Floats) -> bool:
+    """Return whether targets are positive and skewed, and a quick model predicts them better by their logarithms."""
     deviation = y.std()
     if len(y) < 50 or y.min() <= 0.0 or np.mean((y - y.mean()) ** 3) <= SMALLEST_SKEWNESS * deviation**3:
-        return None
+        return False
     order = np.random.default_rng(0).permutation(len(y))[:LOG_ROWS]
     train, test = order[len(order) // 3 :], order[: len(order) // 3]
     features = LandmarkFeatures(n_landmarks=min(128, len(train) // 2), random_state=0)
@@ -544,9 +507,22 @@ def log_factor(X: Array, y: Floats) -> float | None:
         warnings.simplefilter("ignore", UserWarning)  # the penalty may be the largest one
         direct = model.fit(X[train], y[train]).predict(X[test])
         logs = model.fit(X[train], np.log(y[train])).predict(X[test])
-    factor = float(np.exp(np.log(y[test]) - logs).mean())
-    errors = [np.square(predicted - y[test]).mean() for predicted in (factor * np.exp(logs), direct)]
-    return factor if errors[0] < errors[1] else None
+    predicted = log_factor(logs, y[test]) * np.exp(logs)
+    return bool(np.square(predicted - y[test]).mean() < np.square(direct - y[test]).mean())
+
+
+def log_factor(logs: Floats, y: Floats, sample_weight: Floats | None = None) -> float:
+    r"""Return the factor of exponentials of predicted logarithms whose mean is that of the targets.
+
+    The exponential of a mean logarithm is less than the mean. With predictions :math:`f_i` of rows that the model was
+    not fitted to, the factor is :math:`\sum w_i y_i / \sum w_i e^{f_i}`. Small targets do not dominate it, unlike the
+    mean of :math:`y_i e^{-f_i}` (Duan's smearing).
+    """
+    known = np.isfinite(logs)
+    shift = logs[known].max()  # exponentials must not overflow
+    w = None if sample_weight is None else sample_weight[known]
+    mean = np.average(np.exp(logs[known] - shift), weights=w)
+    return float(np.exp(np.log(np.average(y[known], weights=w)) - shift - np.log(mean)))
 
 
 def _split_target(X: Any, y: Any) -> tuple[Any, Any]:
@@ -556,6 +532,4 @@ def _split_target(X: Any, y: Any) -> tuple[Any, Any]:
     if is_path(X) or not is_frame(X):
         raise ValueError(f"A target given by its name ({y!r}) needs a data frame here. Got {type(X).__name__} instead.")
     X = X.collect() if hasattr(X, "collect") else X
-    if hasattr(X, "iloc"):
-        return X.drop(columns=y), X[y]
-    return (X.drop(y) if hasattr(X, "get_column") else X.drop_columns([y])), X[y].to_numpy()
+    return (X.drop(columns=y) if hasattr(X, "iloc") else X.drop(y)), np.asarray(X[y])

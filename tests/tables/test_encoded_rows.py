@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
+"""Encoded rows of a table as a row source, which feature models read batch by batch."""
+
 import numpy as np
 import pytest
 
-import bochner.tables.sources
-from bochner.tables.encoding import EncodedTable
-from bochner.tables.row_source import TableRows
+import bochner.tables.reader
+from bochner.tables.encoding import EncodedTable, TableRows
 from tests.tables.tables import survey_file, write_table
 
 
 @pytest.fixture(params=[".csv", ".parquet"])
 def path(request, table_files, monkeypatch):
     """A file with several groups of rows."""
-    monkeypatch.setattr(bochner.tables.sources, "CSV_BLOCK_BYTES", 4096)
+    monkeypatch.setattr(bochner.tables.reader, "CSV_BLOCK_BYTES", 4096)
     return table_files[request.param]
 
 
