@@ -28,7 +28,7 @@ from bochner.validation import StrOptions, check_weights, fit_context, validate_
 
 __all__ = ["KernelClassifier", "KernelRegressor"]
 
-MANY_ROWS, MAX_MEMBERS_OF_MANY_ROWS = 100_000, 2  # the leaves of a third member would take too long
+MAX_MEMBERS = {10_000: 3, 100_000: 2}  # of more rows than these: the leaves of further members would take too long
 MAX_TARGET = 1e120
 MAX_RESIDUALS = 2_000  # order statistics that prediction intervals are computed from
 SELECTION_ROWS = 6.0  # residuals of n rows are multiplied by 1 + SELECTION_ROWS / n
@@ -154,7 +154,8 @@ class _KernelMachine(Parametrized):
         sample = Sample(scaled, Y[order], w[order])
         with show_progress(self.verbose):
             chosen, candidates = select_members(sample, self.effort == "fast")
-            chosen = chosen[:MAX_MEMBERS_OF_MANY_ROWS] if len(X) > MANY_ROWS else chosen
+            for n_rows, n_members in MAX_MEMBERS.items():
+                chosen = chosen[:n_members] if len(X) > n_rows else chosen
             self.members_ = [
                 KernelMember(
                     c.kernel, scalings[c.uses_ranks], c.learned.scales, c.learned.penalty, float(np.sqrt(c.error))

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special
 
 from bochner.rows import Array, Floats, Indices, Mask, row_spans
-from bochner.scaling.cholesky import factorize
+from bochner.scaling.cholesky import factorize, solve_precisely
 from bochner.scaling.kernel_values import KernelShape
 from bochner.scaling.scale_learning import LearnedScales, learn_scales
 
@@ -83,13 +83,13 @@ class Leaf:
         self.rows, self.noise = X[self.members] * self.scales, penalty / w[self.members]
         K, targets = shape.matrix(self.rows), Y[self.members]
         factor = factorize(K, self.noise)
-        self.coef = factor.solve(targets).astype(np.float64)
+        self.coef = solve_precisely(factor, K, self.noise, targets)
         if log_odds is not None:
             fitted = targets - self.noise[:, None] * self.coef
             targets, curvature = _newton_targets(targets > 0.0, fitted, log_odds)
             self.noise = self.noise / (4.0 * curvature)  # the same as before, where the probability is one half
             factor = factorize(K, self.noise)
-            self.coef = factor.solve(targets).astype(np.float64)
+            self.coef = solve_precisely(factor, K, self.noise, targets)
         variances = 1.0 / factor.inverse_diagonal()
         left_out = targets - self.coef * variances[:, None]
         where = np.full(len(X), -1)

@@ -12,12 +12,16 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cython_lapack
 
-from bochner.rows import Array, Floats
+from bochner.rows import Array, Floats, row_spans
 
-__all__ = ["CholeskyFactor", "factorize"]
+__all__ = ["CholeskyFactor", "factorize", "solve_precisely"]
 
-# With smaller penalties, rounding errors of float32 can make a kernel matrix indefinite.
-SMALLEST_FLOAT32_PENALTY = 3e-4
+BLOCK_ROWS = 1_024
+# With smaller penalties, rounding errors of float32 can make a kernel matrix indefinite. With this one, and 5,000 rows,
+# they change predictions by up to 15 % of their spread (Matern kernel), and by less than 1 % after one refinement.
+SMALLEST_FLOAT32_PENALTY = 9e-5
+MAX_REFINEMENTS = 3
+SMALL_CHANGE = 1e-6  # relative to the solution
 
 
 class CholeskyFactor:
@@ -25,6 +29,7 @@ class CholeskyFactor:
 
     def __init__(self, lower: Array) -> None:
         self._lower = lower  # rows of the transposed factor are contiguous: Fortran order
+        self.is_single = lower.dtype == np.float32
 
     def solve(self, right: Array) -> Array:
         """Return the solution of the linear system with several right-hand sides."""
@@ -53,6 +58,22 @@ class CholeskyFactor:
         _call("trtri", self._lower.dtype, b"L", b"N", n, self._lower, n)
         columns = self._lower.T  # contiguous; before the diagonal, there is what is left of the matrix
         return np.array([float(column[i:] @ column[i:]) for i, column in enumerate(columns)])
+
+
+def solve_precisely(factor: CholeskyFactor, kernel: Array, penalties: Array, right: Array) -> Floats:
+    """Return the solution in float64: residuals in float64 correct that of a float32 factor."""
+    solution = factor.solve(right).astype(np.float64)
+    changes = [np.inf]
+    while factor.is_single and len(changes) <= MAX_REFINEMENTS and changes[-1] > SMALL_CHANGE * np.abs(solution).max():
+        residuals = right - penalties[:, None] * solution
+        for rows in row_spans(len(kernel), BLOCK_ROWS):
+            residuals[rows] -= kernel[rows].astype(np.float64) @ solution
+        change = factor.solve(residuals)
+        changes.append(float(np.abs(change).max()))
+        if changes[-1] > 0.5 * changes[-2]:  # rounding errors exceed the penalty
+            return factorize(kernel.astype(np.float64), penalties).solve(right)
+        solution += change
+    return solution
 
 
 def factorize(kernel: Array, penalties: Array) -> CholeskyFactor:
