@@ -13,7 +13,6 @@ KERNELS = [Gaussian(), Laplacian(), Exponential(), Matern(nu=1.5), PowerExponent
 EUCLIDEAN = [kernel for kernel in KERNELS if kernel_shape(kernel).p == 2]
 
 
-
 @pytest.fixture
 def problem(rng):
     X = rng.normal(size=(40, 3))
