@@ -194,7 +194,7 @@ class MomentAccumulator:
             return self
         batch = stack_batches(self.waiting)
         candidates = fit_candidates(MemoryRows(*batch.select(slice(0, FIRST_ROWS))[:3]))
-        return replace(self, waiting=(), candidates=candidates).add(batch, fit_candidates)
+        return replace(self, waiting=(), candidates=candidates).add(batch, fit_candidates)  # which fits nothing now
 
     def choose(self, penalties_for: PenaltiesFor, cv: Any) -> Choice:
         """Choose the candidate and penalty with the best mean R2 over the folds, or by generalized cross-validation."""
