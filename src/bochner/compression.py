@@ -28,9 +28,15 @@ class _Fit:
     """
 
     def __init__(
-        self, features: Floats, exact: Floats, counts: Floats, is_complete: bool, rows: slice, others: slice | None
+        self,
+        features: Floats,
+        exact: Floats,
+        point_weights: Floats,
+        is_complete: bool,
+        rows: slice,
+        others: slice | None,
     ) -> None:
-        self.size, self.is_complete = float(counts[rows].sum()), is_complete
+        self.size, self.is_complete = float(point_weights[rows].sum()), is_complete
         self.spectrum, self.whitening = _whitening(features[rows])
         orthonormal = features[rows] @ self.whitening
         self.projection = orthonormal.T @ (exact[rows, rows] @ orthonormal)
@@ -66,7 +72,7 @@ class _Fit:
         return float(np.vdot(product, product.T) - 2.0 * np.vdot(kernel, self.target))
 
 
-def best_matrix(features: Floats, exact: Floats, counts: Floats, n_columns: int, alphas: Floats) -> Floats:
+def best_matrix(features: Floats, exact: Floats, point_weights: Floats, n_columns: int, alphas: Floats) -> Floats:
     r"""Return the matrix B for which the inner products of F B are closest to the exact kernel.
 
     .. math:: \min_A |K - F A F^T|_F^2, \quad A = B B^T \text{ of rank } w
@@ -81,7 +87,7 @@ def best_matrix(features: Floats, exact: Floats, counts: Floats, n_columns: int,
         Features F of sampled rows in random order, weighted so that :math:`F F^T` approximates the kernel.
     exact : ndarray of shape (n_rows, n_rows)
         Exact kernel matrix K of the rows.
-    counts : ndarray of shape (n_rows,)
+    point_weights : ndarray of shape (n_rows,)
         Sample weights.
     n_columns : int
         Number of columns w, at most `n_inner`.
@@ -103,13 +109,13 @@ def best_matrix(features: Floats, exact: Floats, counts: Floats, n_columns: int,
     array([[2.],
            [0.]])
     """
-    roots = np.sqrt(counts)
+    roots = np.sqrt(point_weights)
     features, exact = features * roots[:, None], exact * roots[:, None] * roots
     middle, is_complete = len(features) // 2, n_columns == features.shape[1]
     whole, first, second = slice(None), slice(0, middle), slice(middle, None)
 
     def fit(split: tuple[slice, slice | None]) -> _Fit:
-        return _Fit(features, exact, counts, is_complete, *split)
+        return _Fit(features, exact, point_weights, is_complete, *split)
 
     if len(alphas) == 1 or middle == 0:  # a single row cannot be held out, and gets the largest penalty
         return fit((whole, None)).columns(float(alphas.max()), n_columns)
@@ -124,14 +130,14 @@ def best_matrix(features: Floats, exact: Floats, counts: Floats, n_columns: int,
     return final.columns(best, n_columns)
 
 
-def principal_components(features: Floats, counts: Floats, n_columns: int) -> Floats:
+def principal_components(features: Floats, point_weights: Floats, n_columns: int) -> Floats:
     """Return the matrix B for which the inner products of F B are closest to those of F.
 
     Parameters
     ----------
     features : ndarray of shape (n_rows, n_inner)
         Features F of sampled rows.
-    counts : ndarray of shape (n_rows,)
+    point_weights : ndarray of shape (n_rows,)
         Sample weights.
     n_columns : int
         Number of columns of B, at most `n_inner`.
@@ -149,7 +155,7 @@ def principal_components(features: Floats, counts: Floats, n_columns: int) -> Fl
     array([[1.],
            [0.]])
     """
-    spectrum, whitening = _whitening(features * np.sqrt(counts)[:, None])
+    spectrum, whitening = _whitening(features * np.sqrt(point_weights)[:, None])
     basis = whitening * np.sqrt(spectrum)
     return _with_all_columns(basis[:, ::-1][:, :n_columns], whitening, n_columns)
 

@@ -175,7 +175,8 @@ class IsotropicKernel(Kernel):
     Attributes
     ----------
     mixing_dim : int
-        Number of uniform random numbers that determine the scale c: 0 for the Gaussian kernel, where c = 1, else 1.
+        Number of uniform random numbers that determine the scale c: 0 for the Gaussian kernel, where c = 1, else
+        usually 1.
 
     Notes
     -----

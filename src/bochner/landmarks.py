@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Landmarks: the points at which `LandmarkFeatures` evaluates its kernel.
 
-Each part has one method, `select`. A new part is one class and one line in `LANDMARKS`.
+Each selection has one method, `select`. A new selection is one class and one line in `LANDMARKS`.
 """
 
 import warnings
@@ -98,8 +98,8 @@ class Uniform(LandmarkSelection):
     """
 
     def select(self, kernel: KernelFunction, n_landmarks: int, X: Rows, rng: np.random.Generator) -> Any:
-        points, counts = shuffled_sample(X, max(N_POINTS, n_landmarks), rng)
-        return points[_draw(counts, n_landmarks, rng)]
+        points, point_weights = shuffled_sample(X, max(N_POINTS, n_landmarks), rng)
+        return points[_draw(point_weights, n_landmarks, rng)]
 
 
 class Pivoted(LandmarkSelection):
@@ -133,8 +133,8 @@ class Pivoted(LandmarkSelection):
         self.n_points = n_points
 
     def select(self, kernel: KernelFunction, n_landmarks: int, X: Rows, rng: np.random.Generator) -> Any:
-        points, counts = shuffled_sample(X, max(self.n_points, n_landmarks), rng)
-        return points[pivots(kernel, points, counts, n_landmarks, rng)]
+        points, point_weights = shuffled_sample(X, max(self.n_points, n_landmarks), rng)
+        return points[pivots(kernel, points, point_weights, n_landmarks, rng)]
 
 
 class KMeans(LandmarkSelection):
@@ -172,28 +172,30 @@ class KMeans(LandmarkSelection):
         from sklearn import cluster  # a slow import, which `import bochner` does without
 
         n_points = self.n_points or int(np.clip(POINTS_PER_CENTER * n_landmarks, N_POINTS, MOST_POINTS))
-        points, counts = shuffled_sample(X, max(n_points, n_landmarks), rng)
+        points, point_weights = shuffled_sample(X, max(n_points, n_landmarks), rng)
         if points.shape[0] <= n_landmarks:
             return points
-        random = points[_draw(counts, n_landmarks, rng)]
-        options: Any = {"sample_weight": counts, "random_state": int(rng.integers(2**31)), "n_local_trials": 1}
+        random = points[_draw(point_weights, n_landmarks, rng)]
+        options: Any = {"sample_weight": point_weights, "random_state": int(rng.integers(2**31)), "n_local_trials": 1}
 
         def centers(is_spread: bool) -> Floats:
             start = cluster.kmeans_plusplus(points, n_landmarks, **options)[0] if is_spread else random
             steps = cluster.KMeans(n_landmarks, init=to_dense(start), n_init=1, max_iter=self.n_iterations, tol=0.0)
             with threadpool_limits(1, user_api="openmp"):  # several threads add up in any order
-                return np.asarray(steps.fit(points, sample_weight=counts).cluster_centers_)
+                return np.asarray(steps.fit(points, sample_weight=point_weights).cluster_centers_)
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # it is meant to stop early, also with equal centers
             candidates = list(in_threads(centers, [False, True]))
-        points, counts = points[:VALIDATION_POINTS], counts[:VALIDATION_POINTS]
+        points, point_weights = points[:VALIDATION_POINTS], point_weights[:VALIDATION_POINTS]
         exact = kernel(points, points)
-        errors = [_squared_error(kernel, exact, landmarks, points, counts) for landmarks in candidates]
+        errors = [_squared_error(kernel, exact, landmarks, points, point_weights) for landmarks in candidates]
         return candidates[int(np.argmin(errors))]
 
 
-def pivots(kernel: KernelFunction, points: Any, counts: Floats, n_pivots: int, rng: np.random.Generator) -> Indices:
+def pivots(
+    kernel: KernelFunction, points: Any, point_weights: Floats, n_pivots: int, rng: np.random.Generator
+) -> Indices:
     r"""Draw the pivots of a randomly pivoted Cholesky factorization.
 
     Several pivots are proposed at a time, in proportion to residuals :math:`d_i`; a proposal whose residual has become
@@ -206,7 +208,7 @@ def pivots(kernel: KernelFunction, points: Any, counts: Floats, n_pivots: int, r
         Returns the kernel matrix of two sets of rows.
     points : {ndarray, CSR matrix} of shape (n_points, n_features)
         Rows.
-    counts : ndarray of shape (n_points,)
+    point_weights : ndarray of shape (n_points,)
         Sample weights, which multiply the residuals.
     n_pivots : int
         Number of pivots.
@@ -223,7 +225,7 @@ def pivots(kernel: KernelFunction, points: Any, counts: Floats, n_pivots: int, r
     factor = np.zeros((len(residuals), 0))
     chosen: list[int] = []
     while len(chosen) < n_pivots and (residuals > smallest).any():
-        probabilities = np.where(residuals > smallest, residuals, 0.0) * counts
+        probabilities = np.where(residuals > smallest, residuals, 0.0) * point_weights
         n_proposals = min(n_pivots - len(chosen), max(8, n_pivots // 8))
         proposals = rng.choice(len(residuals), n_proposals, p=probabilities / probabilities.sum())
         # A row that is proposed again is not left out: after a rejection, it has another chance to be accepted.
@@ -255,13 +257,15 @@ def _accept(block: Floats, smallest: float, rng: np.random.Generator) -> list[in
     return accepted
 
 
-def _draw(counts: Floats, size: int, rng: np.random.Generator) -> Indices:
+def _draw(point_weights: Floats, size: int, rng: np.random.Generator) -> Indices:
     """Draw rows without replacement, in proportion to their sample weights."""
-    size = min(size, len(counts))
-    return np.sort(rng.choice(len(counts), size, replace=False, p=counts / counts.sum()))
+    size = min(size, len(point_weights))
+    return np.sort(rng.choice(len(point_weights), size, replace=False, p=point_weights / point_weights.sum()))
 
 
-def _squared_error(kernel: KernelFunction, exact: Floats, landmarks: Floats, points: Any, counts: Floats) -> float:
+def _squared_error(
+    kernel: KernelFunction, exact: Floats, landmarks: Floats, points: Any, point_weights: Floats
+) -> float:
     """Return the squared error on some rows of the kernel that landmarks give."""
     columns = kernel(points, landmarks)
     try:  # equal centers make the matrix singular
@@ -269,7 +273,7 @@ def _squared_error(kernel: KernelFunction, exact: Floats, landmarks: Floats, poi
     except linalg.LinAlgError:  # landmarks so far away that rounding leaves no positive definite matrix
         return np.inf
     approximate = columns @ linalg.cho_solve((factor, True), columns.T)
-    return float(counts @ np.square(exact - approximate) @ counts)
+    return float(point_weights @ np.square(exact - approximate) @ point_weights)
 
 
 LANDMARKS: dict[str, type[LandmarkSelection]] = {"uniform": Uniform, "pivoted": Pivoted, "kmeans": KMeans}

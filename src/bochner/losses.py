@@ -2,7 +2,8 @@
 """Losses: what a model on features minimizes, and what it makes of its scores.
 
 Each loss is one class. `LOSSES` and `CLASSIFICATION_LOSSES` name those of regressions and classifiers. A new loss is
-one class and one line in one of these tables; the solvers do not know any loss by name.
+one class and one line in one of these tables. One solver serves all losses without a closed form. `SquaredHinge` and
+its subclasses have a faster one, which does not call `evaluate` and `curvature`.
 """
 
 from abc import ABC, abstractmethod

@@ -242,13 +242,6 @@ class Orthogonal(Sampler):
                 f"({', '.join(names)})."
             )
 
-    def _stratified_radii(self, kernel: Kernel, n_frequencies: int, n_features: int, rng: Any) -> Floats:
-        """Return lengths of frequencies in `n_features` dimensions, one in each stratum of equal probability."""
-        self.check_kernel(kernel)
-        isotropic: Any = kernel.as_isotropic()
-        uniforms = qmc.LatinHypercube(1 + isotropic.mixing_dim, rng=rng).random(n_frequencies)
-        return np.asarray(isotropic.radii(np.clip(uniforms, EDGE, 1.0 - EDGE), n_features))
-
     def sample(self, kernel: Kernel, n_frequencies: int, X: Rows, rng: np.random.Generator) -> Frequencies:
         n_features = X.shape[1]
         radii = self._stratified_radii(kernel, n_frequencies, n_features, rng)
@@ -259,6 +252,13 @@ class Orthogonal(Sampler):
         # LAPACK fixes the signs of the directions; random signs make them uniform on the sphere.
         radii = radii * rng.choice([-1.0, 1.0], size=n_frequencies)
         return np.asarray(np.concatenate(directions) * radii[:, None])
+
+    def _stratified_radii(self, kernel: Kernel, n_frequencies: int, n_features: int, rng: Any) -> Floats:
+        """Return lengths of frequencies in `n_features` dimensions, one in each stratum of equal probability."""
+        self.check_kernel(kernel)
+        isotropic: Any = kernel.as_isotropic()
+        uniforms = qmc.LatinHypercube(1 + isotropic.mixing_dim, rng=rng).random(n_frequencies)
+        return np.asarray(isotropic.radii(np.clip(uniforms, EDGE, 1.0 - EDGE), n_features))
 
 
 class Sorf(Orthogonal):

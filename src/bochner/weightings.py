@@ -315,6 +315,7 @@ class Stein(Weighting):
         self.alphas = alphas
 
     def weigh(self, frequencies: Floats, kernel: Kernel, X: Rows, rng: np.random.Generator) -> Floats:
+        # With a mean over pairs, alpha / (4 M) is what alpha is with a sum over 4 M pairs.
         ridges = positive_values("alphas", self.alphas, zero=True) / (PAIRS_PER_FREQUENCY * len(frequencies))
         if self.sketch == "points":
             points, point_weights = shuffled_sample(X, self.n_points, rng)
@@ -339,7 +340,6 @@ def _select_ridge(splits: list[tuple["PairStatistics", "PairStatistics"]], ridge
     :math:`\theta` in [0, 1] with the smallest validation error of :math:`u + \theta (\beta - u)`, a parabola, where u
     are uniform weights.
     """
-
     best, smallest_risk, solutions = 0.0, np.inf, []
     starts: list[Mask | None] = [None] * len(splits)
 

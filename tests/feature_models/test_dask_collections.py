@@ -157,7 +157,7 @@ class TestFeatures:
     @pytest.mark.parametrize("many", [1 << 20, pytest.param(1000, marks=pytest.mark.slow)])
     @pytest.mark.parametrize("name", ["ridge", pytest.param("classes", marks=pytest.mark.slow)])
     def test_learned_length_scales(self, name, many, monkeypatch):
-        monkeypatch.setattr("bochner.rows.sampling.MOST_ROWS", many)
+        monkeypatch.setattr("bochner.rows.sampling.MAX_WHOLE_ROWS", many)
         monkeypatch.setattr(bochner.rows.sampling, "MAX_SAMPLE_ROWS", 1024)
         X, y = make_data(name)
         features = FourierFeatures(n_frequencies=16, length_scale=LearnedLengthScales(n_iterations=5))
@@ -172,7 +172,7 @@ class TestFeatures:
     @pytest.mark.parametrize("many", [1 << 20, pytest.param(1000, marks=pytest.mark.slow)])
     @pytest.mark.parametrize("name", ["ridge", pytest.param("classes", marks=pytest.mark.slow)])
     def test_learned_metric(self, name, many, monkeypatch):
-        monkeypatch.setattr("bochner.rows.sampling.MOST_ROWS", many)
+        monkeypatch.setattr("bochner.rows.sampling.MAX_WHOLE_ROWS", many)
         monkeypatch.setattr(bochner.rows.sampling, "MAX_SAMPLE_ROWS", 1024)
         X, y = make_data(name)
         part = LearnedMetric(n_rows=300, n_iterations=2)
@@ -190,7 +190,7 @@ class TestFeatures:
     @pytest.mark.parametrize("many", [1 << 20, 1000])
     @pytest.mark.parametrize("name", ["ridge", "classes"])
     def test_weights_that_are_fitted_to_targets(self, name, many, monkeypatch):
-        monkeypatch.setattr("bochner.rows.sampling.MOST_ROWS", many)
+        monkeypatch.setattr("bochner.rows.sampling.MAX_WHOLE_ROWS", many)
         monkeypatch.setattr(bochner.rows.sampling, "MAX_SAMPLE_ROWS", 1024)
         X, y = make_data(name)
         features = FourierFeatures(n_frequencies=16, weighting=TargetPower(), random_state=0)
@@ -204,7 +204,7 @@ class TestFeatures:
     @pytest.mark.parametrize("weighted", [False, True])
     @pytest.mark.parametrize("name", ["ridge", pytest.param("svm", marks=pytest.mark.slow)])
     def test_features_are_fitted_on_the_same_sample_of_many_rows(self, name, weighted, monkeypatch, rng):
-        monkeypatch.setattr("bochner.rows.sampling.MOST_ROWS", 1000)
+        monkeypatch.setattr("bochner.rows.sampling.MAX_WHOLE_ROWS", 1000)
         monkeypatch.setattr(bochner.rows.sampling, "MAX_SAMPLE_ROWS", 640)
         X, y = make_data(name)
         weights = rng.integers(0, 3, size=N_ROWS).astype(float) if weighted else None

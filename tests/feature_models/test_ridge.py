@@ -15,8 +15,8 @@ from bochner.feature_models.ridge import (
     MomentAccumulator,
     Moments,
     check_moments,
+    fold_errors,
     generalized_errors,
-    held_out_errors,
     moments_of_batch,
     r2_scores,
     solve_ridge,
@@ -33,7 +33,7 @@ def moments(Z, Y, weights=None):
 def cross_validated_errors(fold_moments, n_targets, penalties):
     """Return errors (n_penalties, n_folds, n_targets); the last moments are those of rows in no fold."""
     total = sum(fold_moments)
-    return np.stack([held_out_errors(total, fold, n_targets, penalties) for fold in fold_moments[:-1]], axis=1)
+    return np.stack([fold_errors(total, fold, n_targets, penalties) for fold in fold_moments[:-1]], axis=1)
 
 
 @pytest.fixture

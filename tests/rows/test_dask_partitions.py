@@ -78,7 +78,7 @@ class TestPasses:
         assert type(graphs[0]) is dict
 
     def test_few_blocks_are_computed_for_a_sample_and_one_pass_for_a_fit(self, monkeypatch):
-        monkeypatch.setattr("bochner.rows.sampling.MOST_ROWS", 1000)
+        monkeypatch.setattr("bochner.rows.sampling.MAX_WHOLE_ROWS", 1000)
         monkeypatch.setattr(bochner.rows.sampling, "MAX_SAMPLE_ROWS", 30)
         monkeypatch.setattr(bochner.rows.partitions, "SAMPLED_PARTITIONS", 3)
         rows, targets = to_dask(*make_data(), chunks=(100,) * 26)

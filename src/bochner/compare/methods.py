@@ -70,8 +70,8 @@ def _nystroem(kind: type[Nystroem], n_columns: int, length_scale: float, seed: i
 
 METHODS: dict[str, Callable[[int, float, int | None], Any]] = {
     "plain Fourier": partial(_fourier, sampler="mc", weighting="uniform"),
-    "stein": _fourier,
-    "refined stein": partial(_fourier, refine=60),
+    "stein": partial(_fourier, weighting="stein"),
+    "refined stein": partial(_fourier, weighting="stein", refine=60),
     "matrix": partial(_fourier, pool=24, weighting="matrix"),
     "landmarks": partial(_landmarks, refine=0),
     "refined landmarks": _landmarks,

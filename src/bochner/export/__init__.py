@@ -39,7 +39,7 @@ CLASSIFIER_OPTIONS = {"zipmap": [True, False, "columns"], "raw_scores": [True, F
 
 
 def register() -> None:
-    """Register the converters of all estimators with skl2onnx.
+    """Register the converters of features, of models on them, and of `TableEncoder` with skl2onnx.
 
     Afterwards, ``skl2onnx.to_onnx`` and ``skl2onnx.convert_sklearn`` convert scikit-learn pipelines that contain
     estimators of bochner. A second call changes nothing.

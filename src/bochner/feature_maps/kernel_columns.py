@@ -141,7 +141,7 @@ class DistanceColumns(KernelColumns):
         # Rows around the origin are neither centered nor scaled: it saves two passes over them, and they stay sparse.
         self._is_plain = isinstance(scaling, LengthScales) and plain_size <= 4.0 * centered_size and in_range
         transposed = self._landmarks.T
-        if self._is_plain:
+        if self._is_plain:  # rows as they are times scaled landmarks, scaled again, are inner products of scaled rows
             self._landmarks, self._center, centered_size = plain, np.zeros_like(self._center), plain_size
             transposed = scaling.fold(plain).T
         # The squared distance of equal rows is a difference of numbers of this size; a kernel with a kink at zero, such

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-r"""The L2-loss support vector machine, class by class, with the features of all rows in memory.
+r"""The L2-loss support vector machine, class by class, with the features of its rows in memory.
 
 .. math:: f(w) = \tfrac12 |w|^2 + C \sum_i s_i \max(0, 1 - y_i \, w \cdot a_i)^2, \quad a = [z, 1],
 
@@ -36,9 +36,9 @@ JITTERS = (0.0, 1e-15, 1e-13, 1e-11)
 NEAR_SHARE = 2.5  # near rows per active row
 MIN_NEAR = 64
 SCORE_BYTES = 1 << 28  # of the scores of all rows, folds and some classes
-SAMPLE_SHARES = (64, 16, 4)  # the first start is solved on these parts of the rows, one after the other
+START_DIVISORS = (64, 16, 4)  # the start is solved on one 64th of the rows, from there on one 16th, and so on
 FEW_EQUATIONS = 1.0  # active rows per column, up to which systems have one equation per active row
-ROUGH_TOLERANCE = 1e-2  # predicted decrease of the last step, relative to the objective
+START_TOLERANCE = 1e-2  # predicted decrease of the last step, relative to the objective
 LAST_TOLERANCE = 1e-14
 FLOAT32_PENALTY = 2.5e6  # of C times the weights of the near rows, up to which paths are followed in float32
 RESIDUAL = 0.1  # of a Newton system without a fold, relative to the gradient
@@ -70,10 +70,10 @@ class ActiveSetSolver:
         n_rows = len(self.batch.y)
         order = np.random.default_rng(0).permutation(n_rows)
         weights = np.zeros((self.batch.X.shape[1] + 1, 1, self.n_outputs))
-        for share in SAMPLE_SHARES:
-            sample = ActiveSetSolver(self.batch.select(order[: -(-n_rows // share)]), self.n_outputs)
-            weights = sample.solve(share * C, weights, ALL_ROWS, ROUGH_TOLERANCE)
-        return np.repeat(self.solve(C, weights, ALL_ROWS, ROUGH_TOLERANCE), len(held_out), axis=1)
+        for divisor in START_DIVISORS:
+            sample = ActiveSetSolver(self.batch.select(order[: -(-n_rows // divisor)]), self.n_outputs)
+            weights = sample.solve(divisor * C, weights, ALL_ROWS, START_TOLERANCE)
+        return np.repeat(self.solve(C, weights, ALL_ROWS, START_TOLERANCE), len(held_out), axis=1)
 
     def solve(self, C: float, start: Floats, held_out: Indices, tolerance: float) -> Floats:
         """Return the optimal weights on all rows, which come first, and without each fold.
@@ -82,7 +82,7 @@ class ActiveSetSolver:
         """
         weights, n_scores = start.copy(), len(self.batch.y) * len(held_out)
         for group in row_spans(self.n_outputs, max(1, SCORE_BYTES // (8 * n_scores))):
-            first = (self.n_outputs == 1) + group.start
+            first = 1 if self.n_outputs == 1 else group.start  # the label of the first class; of two, the second one
             weights[:, :, group] = self._solve_group(C, weights[:, :, group], first, held_out, tolerance)
         return weights
 
@@ -172,10 +172,8 @@ class _NearRows:
         weights, scores = start.copy(), self._scores(start)
         lowest, moving = np.full(len(held_out), np.inf), np.arange(len(held_out))  # problems that are not solved
         for n_steps in range(MAX_STEPS):
-            before, slack = (
-                weights[:, moving],
-                _slack(self.signs > 0.0, self.folds, scores[:, moving], held_out[moving]),
-            )
+            before = weights[:, moving]
+            slack = _slack(self.signs > 0.0, self.folds, scores[:, moving], held_out[moving])
             pulls = np.maximum(slack, 0.0)
             weighted = self.scale[:, None] * pulls
             objectives = 0.5 * (np.square(before).sum(axis=0) + np.einsum("ij,ij->j", weighted, pulls))

@@ -22,7 +22,7 @@ from bochner.validation import positive_values
 __all__ = ["default_features", "feature_map_of", "features_of_kernels", "fit_candidates", "seed_of"]
 
 default_features = partial(LandmarkFeatures, n_landmarks=512)  # as many columns as `FourierFeatures()` has
-MAX_COLLECTED = 1 << 15  # sample of remote rows that a transformer without support of partitions is fitted on
+MAX_COLLECTED = 1 << 15  # remote rows that other transformers are fitted on; of more rows, they get a sample
 
 
 def seed_of(features: Any, random_state: Any) -> int | None:

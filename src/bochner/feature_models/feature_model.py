@@ -58,7 +58,10 @@ LAZY_GRADIENTS = "Gradients need rows in memory and not a Dask collection; compu
 class FeatureModel(Parametrized):
     """A linear model on features with any loss, which chooses its penalty, kernel and length scale by cross-validation.
 
-    Subclasses say what their targets and their penalties are.
+    Subclasses say what their targets are: `_check_targets`, then `_learn_targets`. After that, `_columns_of` returns a
+    function that encodes them as columns, for features that are learned from targets and for squared errors;
+    `_targets_of` one that encodes them for all other losses; and `_weigh` one that weights classes. Subclasses also
+    have the candidates of their penalty, in their own unit (`_penalties`) and relative to the weights (`_alphas`).
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -72,7 +75,8 @@ class FeatureModel(Parametrized):
     }
     _default_parts: ClassVar[Mapping[str, Mapping[Any, Any]]] = {"features": {None: default_features}}
     _explanations: ClassVar[Mapping[str, str]] = LINEAR_EXPLANATIONS
-    # What fits leave behind, beside what scikit-learn's validation sets.
+    # What fits leave behind, beside what scikit-learn's validation sets. `_choice` is None if rows were added since the
+    # last solution, `_is_continued` is set by `partial_fit`, and `_has_no_moments` in copies without an accumulator.
     _fitted_names: ClassVar[tuple[str, ...]] = (
         *("loss_", "classes_", "_accumulator", "_candidates", "_choice", "_class_totals", "_dtype", "_has_no_moments"),
         *("_is_continued", "_is_flat", "_n_kernels", "_n_targets", "_seed"),
@@ -231,7 +235,7 @@ class FeatureModel(Parametrized):
         >>> model.gradients(np.zeros((1, 2))).shape
         (1, 2, 1)
         """
-        X, coef = self._validate_rows(X, lambda: LAZY_GRADIENTS), self._chosen().coef.astype(np.float64)
+        X, coef = self._validate_rows(X, LAZY_GRADIENTS), self._chosen().coef.astype(np.float64)
         out, feature_map = np.empty((*X.shape, coef.shape[1])), self._feature_map
 
         def work(span: slice) -> None:
@@ -268,6 +272,7 @@ class FeatureModel(Parametrized):
         return np.asarray(scores[scores.max(axis=1).argmax()])
 
     def _made_loss(self) -> Loss:
+        """Return an instance of the loss, with checked parameters."""
         loss: Loss = make_part(self.loss, self._default_parts["loss"])
         return loss
 
@@ -375,10 +380,10 @@ class FeatureModel(Parametrized):
         chosen = self._chosen()
         return feature_map_of(chosen.features, len(chosen.coef))
 
-    def _validate_rows(self, X: Any, refuse_lazy: Callable[[], str | None] = lambda: None) -> Any:
-        """Return new rows, validated for the features; a Dask collection as it is, unless it is refused."""
+    def _validate_rows(self, X: Any, lazy_error: str | None = None) -> Any:
+        """Return new rows, validated for the features; a Dask collection as it is, unless `lazy_error` is given."""
         options = {"accept_sparse": "csr", "dtype": self._dtype, "ensure_all_finite": False}
-        return validate_rows(self, X, self._feature_map.check, refuse_lazy, **options)
+        return validate_rows(self, X, self._feature_map.check, lazy_error, **options)
 
     def _apply(self, function: Callable[[Any], Array], X: Any) -> Any:
         """Apply a function to new rows, lazily to those of a Dask collection."""

@@ -134,7 +134,7 @@ class NewtonSolver:
                 partial(self._directions, C, held_out[moving], origin, residual), gradients, secants
             )
             decrease = -inner(gradients, directions)
-            reached, now = self._search(C, held_out[moving], origin, directions, objective, decrease)
+            reached, now = self._line_search(C, held_out[moving], origin, directions, objective, decrease)
             weights[:, moving], done.losses[moving], done.gradients[:, moving] = reached, *now
             if self.is_sample:  # of which there is one problem
                 last = reached - origin, self._gradients(C, reached, now) - gradients
@@ -153,7 +153,7 @@ class NewtonSolver:
         )
         return weights
 
-    def _search(
+    def _line_search(
         self, C: float, held_out: Indices, origin: Floats, directions: Floats, objective: Floats, decrease: Floats
     ) -> tuple[Floats, Evaluation]:
         """Take steps along the directions, shorter ones where the objective does not decrease enough."""
@@ -171,7 +171,7 @@ class NewtonSolver:
         return reached, done
 
     def _evaluate(self, held_out: Indices, weights: Floats) -> Evaluation:
-        result: Evaluation = self.accumulate(partial(_evaluate, self.loss, held_out, weights))
+        result: Evaluation = self.accumulate(partial(_evaluate_batch, self.loss, held_out, weights))
         return result
 
     def _gradients(self, C: float, weights: Floats, done: Evaluation) -> Floats:
@@ -306,7 +306,7 @@ def _curvatures(moved: Floats, changed: Floats) -> Floats:
     return np.maximum(inner(moved, changed), np.finfo(np.float64).tiny)
 
 
-def _evaluate(loss: Loss, held_out: Indices, weights: Floats, batch: Batch) -> Evaluation:
+def _evaluate_batch(loss: Loss, held_out: Indices, weights: Floats, batch: Batch) -> Evaluation:
     """Evaluate the problems on a batch."""
     spans = row_spans(len(batch.y), min(MAX_SPAN_ROWS, _cached_rows(len(weights))))
     return reduce(add, in_threads(partial(_evaluate_span, loss, held_out, weights, batch), spans))

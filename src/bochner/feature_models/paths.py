@@ -50,7 +50,7 @@ def fit_path(
     candidates: list[Any],
     training: TrainingSet,
     encode: Encode,
-    penalties: Callable[[float], Floats],
+    penalties_for: Callable[[float], Floats],
     cv: Any,
     loss: Loss,
     n_outputs: int,
@@ -65,7 +65,7 @@ def fit_path(
         Rows with folds.
     encode : callable
         Returns what the loss compares with scores: positions of classes, or columns of targets.
-    penalties : callable
+    penalties_for : callable
         Returns candidate penalties, relative to the sum of the weights, for that sum.
     cv : object
         What the user asked for, for the error message.
@@ -80,7 +80,7 @@ def fit_path(
     sample = _hold_rows(training, max(feature_map.n_columns for feature_map in maps), encode)
     is_whole = len(sample.y) == rows.shape[0]
     weight = float(training.fold_weights().sum())
-    alphas = penalties(weight)
+    alphas = penalties_for(weight)
     sample = sample.drop_zero_weights()
     if n_folds:
         check_fold_weights(cv, weights_of_folds(n_folds, sample))
@@ -96,8 +96,8 @@ def fit_path(
     for number, feature_map in enumerate(maps):
         held = prepare(feature_map, sample)
         Cs = 0.5 / (alphas * float(held.loss_weight.sum()))
-        is_hinge = isinstance(loss, SquaredHinge)
-        solver: Solver = ActiveSetSolver(held, n_outputs) if is_hinge else NewtonSolver(held, loss, n_outputs)
+        has_active_sets = isinstance(loss, SquaredHinge)
+        solver: Solver = ActiveSetSolver(held, n_outputs) if has_active_sets else NewtonSolver(held, loss, n_outputs)
         path = _follow(solver, loss, n_folds, Cs)
         scores[number] = loss.perfect_score - np.nanmin(path.means)
         if number == 0 or scores[number] > scores[best]:
@@ -143,7 +143,7 @@ def _follow(solver: Solver, loss: Loss, n_folds: int, Cs: Floats) -> _Path:
             latest = solver.solve(C, before, held_out, PATH_TOLERANCE)
             at_middle = latest if place == middle else at_middle
             weights[order[place]] = latest[:, 0]
-            errors[order[place]] = _held_out_errors(solver.batch, loss, latest[:, 1:])
+            errors[order[place]] = _mean_errors(solver.batch, loss, latest[:, 1:])
             advance(1)
             return np.asarray(errors[order[place]])
 
@@ -151,7 +151,7 @@ def _follow(solver: Solver, loss: Loss, n_folds: int, Cs: Floats) -> _Path:
     return _Path(errors, errors.mean(axis=1), weights)
 
 
-def _held_out_errors(batch: Batch, loss: Loss, weights: Floats) -> Floats:
+def _mean_errors(batch: Batch, loss: Loss, weights: Floats) -> Floats:
     """Return the mean errors (n_folds,) on the rows that each problem leaves out."""
 
     def of_span(span: slice) -> Floats:
@@ -183,7 +183,7 @@ def _finish_in_passes(
     rows: RowSource, prepare: Callable[[Batch], Batch], sample: Batch, loss: Loss, C: float, start: Floats
 ) -> Floats:
     """Solve by passes over all rows, from the solution on a sample, whose features Hessians are computed from."""
-    training = TrainingSet(rows, RoundRobin(0))
+    training = TrainingSet(rows, RoundRobin(0))  # without weights of classes, which `prepare` multiplies by
 
     def accumulate(statistic: Callable[[Batch], Statistic]) -> Statistic:
         return training.accumulate(partial(_statistic_of_features, prepare, statistic), "passes over all rows")

@@ -25,17 +25,17 @@ from bochner.rows.block_sizes import MAX_SMALL_ROWS
 
 __all__ = [
     *("MomentAccumulator", "Moments", "Posterior", "check_moments", "fit_ridge", "generalized_errors"),
-    *("held_out_errors", "moments_of_batch", "r2_scores", "solve_ridge", "target_variances"),
+    *("fold_errors", "moments_of_batch", "r2_scores", "solve_ridge", "target_variances"),
 ]
 
 MAX_EXTRA_COLUMNS = 1.5  # columns before a matrix product per feature, up to which their moments cost less
 MAX_ROUNDING = 1e-10  # of accumulated moments, relative to the number of rows: a hundredth of the smallest penalty
 FIRST_ROWS = 8192  # that features are fitted on and targets are centered by, where rows arrive in several calls
 MIN_VARIANCE = 1e-100  # of the targets of a fold, relative to all rows: errors divided by smaller ones overflow
-JITTERS = (1.0, 1e2, 1e4, 1e6)  # multiples of the rounding errors that a penalty is raised to
+RAISES = (1.0, 1e2, 1e4, 1e6)  # factors of the penalty, tried in this order until the matrix has a Cholesky factor
 
 Encode = Callable[[Any], Floats]
-Penalties = Callable[[float], Floats]
+PenaltiesFor = Callable[[float], Floats]
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def check_moments(size: int, n_folds: int, n_candidates: int) -> None:
 
 
 def fit_ridge(
-    candidates: list[Any], training: TrainingSet, encode: Encode, penalties: Penalties, cv: Any
+    candidates: list[Any], training: TrainingSet, encode: Encode, penalties_for: PenaltiesFor, cv: Any
 ) -> "tuple[Choice, MomentAccumulator]":
     """Accumulate second moments of all rows, and choose the candidate and the penalty from them.
 
@@ -139,7 +139,7 @@ def fit_ridge(
         Rows with folds.
     encode : callable
         Returns the targets (n_rows, n_targets) of checked targets or labels.
-    penalties : callable
+    penalties_for : callable
         Returns candidate penalties, relative to the sum of the weights, for that sum.
     cv : object
         What the user asked for, for the error message.
@@ -157,7 +157,7 @@ def fit_ridge(
     check_moments(max(feature_map.n_columns for feature_map in maps) + 1 + len(origin), training.n_folds, len(maps))
     moments = training.accumulate(partial(moments_of_batch, maps, encode, origin), "accumulating moments")
     accumulator = MomentAccumulator(training.n_folds, encode, candidates, origin, moments)
-    return accumulator.choose(penalties, cv), accumulator
+    return accumulator.choose(penalties_for, cv), accumulator
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class MomentAccumulator:
             is_complete = sum(len(part.y) for part in longer.waiting) >= FIRST_ROWS
             return longer.complete(fit_candidates) if is_complete else longer
         origin = np.median(self.encode(batch.y[:FIRST_ROWS]), axis=0) if self.origin is None else self.origin
-        start = 0 if self.moments is None else int(self.moments.sums[0])
+        start = 0 if self.moments is None else int(self.moments.sums[0])  # rows so far
         batch = batch._replace(fold_of=RoundRobin(self.n_folds).fold_of(start, batch.y))
         maps = [feature_map_of(features, row=batch.X[:1]) for features in self.candidates]
         moments = moments_of_batch(maps, self.encode, origin, batch)
@@ -194,9 +194,9 @@ class MomentAccumulator:
             return self
         batch = stack_batches(self.waiting)
         candidates = fit_candidates(MemoryRows(*batch.select(slice(0, FIRST_ROWS))[:3]))
-        return replace(self, waiting=(), candidates=candidates).add(batch, fit_candidates)
+        return replace(self, waiting=(), candidates=candidates).add(batch, fit_candidates)  # which fits nothing now
 
-    def choose(self, penalties: Penalties, cv: Any) -> Choice:
+    def choose(self, penalties_for: PenaltiesFor, cv: Any) -> Choice:
         """Choose the candidate and penalty with the best mean R2 over the folds, or by generalized cross-validation."""
         assert self.moments is not None
         assert self.origin is not None
@@ -208,27 +208,27 @@ class MomentAccumulator:
             weights = np.array([moments[-1 - n_targets, -1 - n_targets] for moments in parts])
             if self.n_folds:
                 check_fold_weights(cv, weights)
-            total, alphas = sum(parts[1:], parts[0]), penalties(float(weights.sum()))
-            errors, by_penalty = _evaluate(total, parts[:-1], n_targets, alphas, row_factor)
+            total, alphas = sum(parts[1:], parts[0]), penalties_for(float(weights.sum()))
+            errors, by_penalty = _cross_validate(total, parts[:-1], n_targets, alphas, row_factor)
             scores[number] = by_penalty.max()
             if number == 0 or scores[number] > scores[best]:
                 best, best_total, best_errors, position = number, total, errors, int(by_penalty.argmax())
         _warn_of_constant_targets(best_total, n_targets)
-        alpha, weight = float(alphas[position]), float(weights.sum())
+        alpha, weight = float(alphas[position]), float(weights.sum())  # the same weights and alphas for all candidates
         counted = row_factor * best_total if row_factor > 1.0 else best_total  # few models need a copy
         coef, intercept, posterior = solve_ridge(counted, n_targets, alpha * weight * row_factor)
         intercept = intercept + self.origin
         return Choice(self.candidates[best], position, alpha, weight, coef, intercept, best_errors, scores, posterior)
 
 
-def _evaluate(
+def _cross_validate(
     total: Floats, folds: list[Floats], n_targets: int, alphas: Floats, row_factor: float
 ) -> tuple[Floats, Floats]:
     """Return mean errors (n_penalties, n_folds), and mean R2 over folds and targets (n_penalties,), from moments."""
     weight, overall = float(total[-1 - n_targets, -1 - n_targets]), target_variances(total, n_targets)
 
     def of_fold(held_out: Floats) -> tuple[Floats, Floats]:
-        return held_out_errors(total, held_out, n_targets, alphas * weight), target_variances(held_out, n_targets)
+        return fold_errors(total, held_out, n_targets, alphas * weight), target_variances(held_out, n_targets)
 
     found = list(in_threads(of_fold, folds))
     if found:
@@ -366,11 +366,12 @@ def solve_ridge(moments: Floats, n_targets: int, penalty: float) -> tuple[Floats
     gram.flat[:: len(gram) + 1] += floor
     largest = float(np.diag(gram).max(initial=0.0)) or 1.0
     try:
-        factor, jitter = jittered_cholesky(gram, [(jitter - 1.0) * floor / largest for jitter in JITTERS])
+        # The diagonal has the penalty already, and jitters are relative to the largest entry.
+        factor, jitter = jittered_cholesky(gram, [(ratio - 1.0) * floor / largest for ratio in RAISES])
     except np.linalg.LinAlgError:
         raise ValueError(
             f"The Gram matrix of the features is not finite, or not positive definite with a penalty of "
-            f"{floor * JITTERS[-1]:.3g}; give larger `alphas`, or weights that differ less."
+            f"{floor * RAISES[-1]:.3g}; give larger `alphas`, or weights that differ less."
         ) from None
     raised = floor + jitter * largest
     if jitter:
@@ -387,7 +388,7 @@ def solve_ridge(moments: Floats, n_targets: int, penalty: float) -> tuple[Floats
     return coef, target_mean - mean @ coef, Posterior(mean, factor, residual_squares, raised, weight)
 
 
-def held_out_errors(total: Floats, held_out: Floats, n_targets: int, penalties: Floats) -> Floats:
+def fold_errors(total: Floats, held_out: Floats, n_targets: int, penalties: Floats) -> Floats:
     """Return mean squared errors on a fold, of shape (n_penalties, n_targets), from solutions on the other rows."""
     penalties = np.maximum(penalties, _least_penalty(total, n_targets))
     gram, cross, mean, target_mean, _ = _Centered.from_moments(total - held_out, n_targets)

@@ -205,7 +205,7 @@ class FourierFeatures(KernelFeatures):
 
     def _check_memory(self, n_frequencies: int, n_components: int | None, shape: tuple[int, ...]) -> None:
         """Refuse frequencies that the memory of the machine is too small for."""
-        n_matrices = self._weighting_class.n_square_matrices
+        n_matrices = self._weighting_traits.n_square_matrices
         n_compressed = 0 if n_components is None else n_components + min(shape[0], COMPRESSION_ROWS)
         n_columns = n_matrices * n_frequencies + 3 * shape[1] + 2 * n_compressed
         subject = f"FourierFeatures with {n_frequencies:,} frequencies and `weighting`={self.weighting!r}"
@@ -215,7 +215,7 @@ class FourierFeatures(KernelFeatures):
     def _resolve_size(self, training: TrainingRows, rng: np.random.Generator) -> dict[str, Any]:
         n_frequencies, n_components = self.n_frequencies, self.n_components
         if isinstance(n_frequencies, str):
-            if n_components is not None and self._weighting_class.always_compresses:
+            if n_components is not None and self._weighting_traits.always_compresses:
                 return {"n_frequencies": POOL * n_components, "n_components": n_components}
             suggestion = self._suggest_size(training, self.tolerance, 0.95, int(rng.integers(2**31)))
             n_components = n_components or suggestion.n_components
@@ -234,15 +234,15 @@ class FourierFeatures(KernelFeatures):
         make_sampler(self.sampler, kernel).check_kernel(kernel)
 
     @property
-    def _weighting_class(self) -> Any:
-        """What has the class attributes of the weighting."""
+    def _weighting_traits(self) -> Any:
+        """The weighting, a class or an instance, for its class attributes alone; it is not validated yet."""
         return WEIGHTINGS.get(self.weighting, Weighting) if isinstance(self.weighting, str) else self.weighting
 
     def _needs_targets(self) -> bool:
-        return super()._needs_targets() or getattr(self._weighting_class, "needs_targets", False)
+        return super()._needs_targets() or getattr(self._weighting_traits, "needs_targets", False)
 
     def _refuse_target_weights(self, option: str) -> None:
-        if self._weighting_class.needs_targets:
+        if self._weighting_traits.needs_targets:
             raise ValueError(
                 f"{option} needs weights that approximate the kernel, and `weighting`={self.weighting!r} fits them to "
                 f"y; use refine=0 and a number of frequencies, or another weighting, such as 'stein'."
@@ -259,7 +259,7 @@ class FourierFeatures(KernelFeatures):
         def plain(size: int) -> Any:
             return clone(features).set_params(n_frequencies=size, n_components=None)
 
-        compresses = self._weighting_class.always_compresses
+        compresses = self._weighting_traits.always_compresses
         if compresses:
             # A few rows determine a matrix of a few columns only; if those are not enough, the pool is not compressed.
             largest = LARGEST_SIZE // POOL

@@ -31,7 +31,9 @@ __all__ = ["LEARNERS", "KernelFeatures", "Parts", "Streams"]
 
 Parts = Mapping[str, Mapping[Any, type]]
 Streams = dict[str, np.random.Generator]
-STEPS = ("measuring", "drawing", "weighting", "refining", "sizing", "learning", "choosing")  # in order: seeds of fits
+# The random streams of a fit. Their order determines what is drawn from a seed, not when they are used: "choosing"
+# samples the rows and comes first. "measuring" is for the median distance, and "weighting" is for compression, too.
+STEPS = ("measuring", "drawing", "weighting", "refining", "sizing", "learning", "choosing")
 LENGTH = Interval(Real, 0, np.inf, closed="neither")
 LEARNERS: dict[str, type] = {"learn": LearnedLengthScales, "learn-matrix": LearnedMetric}
 LAZY_OUT = "`out` needs rows in memory; leave it out for a Dask collection."
@@ -45,8 +47,9 @@ LAZY_KERNEL = (
 class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametrized):
     """Features whose inner products approximate a kernel.
 
-    Subclasses fit their arrays to scaled rows (`_fit_arrays`), make their map from the arrays (`_make_map`) and find
-    their size (`_suggest_size`).
+    `fit_rows` scales the rows (`_fit_scaling`) and fits the features to them (`_fit_scaled`). Subclasses fit their
+    arrays to scaled rows (`_fit_arrays`), make their map from the arrays (`_make_map`), find their size
+    (`_resolve_size`, `_suggest_size`), and say which parameters give a number of columns (`size_parameters`).
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -115,7 +118,11 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
         return self
 
     def _fit_scaling(self, source: RowSource, streams: Streams, warn: bool) -> tuple[TrainingRows, TrainingRows]:
-        """Find the scaling; return the scaled rows twice: equal ones merged if there are few, and all, with targets."""
+        """Find the scaling; return the scaled rows twice, as training and as labeled rows.
+
+        Equal training rows are merged if there are few, and have no targets. Labeled rows are all rows, with targets if
+        the length scale or the weighting needs them.
+        """
         needs_targets = self._needs_targets()
         if needs_targets and not source.has_targets:
             name, other = ("length_scale", "median") if self._learns() else ("weighting", "stein")
@@ -464,7 +471,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Parametr
     def _validate(self, X: Any, lazy_error: str | None = None) -> Any:
         """Return X with the number of columns and the dtype of the fitted arrays; a Dask collection as it is."""
         check_is_fitted(self)
-        return validate_rows(self, X, self.feature_map_.check, lambda: lazy_error, **self.feature_map_.row_options)
+        return validate_rows(self, X, self.feature_map_.check, lazy_error, **self.feature_map_.row_options)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from bochner.compression import best_matrix, inverse_root
+from bochner.compression import RANK_TOLERANCE, best_matrix, inverse_root
 from bochner.feature_maps import FeatureMap, ProductMap, kernel_columns
 from bochner.feature_maps.kernel_columns import kernel_function
 from bochner.features.kernel_features import KernelFeatures, Parts, Streams
@@ -30,7 +30,7 @@ FEWEST_POINTS, MOST_POINTS = 1000, 2000
 # a huge feature.
 SMALLEST_REFINED_ALPHA = 1e-4
 REFINING_POINTS, CHECKING_POINTS = 10_000, 1000  # rows that the steps use, and of these, rows that check the result
-REQUIRED_RATIO = 0.99  # of the squared error of refined landmarks to that of selected ones
+REQUIRED_SQUARES = 0.99  # largest ratio of the squared error of refined landmarks to that of selected ones
 SMALLEST_ERROR = 1e-5  # root mean square error below which landmarks are good enough
 # Of refine="auto": few landmarks are refined in as short a time as they are selected in, and 256 in half a second.
 STEPS_PER_LANDMARK, MOST_LANDMARK_STEPS, MANY_LANDMARKS = 4, 200 * 256, 256
@@ -155,6 +155,7 @@ class LandmarkFeatures(KernelFeatures):
         """Select the landmarks and fit the whitening."""
         del labeled
         n_landmarks = self._resolve_size(training, streams["sizing"])["n_landmarks"]
+        # `_validate_training` has put the matrix of a precomputed kernel into `kernel_`, where it does not stay.
         kernel = self.kernel_ if self.kernel == "precomputed" else make_kernel(self.kernel, training.shape[1])
         function, selection = kernel_function(kernel), self._make_selection()
         selected = selection.select(function, n_landmarks, training, streams["drawing"])
@@ -167,29 +168,30 @@ class LandmarkFeatures(KernelFeatures):
         sample = shuffled_sample(training, n_points, streams["weighting"])
         dtype = training.X.dtype if self._has_length_scale() else np.dtype(np.float64)
 
-        def fit(landmarks: Any, alphas: list[float]) -> tuple[Any, Array]:
+        def whiten(landmarks: Any, alphas: list[float]) -> tuple[Any, Array]:
+            """Return landmarks in the units of the data, and their whitening."""
             stored = training.scaling.invert(landmarks, training.X.dtype)
             n_columns = min(self.n_components or n_landmarks, selected.shape[0])
             return stored, _fit_whitening(function, training.scaling.apply(stored), *sample, alphas, n_columns, dtype)
 
-        self.landmarks_, self.whitening_ = fit(selected, list(MATRIX_GRID))
+        self.landmarks_, self.whitening_ = whiten(selected, list(MATRIX_GRID))
         self.kernel_ = PrecomputedKernel() if isinstance(kernel, PrecomputedKernel) else kernel
         n_steps = self._count_steps(kernel, selected.shape[0])
         if not n_steps:
             return
         # The checks are among the points: the selection has seen these rows too, so that neither has an advantage.
-        points, counts = shuffled_sample(training, REFINING_POINTS, streams["refining"])
-        checks, weights = points[:CHECKING_POINTS], counts[:CHECKING_POINTS]
+        points, point_weights = shuffled_sample(training, REFINING_POINTS, streams["refining"])
+        checks, weights = points[:CHECKING_POINTS], point_weights[:CHECKING_POINTS]
         exact = function(checks, checks)
 
         def error(landmarks: Any, whitening: Array) -> float:
             features = function(checks, training.scaling.apply(landmarks)) @ whitening
             return float(weights @ np.square(exact - features @ features.T) @ weights)
 
-        allowed = REQUIRED_RATIO * error(self.landmarks_, self.whitening_)
+        allowed = REQUIRED_SQUARES * error(self.landmarks_, self.whitening_)
         if allowed > np.square(SMALLEST_ERROR * weights.sum()):
-            moved = refine_landmarks(selected, kernel, points, counts, n_steps)
-            refined = fit(moved, [alpha for alpha in MATRIX_GRID if alpha >= SMALLEST_REFINED_ALPHA])
+            moved = refine_landmarks(selected, kernel, points, point_weights, n_steps)
+            refined = whiten(moved, [alpha for alpha in MATRIX_GRID if alpha >= SMALLEST_REFINED_ALPHA])
             if moved is not selected and error(*refined) < allowed:
                 self.landmarks_, self.whitening_ = refined
 
@@ -272,7 +274,7 @@ class LandmarkFeatures(KernelFeatures):
         Parameters
         ----------
         n_columns : int
-            Number of columns, even for Fourier features.
+            Number of columns.
 
         Returns
         -------
@@ -297,7 +299,7 @@ def _fit_whitening(
     kernel: Callable[[Any, Any], Floats],
     landmarks: Any,
     points: Any,
-    counts: Floats,
+    point_weights: Floats,
     alphas: list[float],
     n_columns: int,
     dtype: Any,
@@ -307,10 +309,10 @@ def _fit_whitening(
     Directions in which the landmarks are dependent to rounding are dropped; columns beyond the rank are zero.
     """
     exact, columns, inner = kernel(points, points), kernel(points, landmarks), kernel(landmarks, landmarks)
-    plain = inverse_root(inner, max(1e-10, float(np.finfo(dtype).eps)))[1][:, ::-1]
+    plain = inverse_root(inner, max(RANK_TOLERANCE, float(np.finfo(dtype).eps)))[1][:, ::-1]
     rank = plain.shape[1]
     if not rank:
         raise ValueError("The kernel is zero or negative for every landmark with itself; use one with k(x, x) > 0.")
     rank = min(rank, n_columns)
-    fitted = plain @ best_matrix(columns @ plain, exact, counts, rank, np.array(alphas))
+    fitted = plain @ best_matrix(columns @ plain, exact, point_weights, rank, np.array(alphas))
     return np.pad(fitted, ((0, 0), (0, n_columns - rank))).astype(dtype)

@@ -92,13 +92,13 @@ def refine(
     >>> frequencies.shape, bool(weights.min() >= 0)
     ((4, 2), True)
     """
-    points, counts = shuffled_sample(X, N_POINTS, rng)
+    points, point_weights = shuffled_sample(X, N_POINTS, rng)
     n_points = points.shape[0]
     if n_points < 4:  # a quarter would be empty
         return frequencies, weights
     training, held_out = slice(n_points // 4, None), slice(0, n_points // 4)
-    objective = KernelObjective(kernel, points[training], counts[training])
-    validation = KernelObjective(kernel, points[held_out], counts[held_out])
+    objective = KernelObjective(kernel, points[training], point_weights[training])
+    validation = KernelObjective(kernel, points[held_out], point_weights[held_out])
     m, step = len(weights), AMPLITUDE_STEP / float(np.sqrt(len(weights)))
     amplitudes = np.sqrt(np.maximum(weights, LEAST_WEIGHT / m))
 
@@ -140,12 +140,12 @@ class KernelObjective:
         A kernel at unit length scale.
     points : {ndarray, CSR matrix} of shape (n_points, n_features)
         Scaled rows.
-    counts : ndarray of shape (n_points,)
+    point_weights : ndarray of shape (n_points,)
         Sample weights.
     """
 
-    def __init__(self, kernel: Kernel, points: Any, counts: Floats) -> None:
-        self.points, self.roots = points, np.sqrt(counts)
+    def __init__(self, kernel: Kernel, points: Any, point_weights: Floats) -> None:
+        self.points, self.roots = points, np.sqrt(point_weights)
         self.exact = kernel_function(kernel)(points, points) * (self.roots[:, None] * self.roots)
 
     def value(self, frequencies: Floats, amplitudes: Floats, n_rows: int | None = None) -> float:
@@ -176,7 +176,9 @@ class KernelObjective:
 
 
 @serial_blas  # the same landmarks for any number of threads
-def refine_landmarks(landmarks: Floats, kernel: IsotropicKernel, points: Any, counts: Floats, n_steps: int) -> Floats:
+def refine_landmarks(
+    landmarks: Floats, kernel: IsotropicKernel, points: Any, point_weights: Floats, n_steps: int
+) -> Floats:
     """Move landmarks to lower the kernel error of plain Nystroem features.
 
     Each step follows the gradient on the next 128 rows. The landmarks are returned as they were if the kernel has no
@@ -190,7 +192,7 @@ def refine_landmarks(landmarks: Floats, kernel: IsotropicKernel, points: Any, co
         A kernel at unit length scale.
     points : {ndarray, CSR matrix} of shape (n_points, n_features)
         Rows in random order, divided by the length scale.
-    counts : ndarray of shape (n_points,)
+    point_weights : ndarray of shape (n_points,)
         Sample weights.
     n_steps : int
         Number of steps.
@@ -209,7 +211,7 @@ def refine_landmarks(landmarks: Floats, kernel: IsotropicKernel, points: Any, co
     >>> refine_landmarks(X[:3], Gaussian(), X, np.ones(500), 100).shape
     (3, 1)
     """
-    roots = np.sqrt(counts / counts.mean())
+    roots = np.sqrt(point_weights / point_weights.mean())
     center = landmarks.mean(axis=0)  # squared distances lose no digits to a common offset
     batch = np.arange(min(BATCH_ROWS, len(roots)))
     moved = landmarks.astype(np.float64) - center
@@ -265,9 +267,9 @@ def nystroem_error(
     >>> round(value, 3), gradient.round(6) + 0.0
     (0.907, array([[0.]]))
     """
-    columns, pull_back = _kernel_columns(kernel, rows, landmarks)
-    inner, pull_back_inner = _kernel_columns(kernel, landmarks, landmarks)
-    exact, _ = _kernel_columns(kernel, rows, rows)
+    columns, pull_back = _kernel_and_pull_back(kernel, rows, landmarks)
+    inner, pull_back_inner = _kernel_and_pull_back(kernel, landmarks, landmarks)
+    exact, _ = _kernel_and_pull_back(kernel, rows, rows)
     inner.flat[:: len(inner) + 1] += JITTER
     factor = linalg.cholesky(inner, check_finite=False)
     features = linalg.solve_triangular(factor, (columns * roots[:, None]).T, trans="T", check_finite=False)
@@ -281,7 +283,7 @@ def nystroem_error(
     return float(np.vdot(weighted, residual)), gradient
 
 
-def _kernel_columns(kernel: IsotropicKernel, X: Floats, Y: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
+def _kernel_and_pull_back(kernel: IsotropicKernel, X: Floats, Y: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
     """Return k(X, Y), and the function that turns a gradient with respect to it into one with respect to Y."""
     sums = np.square(X).sum(axis=1)[:, None] + np.square(Y).sum(axis=1)
     squares = sums - 2.0 * (X @ Y.T)

@@ -26,7 +26,6 @@ from bochner.rows.sampling import collect_rows as collect_rows
 from bochner.rows.sampling import draw_pairs as draw_pairs
 from bochner.rows.sampling import pair_blocks as pair_blocks
 from bochner.rows.sampling import pair_differences as pair_differences
-from bochner.rows.sampling import row_weights as row_weights
 from bochner.rows.sampling import sample_batch as sample_batch
 from bochner.rows.sampling import sample_rows as sample_rows
 from bochner.rows.sampling import shuffled_sample as shuffled_sample

@@ -15,7 +15,9 @@ MAX_BLOCK_BYTES = 1 << 20  # a block and what is computed from it stay in the se
 SMALL_VECTOR, SMALL_MATRIX = 1 << 13, 1 << 18
 MAX_FETCH_BYTES = 1 << 27  # of rows that are collected from partitions or files at a time
 
-MAX_SAMPLE_ROWS = 1 << 15  # of many rows, that features are fitted on
+# Features are fitted on all rows up to these numbers, and on a sample of more. `KernelFeatures.fit` states them.
+MAX_WHOLE_ROWS, MAX_WHOLE_BYTES = 1 << 20, 1 << 29
+MAX_SAMPLE_ROWS = 1 << 15  # of that sample; fewer where rows are wide
 MIN_SAMPLE_ROWS = 1024
 MAX_SAMPLE_BYTES = 1 << 28
 MAX_PATH_ROWS = 1 << 16  # of a sample that the penalty of a loss without a closed form is chosen on

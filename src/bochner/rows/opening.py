@@ -40,7 +40,7 @@ def validate_rows(
     estimator: Any,
     X: Any,
     check: Callable[[Any], None],
-    refuse_lazy: Callable[[], str | None] = lambda: None,
+    lazy_error: str | None = None,
     **options: Any,
 ) -> Any:
     """Validate new rows for a fitted estimator; of rows in partitions what can be checked without computing.
@@ -53,8 +53,8 @@ def validate_rows(
         Rows.
     check : callable
         Raises an error for rows in memory that are not accepted.
-    refuse_lazy : callable, default=None
-        Returns the error message for a Dask collection, or None where one is accepted.
+    lazy_error : str, default=None
+        Error message for rows that are not in memory; None accepts them.
     **options
         Options of scikit-learn's `validate_data`.
 
@@ -68,9 +68,8 @@ def validate_rows(
         X = validate_numbers(estimator, X, reset=False, **options)
         check(X)
         return X
-    message = refuse_lazy()
-    if message is not None:
-        raise ValueError(message)
+    if lazy_error is not None:
+        raise ValueError(lazy_error)
     if not is_lazy:
         return open_rows(X).with_targets(None).validate(estimator, reset=False, **options)
     validate_data(estimator, template(X), reset=False, ensure_min_samples=0, **options)

@@ -13,15 +13,20 @@ import numpy as np
 from scipy import sparse
 
 from bochner.rows.arrays import Floats, Indices, is_sparse, to_dense
-from bochner.rows.block_sizes import MAX_SAMPLE_BYTES, MAX_SAMPLE_ROWS, MIN_SAMPLE_ROWS
+from bochner.rows.block_sizes import (
+    MAX_SAMPLE_BYTES,
+    MAX_SAMPLE_ROWS,
+    MAX_WHOLE_BYTES,
+    MAX_WHOLE_ROWS,
+    MIN_SAMPLE_ROWS,
+)
 from bochner.rows.scalings import Scaling, Unscaled
 from bochner.rows.sources import Batch, Rows, RowSource
 from bochner.rows.threads import row_blocks
 from bochner.validation import check_weight_range
 
-FEW_ROWS = 2000  # as many as the weightings sample by default
+MAX_MERGED_ROWS = 2000  # as many as the weightings sample by default
 SMALLEST_SHARE = 1e-30  # of the largest sample weight
-MOST_ROWS, MOST_BYTES = 1 << 20, 1 << 29  # beyond, the features are fitted on a sample
 
 
 def sample_rows(X: Rows, size: int, rng: np.random.Generator) -> tuple[Any, Floats]:
@@ -187,7 +192,7 @@ class TrainingRows:
         """Return up to 2,000 rows with equal ones merged, so that no draw depends on copies or weights; targets go."""
         if self.X.ndim != 2 or self.X.dtype.kind not in "biuf":  # other rows cannot be compared
             return replace(self, distinct=True, targets=None)
-        if self.X.shape[0] > FEW_ROWS:  # equal rows are merged in samples
+        if self.X.shape[0] > MAX_MERGED_ROWS:  # equal rows are merged in samples
             return replace(self, targets=None)
         return TrainingRows(*distinct_rows(self.X, self.weights), distinct=True)
 
@@ -210,7 +215,7 @@ def collect_rows(source: RowSource, rng: np.random.Generator) -> tuple[TrainingR
         Random numbers that select the sample, which is the same for rows in memory, in files and in few partitions.
     """
     n_rows, n_features = source.shape
-    is_sampled = n_rows > MOST_ROWS or n_rows * n_features * source.dtype.itemsize > MOST_BYTES
+    is_sampled = n_rows > MAX_WHOLE_ROWS or n_rows * n_features * source.dtype.itemsize > MAX_WHOLE_BYTES
     batch = sample_batch(source, rng) if is_sampled else source.select(slice(None))
     X, y, weights = batch.drop_zero_weights()[:3]
     if weights is None:

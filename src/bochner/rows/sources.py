@@ -24,7 +24,7 @@ from bochner.validation import check_weight_range, check_weights, validate_numbe
 
 
 class Rows(Protocol):
-    """What parts read data through: a shape, and rows by slice or by index."""
+    """What components read data through: a shape, and rows by slice or by index."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -49,7 +49,8 @@ class Batch(NamedTuple):
     fold_of : ndarray of shape (n_rows,) or None
         The cross-validation fold of each row, where folds were assigned.
     loss_weight : ndarray of shape (n_rows,) or None
-        Weights in the loss, where they differ from the sample weights: these times class weights.
+        Sample weights times class weights, in batches of features for losses without a closed form, whose errors on
+        held-out rows have sample weights alone. For squared errors, `TrainingSet` multiplies `sample_weight` itself.
     """
 
     X: Any
@@ -114,7 +115,7 @@ class RowSource(ABC):
 
     @property
     def data(self) -> Any:
-        """What parts read rows from: an array where the rows are in memory, else the source."""
+        """What components read rows from: an array where the rows are in memory, else the source."""
         return self
 
     @abstractmethod
@@ -137,7 +138,7 @@ class RowSource(ABC):
 
     @abstractmethod
     def select(self, rows: Any, with_rows: bool = True) -> Batch:
-        """Collect rows, by slice or by index, with their targets and weights, or only their targets and weights."""
+        """Collect rows, by slice or by index; without `with_rows`, only their targets and weights."""
 
     def draw_rows(self, size: int, rng: np.random.Generator) -> Indices:
         """Draw different rows at random, all with the same probability.
@@ -154,7 +155,7 @@ class RowSource(ABC):
         Returns
         -------
         ndarray of int
-            Numbers of the rows, in ascending order.
+            Row indices, in ascending order.
 
         Examples
         --------

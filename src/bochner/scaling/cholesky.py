@@ -45,13 +45,6 @@ class CholeskyFactor:
         _call("trtrs", self._lower.dtype, b"L", b"N", b"N", n, n_right, self._lower, n, solution, n)
         return solution
 
-    def inverse(self) -> Array:
-        """Return the inverse matrix; the factor is overwritten and of no use any more."""
-        n = len(self._lower)
-        _call("potri", self._lower.dtype, b"L", n, self._lower, n)
-        lower = np.tril(self._lower)
-        return lower + np.tril(lower, -1).T
-
     def inverse_diagonal(self) -> Floats:
         """Return the diagonal of the inverse matrix; the factor is overwritten and of no use any more."""
         n = len(self._lower)

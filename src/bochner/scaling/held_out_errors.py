@@ -13,7 +13,7 @@ import numpy as np
 from bochner.rows import Array, Floats
 from bochner.scaling.cholesky import factorize
 
-__all__ = ["HeldOutError", "fold_error", "leave_one_out_error"]
+__all__ = ["HeldOutError", "fold_error"]
 
 
 @dataclass(frozen=True)
@@ -36,26 +36,6 @@ class HeldOutError:
     kernel_gradient: Array
     penalty_gradient: float
     residuals: Floats
-
-
-def leave_one_out_error(K: Array, Y: Floats, w: Floats, penalty: float) -> HeldOutError:
-    r"""Return the leave-one-out error.
-
-    With :math:`c = \mathrm{diag}(C^{-1})` the residuals are :math:`r_i = a_i / c_i`. For the error
-    :math:`\sum_i \omega_i |r_i|^2`, :math:`u_i = \omega_i r_i / c_i` and :math:`v_i = \omega_i |r_i|^2 / c_i`, the
-    gradient is :math:`-2 \, \mathrm{sym}(C^{-1} u \, a^T) + 2 \, C^{-1} \mathrm{diag}(v) \, C^{-1}`.
-    """
-    shares = w / w.sum()
-    inverse = factorize(K, penalty / w).inverse()
-    a = inverse @ Y.astype(inverse.dtype)
-    c = np.diagonal(inverse)[:, None]
-    residuals = a / c
-    squares = shares[:, None] * np.square(residuals, dtype=np.float64)
-    u = (inverse @ (shares[:, None] * residuals / c).astype(inverse.dtype)) @ a.T
-    v = (squares.sum(axis=1) / c[:, 0]).astype(inverse.dtype)
-    gradient = 2.0 * ((inverse * v) @ inverse) - u - u.T
-    penalty_gradient = penalty * float(np.diagonal(gradient) @ (1.0 / w))
-    return HeldOutError(float(squares.sum()), gradient, penalty_gradient, residuals)
 
 
 def fold_error(K: Array, Y: Floats, w: Floats, penalty: float, n_folds: int) -> HeldOutError:

@@ -13,7 +13,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from bochner.feature_maps.elementary import exp2_32
+from bochner.feature_maps.elementary import LOG2_E, exp2_32
 from bochner.kernels import Exponential, Gaussian, Kernel, Laplacian, Matern, PowerExponential
 from bochner.rows import Array, Floats
 
@@ -227,7 +227,7 @@ def _log2(x: Any) -> Any:
 @_compile
 def _profile32(sums: Any, factor: Any, exponent: Any, is_matern: bool, values: Any, slopes: Any) -> None:
     """Write kernel values of sums and, unless `slopes` is empty, their derivatives."""
-    tiny, largest, log2_e = np.float32(1e-30), np.float32(60.0), np.float32(1.4426950408889634)
+    tiny, largest, log2_e = np.float32(1e-30), np.float32(LARGEST_EXPONENT), np.float32(LOG2_E)
     one, zero = np.float32(1.0), np.float32(0.0)
     for i in range(sums.size):
         s = sums[i]

@@ -7,6 +7,7 @@ the matrix, together with the logarithm of the penalty, by a few L-BFGS steps.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from scipy.optimize import minimize
 
 from bochner.kernels import Kernel
 from bochner.rows import Array, Floats
-from bochner.scaling.held_out_errors import fold_error, leave_one_out_error
+from bochner.scaling.held_out_errors import fold_error
 from bochner.scaling.kernel_values import KernelShape, kernel_shape
 
 __all__ = ["LearnedScales", "held_out_objective", "initial_scales", "learn_scales", "scaled_rows"]
@@ -37,14 +38,11 @@ class LearnedScales:
         The penalty of kernel ridge regression.
     error : float
         The held-out error with them: the weighted mean of squared residuals, summed over the outputs.
-    gain : float
-        The ratio of the held-out error at the start to `error`, at least 1.
     """
 
     scales: Floats
     penalty: float
     error: float
-    gain: float = 1.0
 
 
 def scaled_rows(X: Array, scales: Array) -> Array:
@@ -53,12 +51,12 @@ def scaled_rows(X: Array, scales: Array) -> Array:
 
 
 def held_out_objective(
-    shape: KernelShape, X: Array, Y: Floats, w: Floats, n_folds: int | None = 2, is_metric: bool = False
+    shape: KernelShape, X: Array, Y: Floats, w: Floats, n_folds: int = 2, is_metric: bool = False
 ) -> Objective:
     """Return the logarithm of a held-out error and its gradient, as a function of the parameters.
 
     The parameters are the logarithms of the scales, or the entries of the matrix, and then the logarithm of the
-    penalty. `n_folds` None means the leave-one-out error.
+    penalty.
     """
     n_columns = X.shape[1]
 
@@ -67,10 +65,7 @@ def held_out_objective(
         scales = parameters[:-1].reshape(n_columns, -1) if is_metric else np.exp(parameters[:-1])
         rows = scaled_rows(X, scales.astype(X.dtype))
         values, slopes = shape.values_and_slopes(shape.sums(rows))
-        if n_folds is None:
-            result = leave_one_out_error(values, Y, w, penalty)
-        else:
-            result = fold_error(values, Y, w, penalty, n_folds)
+        result = fold_error(values, Y, w, penalty, n_folds)
         np.multiply(slopes, result.kernel_gradient, out=slopes)
         if is_metric:
             gradient = 2.0 * (shape.metric_gradient(X, slopes) @ scales).ravel()
@@ -87,27 +82,27 @@ def initial_scales(shape: KernelShape, X: Array, Y: Floats, w: Floats, n_folds: 
     sums = shape.sums(X)
     positive = sums[::7][sums[::7] > 0.0]
     median = float(np.median(positive)) ** (1.0 / shape.p) if positive.size else 1.0
-    best = None
-    for multiple in (
-        (0.5, 1.0, 3.0) if shape.is_matern or (shape.exponent == 1.0 and shape.p == 2.0) else (1.0, 3.0, 10.0)
-    ):
+    is_smooth = shape.is_matern or (shape.exponent == 1.0 and shape.p == 2.0)  # kernels without a kink at zero
+    candidates = []
+    for multiple in (0.5, 1.0, 3.0) if is_smooth else (1.0, 3.0, 10.0):
         scale = 1.0 / (multiple * median)
         K = shape.values(sums * X.dtype.type(scale**shape.p))
-        errors: dict[int, float] = {}
+        candidates.append(LearnedScales(np.full(X.shape[1], scale), *_best_penalty(K, Y, w, n_folds)))
+    return min(candidates, key=lambda candidate: candidate.error)
 
-        def error(power: int, K: Array = K, errors: dict[int, float] = errors) -> float:
-            if power not in errors:
-                errors[power] = fold_error(K, Y, w, 10.0**power, n_folds).error
-            return errors[power]
 
-        power = -2
-        step = -1 if error(-3) < error(-2) else 1
-        while -4 <= power + step <= 2 and error(power + step) < error(power):
-            power += step
-        if best is None or errors[power] < best.error:
-            best = LearnedScales(np.full(X.shape[1], scale), 10.0**power, errors[power])
-    assert best is not None
-    return best
+def _best_penalty(K: Array, Y: Floats, w: Floats, n_folds: int) -> tuple[float, float]:
+    """Return the best of the powers of ten from 1e-4 to 100, searched from 1e-2 downhill, and its held-out error."""
+
+    @cache
+    def error(power: int) -> float:
+        return fold_error(K, Y, w, 10.0**power, n_folds).error
+
+    power = -2
+    step = -1 if error(-3) < error(-2) else 1
+    while -4 <= power + step <= 2 and error(power + step) < error(power):
+        power += step
+    return 10.0**power, error(power)
 
 
 def learn_scales(
@@ -142,13 +137,13 @@ def learn_scales(
     Returns
     -------
     LearnedScales
-        The scales, the penalty, the error on held-out folds and the gain over the start.
+        The scales, the penalty, the error on held-out folds.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from bochner.kernel_models import learn_scales
     >>> from bochner.kernels import Matern
+    >>> from bochner.scaling.scale_learning import learn_scales
     >>> X = np.random.default_rng(0).normal(size=(400, 3))
     >>> learned = learn_scales(Matern(), X, np.sin(3 * X[:, :1]))  # only the first column matters
     >>> bool(learned.scales[0] > 10 * learned.scales[1:].max())
@@ -197,5 +192,4 @@ def learn_scales(
     )
     point = result.x * units
     scales = point[:-1].reshape(n_columns, -1) if is_metric else np.exp(point[:-1])
-    gain = float(np.exp(history[0] - result.fun)) if history else 1.0
-    return LearnedScales(scales, float(np.exp(point[-1])), float(np.exp(result.fun)), max(gain, 1.0))
+    return LearnedScales(scales, float(np.exp(point[-1])), float(np.exp(result.fun)))
