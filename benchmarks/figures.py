@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import bench
+import bench_machine
 import bench_mnist
 from tabular import page
 
@@ -183,6 +184,9 @@ class Picture(NamedTuple):
 
 PICTURES = {
     "tabular.png": Picture("tabular", page.FIGURE_SIZE, lambda figure: page.draw(figure, stored("tabular"))),
+    "machine.png": Picture(
+        "machine", bench_machine.FIGURE_SIZE, lambda figure: bench_machine.draw(figure, rows("machine"))
+    ),
     "mnist.png": Picture("mnist", bench_mnist.FIGURE_SIZE, lambda figure: bench_mnist.draw(figure, rows("mnist"))),
     "bench.png": Picture("bench", bench.FIGURE_SIZE, lambda figure: bench.draw(figure, stored("bench"))),
 }

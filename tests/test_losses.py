@@ -8,7 +8,7 @@ from sklearn.linear_model import GammaRegressor, PoissonRegressor, QuantileRegre
 from sklearn.metrics import d2_pinball_score, mean_pinball_loss
 
 from bochner import FeatureClassifier, FeatureRegressor, FourierFeatures
-from bochner.losses import CLASSIFICATION_LOSSES, LOSSES, Huber, LogLoss, Loss, Poisson, Quantile
+from bochner.losses import CLASSIFICATION_LOSSES, LOSSES, Huber, LogLoss, Loss, Poisson, Quantile, SquaredHinge
 
 REGRESSION = {**{name: kind() for name, kind in LOSSES.items()}, "levels": Quantile([0.1, 0.5, 0.9], smoothing=0.3)}
 CLASSIFICATION = {name: kind() for name, kind in CLASSIFICATION_LOSSES.items() if not kind.has_closed_form}
@@ -249,6 +249,26 @@ def test_a_new_loss_is_one_class():
     model = FeatureRegressor(FEATURES, loss=LogCosh(), alphas=[1e-4], cv=None).fit(X, y)
     best, objective = _optimum(LogCosh(), model.features_.transform(X), y[:, None], np.ones(len(y)), 1e-4, 1)
     assert objective(np.append(model.coef_, model.intercept_))[0] <= best * (1.0 + 1e-9)
+
+
+class TenfoldHinge(SquaredHinge):
+    """A loss that has a loss of its own as its base."""
+
+    def evaluate(self, y, scores):
+        values, slopes = super().evaluate(y, scores)
+        return 10.0 * values, 10.0 * slopes
+
+    def curvature(self, y, scores):
+        return 10.0 * super().curvature(y, scores)
+
+
+def test_a_subclass_of_the_squared_hinge_is_solved_as_what_it_is():
+    X, signal, _ = _rows()
+    fitted = [
+        FeatureClassifier(FEATURES, loss=loss, Cs=[C], cv=None).fit(X, signal > np.median(signal)).coef_
+        for loss, C in ((TenfoldHinge(), 0.1), (SquaredHinge(), 1.0))
+    ]
+    np.testing.assert_allclose(*fitted, rtol=0, atol=1e-4 * np.abs(fitted[1]).max())
 
 
 def test_losses_are_components():

@@ -17,10 +17,11 @@ from bochner import FeatureClassifier, FeatureRegressor, KernelClassifier, Kerne
 from bochner.kernel_models.leaves import LeafTree
 from bochner.kernel_models.members import KernelMember, fit_members, mean_gradients, mean_prediction
 from bochner.kernel_models.training_rows import ColumnScaling
-from bochner.kernels import Exponential, Laplacian, Matern, PowerExponential
+from bochner.kernels import Exponential, Gaussian, Laplacian, Matern, PowerExponential
 from bochner.scaling.kernel_values import kernel_shape
 from bochner.scaling.scale_learning import scaled_rows
 
+KERNELS = [Matern(), Exponential(), Laplacian(), PowerExponential(1.5, 1.0)]
 BOTH = [KernelRegressor(random_state=0), KernelClassifier(random_state=0)]
 
 
@@ -65,7 +66,20 @@ def test_one_leaf_equals_kernel_ridge(rng):
     assert residuals[7] == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.parametrize("kernel", [Matern(), Exponential(), Laplacian(), PowerExponential(1.5, 1.0)], ids=str)
+@pytest.mark.parametrize("kernel", [Gaussian(), PowerExponential(1.2, 0.9), *KERNELS], ids=str)
+@pytest.mark.parametrize("scales", [[1.0, 0.5], [[1.0, 0.2], [-0.3, 0.5]]], ids=["scales", "metric"])
+def test_leave_one_out_residuals_equal_refits(kernel, scales, rng):
+    X, Y, w = rng.normal(size=(40, 2)), rng.normal(size=(40, 2)), rng.uniform(0.5, 2.0, size=40)
+    X, shape = scaled_rows(X, np.array(scales)), kernel_shape(kernel)
+    residuals, _ = LeafTree(X, max_exact_rows=100, leaf_rows=80, margin=0.0).leaves[0].fit(shape, X, Y, w, 0.05)
+    K = shape.matrix(X)
+    for i in range(40):
+        others = np.arange(40) != i
+        coef = np.linalg.solve(K[others][:, others] + 0.05 * np.diag(1 / w[others]), Y[others])
+        np.testing.assert_allclose(residuals[i], Y[i] - K[i, others] @ coef, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
 @pytest.mark.parametrize("scales", [[1.0, 0.5], [[1.0, 0.2], [-0.3, 0.5]]], ids=["scales", "metric"])
 def test_leaves_without_margin_equal_separate_fits(kernel, scales, rng):
     X, y, w = rng.normal(size=(300, 2)), rng.normal(size=(300, 1)), rng.uniform(0.5, 2.0, size=300)

@@ -78,14 +78,14 @@ def check_gradient(objective, parameters):
         assert gradient[i] == pytest.approx(expected, rel=1e-5, abs=1e-7)
 
 
-@pytest.mark.parametrize("n_folds", [2, 4])
+@pytest.mark.parametrize("n_folds", [2, 4, 40], ids=["two folds", "four folds", "leave one out"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_gradients_with_respect_to_scales_equal_differences(kernel, n_folds, problem, rng):
     objective = held_out_objective(kernel_shape(kernel), *problem, n_folds=n_folds)
     check_gradient(objective, np.append(rng.normal(scale=0.5, size=3), np.log(0.05)))
 
 
-@pytest.mark.parametrize("n_folds", [2, 4])
+@pytest.mark.parametrize("n_folds", [2, 4, 40], ids=["two folds", "four folds", "leave one out"])
 @pytest.mark.parametrize("kernel", EUCLIDEAN, ids=str)
 def test_gradients_with_respect_to_a_metric_equal_differences(kernel, n_folds, problem, rng):
     objective = held_out_objective(kernel_shape(kernel), *problem, n_folds=n_folds, is_metric=True)

@@ -314,7 +314,7 @@ class FeatureModel(Parametrized):
             n_folds = int(self.cv) if isinstance(self.cv, Integral) else 0
             check_moments(width + n_outputs, n_folds, len(self.length_scale_factors) * len(self.kernels or [None]))
             return
-        if not (isinstance(loss, SquaredHinge) and is_whole):  # active sets need no matrix
+        if not (type(loss) is SquaredHinge and is_whole):  # active sets need no matrix
             subject = f"A model with the loss {self.loss!r} on {width:,} columns"
             check_memory(36 * (width + 1) ** 2, subject, "a preconditioner", "use fewer frequencies")
         if is_whole:

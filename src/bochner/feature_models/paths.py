@@ -96,7 +96,7 @@ def fit_path(
     for number, feature_map in enumerate(maps):
         held = prepare(feature_map, sample)
         Cs = 0.5 / (alphas * float(held.loss_weight.sum()))
-        has_active_sets = isinstance(loss, SquaredHinge)
+        has_active_sets = type(loss) is SquaredHinge  # a subclass can be another loss
         solver: Solver = ActiveSetSolver(held, n_outputs) if has_active_sets else NewtonSolver(held, loss, n_outputs)
         path = _follow(solver, loss, n_folds, Cs)
         scores[number] = loss.perfect_score - np.nanmin(path.means)

@@ -2,8 +2,8 @@
 r"""Kernel ridge regression, or one Newton step of kernel logistic regression from there, in the leaves of a tree.
 
 Up to 5,000 rows, or 7,000 rows with classes, are one leaf. More rows are divided at quantiles of their first principal
-direction, until a leaf has at most 2,500 rows. Each leaf is trained on its rows and on some beyond each split, so that
-predictions hardly jump there.
+direction, until a leaf has at most 2,500 rows, or 3,500 with classes. Each leaf is trained on its rows and on some
+beyond each split, so that predictions hardly jump there.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from bochner.scaling.scale_learning import LearnedScales, learn_scales
 __all__ = ["Leaf", "LeafTree", "Split"]
 
 MAX_EXACT_ROWS, MAX_EXACT_CLASS_ROWS = 5_000, 7_000  # leaves of classes do not learn scales, and need more rows
-LEAF_ROWS = 2_500
+LEAF_ROWS, CLASS_LEAF_ROWS = 2_500, 3_500
 MARGIN, TOTAL_MARGIN = 0.1, 0.3  # shares of the rows around one split, and around all splits of a leaf
 DIRECTION_ROWS = 4_000
 BLOCK_ROWS = 1_024

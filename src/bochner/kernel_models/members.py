@@ -8,6 +8,7 @@ import numpy as np
 
 from bochner.kernel_models.leaves import (
     BLOCK_ROWS,
+    CLASS_LEAF_ROWS,
     LEAF_ROWS,
     MARGIN,
     MAX_EXACT_CLASS_ROWS,
@@ -87,11 +88,11 @@ def fit_members(
     Without classes, each of several leaves has scales of its own. Two classes have `log_odds`, which are subtracted
     from all logits. Residuals and variances of rows that no leaf was trained on are NaN.
     """
-    max_exact_rows = MAX_EXACT_CLASS_ROWS if has_classes else MAX_EXACT_ROWS
+    sizes = (MAX_EXACT_CLASS_ROWS, CLASS_LEAF_ROWS) if has_classes else (MAX_EXACT_ROWS, LEAF_ROWS)
     tasks: list[tuple[int, KernelMember, Leaf, Array]] = []
     for number, member in enumerate(members):
         rows = member.rows(X)
-        member.tree = LeafTree(rows, max_exact_rows, LEAF_ROWS, MARGIN)
+        member.tree = LeafTree(rows, *sizes, MARGIN)
         tasks += [(number, member, leaf, rows) for leaf in member.tree.leaves]
     tasks.sort(key=lambda task: -len(task[2].members))
 
