@@ -8,7 +8,8 @@ from sklearn.model_selection import cross_val_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from bochner.tables.columns import KINDS, Column, cell_numbers
-from bochner.tables.recognition import ColumnTally, cell_problem, style_words
+from bochner.tables.reader import shown_name
+from bochner.tables.recognition import ColumnTally, style_words
 from bochner.tables.survey import Survey
 
 N_EXAMPLES = 3
@@ -29,6 +30,8 @@ def describe(survey: Survey) -> list[dict[str, Any]]:
             found = _described(columns[name], survey)
         elif name in table.drop:
             found |= {"kind": "dropped", "treatment": "left out: as requested"}
+        elif name in survey.misfits:
+            found |= {"kind": table.kinds[name], "treatment": f"refused: {survey.misfits[name]}"}
         else:
             reason = f"refused: it contains {table.unsupported[name]}; drop it"
             found |= {"kind": "unsupported", "treatment": reason}
@@ -39,7 +42,7 @@ def describe(survey: Survey) -> list[dict[str, Any]]:
 def _described(column: Column, survey: Survey) -> dict[str, Any]:
     """Describe a column that is read."""
     tally, is_target = survey.tallies[column.name], column.name == survey.table.target
-    row, problem = cell_problem(column.name, tally, is_target=is_target)
+    row, problem = survey.cell_problem(column.name)
     treatment = _treatment(column, tally, is_target)
     if problem:
         treatment = f"refused: {problem}" if row is None else f"refused: row {row + 1}: {problem}"
@@ -110,12 +113,14 @@ def column_messages(survey: Survey) -> list[str]:
     categories = [column for column in used if column.kind == "category"]
     gaps = {column.name: _n_missing(column, survey.tallies[column.name]) for column in used}
     subjects = {
-        "Categories, one-hot encoded": [f"{c.name} ({len(c.categories) + c.other + c.missing})" for c in categories],
-        "Rare categories are merged into one": [column.name for column in categories if column.other],
-        "Text, encoded by its character n-grams": [column.name for column in used if column.kind == "text"],
-        "Dates and times": [column.name for column in used if column.kind in ("date", "time", "duration")],
-        "Columns with missing cells": [f"{name} ({count:,})" for name, count in gaps.items() if count],
-        "Left out": [f"{c.name} ({c.kind}: {c.reason})" for c in survey.columns if c.kind not in KINDS],
+        "Categories, one-hot encoded": [
+            f"{shown_name(c.name)} ({len(c.categories) + c.other + c.missing})" for c in categories
+        ],
+        "Rare categories are merged into one": [shown_name(column.name) for column in categories if column.other],
+        "Text, encoded by its character n-grams": [shown_name(column.name) for column in used if column.kind == "text"],
+        "Dates and times": [shown_name(c.name) for c in used if c.kind in ("date", "time", "duration")],
+        "Columns with missing cells": [f"{shown_name(name)} ({count:,})" for name, count in gaps.items() if count],
+        "Left out": [f"{shown_name(c.name)} ({c.kind}: {c.reason})" for c in survey.columns if c.kind not in KINDS],
     }
     messages = [f"{subject}: {', '.join(names)}." for subject, names in subjects.items() if names]
     if survey.n_without_target:
@@ -127,7 +132,7 @@ def table_warnings(survey: Survey) -> list[str]:
     """Return what may be wrong with a table: identifiers, equal rows, and columns that predict the target alone."""
     messages = []
     n_sampled, leaks = len(survey.sample.keys), possible_leaks(survey)
-    identifiers = ", ".join(column.name for column in survey.columns if _is_identifier(column, survey))
+    identifiers = ", ".join(shown_name(column.name) for column in survey.columns if _is_identifier(column, survey))
     if identifiers:
         messages.append(f"No value occurs twice: {identifiers}. Drop such a column if it is an identifier.")
     if survey.n_equal:
@@ -136,7 +141,9 @@ def table_warnings(survey: Survey) -> list[str]:
         messages.append(f"{share} are equal to an earlier one; {remark}.")
     if leaks:
         remark = "Drop it if it is not known when predictions are made"
-        messages.append(f"Nearly all targets follow from a single column: {', '.join(leaks)}. {remark}.")
+        messages.append(
+            f"Nearly all targets follow from a single column: {', '.join(map(shown_name, leaks))}. {remark}."
+        )
     return messages
 
 

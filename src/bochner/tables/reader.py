@@ -9,6 +9,7 @@ import gzip
 import os
 import re
 from abc import ABC, abstractmethod
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from bochner.tables.columns import KINDS, Reading, plain_type, storage_of, witho
 CSV_BLOCK_BYTES = 1 << 22
 MAX_JOINED_NAMES = 20
 NOT_UTF8 = "bytes that are not UTF-8 text"
-ENCODING_REMEDY = "give its encoding, such as file_encoding='latin-1'"
+ENCODING_REMEDY = "give its encoding, such as file_encoding='cp1252'"
 PLAIN_READING = Reading()
 BATCH_BYTES = 1 << 25  # of encoded rows per batch
 MAX_PROBLEMS = 20
@@ -219,7 +220,9 @@ class CsvFile(Source):
             place = f"{self.place(int(cell[2]) - 2)}, column {self.schema.names[int(cell[1])]!r}"
             return ValueError(f"{place}: the cell contains {NOT_UTF8}; {ENCODING_REMEDY}.")
         if isinstance(error, UnicodeError):
-            return ValueError(f"{self.label} cannot be read as {self._encoding} text; {ENCODING_REMEDY}.")
+            is_utf16 = getattr(error, "object", b"")[:2] in (BOM_UTF16_LE, BOM_UTF16_BE)
+            remedy = ENCODING_REMEDY.replace("cp1252", "utf-16" if is_utf16 else "cp1252")
+            return ValueError(f"{self.label} cannot be read as {self._encoding} text; {remedy}.")
         return super().read_error(error)
 
     def _open(self, columns: list[str] | None = None) -> Any:
@@ -276,16 +279,31 @@ def frame_of_columns(names: Sequence[str], columns: Iterable[Any], label: str) -
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             gaps = values.isna() if hasattr(values, "isna") else [value is None or value != value for value in values]
             texts = [None if is_gap else str(value) for value, is_gap in zip(values, gaps, strict=True)]
-            arrays.append(pa.array(texts, pa.string()))
+            try:
+                arrays.append(pa.array(texts, pa.string()))
+            except UnicodeEncodeError as error:
+                place = f"{label}: row {texts.index(error.object) + 1}, column {name!r}"
+                problem = f"the text {error.object!r:.60} is not valid Unicode"
+                raise ValueError(f"{place}: {problem}; correct it, or drop the row or the column.") from None
             mixed.add(name)
     return Frame(pa.table(arrays, list(names)), label, mixed)
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Return column names as a list for an error message, shortened if there are many."""
-    joined = ", ".join(map(repr, names[:MAX_JOINED_NAMES]))
-    n_more = len(names) - MAX_JOINED_NAMES
+    """Return quoted column names as a list for a message."""
+    return join_words([repr(name) for name in names])
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Return words as a list for a message, shortened if there are many."""
+    joined = ", ".join(words[:MAX_JOINED_NAMES])
+    n_more = len(words) - MAX_JOINED_NAMES
     return f"{joined} and {n_more} more" if n_more > 0 else joined
+
+
+def shown_name(name: str) -> str:
+    """Return the name of a column for a line of text, in quotes if it would not be seen."""
+    return name if name.strip() and name.isprintable() else repr(name)
 
 
 class Table:
@@ -401,7 +419,10 @@ class Table:
                 problems.append(f"{self.path} has no column {name!r}; its columns are {join_names(self.names)}.")
         for name, kind in self.kinds.items():
             if kind.partition(":")[0] not in KINDS:
-                problems.append(f"Column {name!r} cannot be of the kind {kind!r}; give one of {', '.join(KINDS)}.")
+                remedy = f"give one of {', '.join(KINDS)}, or drop=[{name!r}] to leave it out"
+                problems.append(f"Column {name!r} cannot be of the kind {kind!r}; {remedy}.")
+        if self.target in self.drop:
+            problems.append(f"{self.path}: column {self.target!r} is the target; omit it from drop={self.drop}.")
         return problems
 
 
