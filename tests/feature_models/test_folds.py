@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, PredefinedSplit, ShuffleSplit, StratifiedKFold
 
+from bochner import FeatureClassifier, FeatureRegressor
 from bochner.feature_models.folds import (
     ClassCounts,
     GivenFolds,
@@ -177,6 +178,9 @@ class TestErrors:
             KFolds(5, 3)
         with pytest.raises(ValueError, match="`cv`=5 is more folds than any class of y has rows; give fewer folds"):
             StratifiedFolds.from_counts(5, [ClassCounts.from_labels(np.array([0, 0, 1, 1]), None)])
+        for model, found in ((FeatureRegressor(), "the 4 rows"), (FeatureClassifier(), "any class of y has rows")):
+            with pytest.raises(ValueError, match=f"`cv`=5 is more folds than {found}; give fewer folds, or `cv`=None"):
+                model.fit(np.eye(4), [0, 0, 1, 1])
 
     def test_rare_class_gives_a_warning(self):
         with pytest.warns(UserWarning, match="The least populated class in y has 2 rows, fewer than the 3 folds"):
