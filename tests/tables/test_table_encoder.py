@@ -115,9 +115,8 @@ def test_columns_that_are_left_out_are_named_once():
     with pytest.warns(UserWarning) as caught:  # noqa: PT030
         TableEncoder().fit(table)
     assert [str(warning.message) for warning in caught] == [
-        "Constant columns are left out: 'a', 'b'; give its kind in `kinds` to keep one, or drop=['a', 'b'] to omit "
-        "this warning.",
-        "Empty columns are left out: 'c'; give drop=['c'] to omit this warning.",
+        "Columns are left out: a (constant), b (constant), c (empty); give constant ones a kind in `kinds` to keep "
+        "them, or name all in `drop` to omit this warning."
     ]
     kept = TableEncoder(kinds={"a": "number"}, drop=["b", "c"]).fit(table)
     assert kept.get_feature_names_out().tolist() == ["a", "d"]

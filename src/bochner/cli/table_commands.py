@@ -50,9 +50,7 @@ def describe_table(
     and constant, empty and unsupported, which are left out or refused.
     """
     survey = console.table_encoder(kinds, drop, decimal, missing, encoding).survey(data, target)
-    problems = survey.problems()
-    if target is not None:
-        problems = problems or survey.target_problems(is_classifier=survey.task == "classification")
+    problems = survey.problems() or survey.target_problems(survey.task == "classification")
     columns = describe(survey)
     messages = [] if problems else table_warnings(survey)
     if as_json:

@@ -110,7 +110,8 @@ class GivenFolds(FoldAssignment):
                 f"`list(splitter.split(X, y, groups))`."
             )
         if isinstance(cv, Integral):
-            check_number(int(cv), np.unique(y, return_counts=True)[1] if classifier else None, len(fold_of))
+            n_rows = np.unique(y, return_counts=True)[1].max() if classifier else len(y)
+            check_number(int(cv), n_rows, " of any class" * classifier)
         for fold, (train, test) in enumerate(splitter.split(X, y)):
             trained = np.zeros(len(fold_of), dtype=bool)
             trained[train] = True
@@ -150,7 +151,7 @@ class KFolds(FoldAssignment):
     n_rows: int
 
     def __post_init__(self) -> None:
-        check_number(self.n_folds, None, self.n_rows)
+        check_number(self.n_folds, self.n_rows)
 
     def fold_of(self, start: int, y: Array) -> Indices:
         sizes = np.full(self.n_folds, self.n_rows // self.n_folds)
@@ -175,7 +176,7 @@ class StratifiedFolds(FoldAssignment):
     def from_counts(cls, n_folds: int, parts: list[ClassCounts]) -> tuple["StratifiedFolds", list[Indices]]:
         """Return the assignment for consecutive parts of the rows, and the start of each part."""
         total = ClassCounts.total(parts)
-        check_number(n_folds, total.counts, total.counts.sum())
+        check_number(n_folds, total.counts.max(), " of any class")
         if total.counts.min() < n_folds:
             warnings.warn(
                 f"The least populated class in y has {total.counts.min()} rows, fewer than the {n_folds} folds.",
@@ -236,12 +237,10 @@ def assign_folds(
     return assignment, dict(zip(source.partition_numbers, starts, strict=True))
 
 
-def check_number(n_folds: int, class_counts: Indices | None, n_rows: int) -> None:
-    """Refuse more folds than rows, or than any class has rows."""
-    n_members = n_rows if class_counts is None else class_counts.max()
-    if n_folds > n_members:
-        found = f"the {n_rows} rows" if class_counts is None else "any class of y has rows"
-        raise ValueError(f"`cv`={n_folds} is more folds than {found}; give fewer folds, or `cv`=None.")
+def check_number(n_folds: int, n_rows: int, kind: str = "") -> None:
+    """Refuse more folds than rows."""
+    if n_folds > n_rows:
+        raise ValueError(f"`cv`={n_folds} is more folds than the {n_rows} rows{kind}; give fewer folds, or `cv`=None.")
 
 
 def count_folds(cv: Any) -> int:

@@ -153,6 +153,11 @@ class Column:
     reason: str = ""
 
     @property
+    def shown(self) -> str:
+        """The name in a line of text, in quotes if it would not be seen."""
+        return self.name if self.name.strip() and self.name.isprintable() else repr(self.name)
+
+    @property
     def has_number(self) -> bool:
         """Whether the column has a number that is standardized; that of a date is its linear trend."""
         return self.kind in ("number", "boolean", "duration", "date")

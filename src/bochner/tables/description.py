@@ -8,7 +8,6 @@ from sklearn.model_selection import cross_val_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from bochner.tables.columns import KINDS, Column, cell_numbers
-from bochner.tables.reader import shown_name
 from bochner.tables.recognition import ColumnTally, style_words
 from bochner.tables.survey import Survey
 
@@ -111,16 +110,14 @@ def column_messages(survey: Survey) -> list[str]:
     """Return what a user should know about the columns before a fit, one line per subject."""
     used = [column for column in survey.columns if column.kind in KINDS]
     categories = [column for column in used if column.kind == "category"]
-    gaps = {column.name: _n_missing(column, survey.tallies[column.name]) for column in used}
+    gaps = {column.shown: _n_missing(column, survey.tallies[column.name]) for column in used}
     subjects = {
-        "Categories, one-hot encoded": [
-            f"{shown_name(c.name)} ({len(c.categories) + c.other + c.missing})" for c in categories
-        ],
-        "Rare categories are merged into one": [shown_name(column.name) for column in categories if column.other],
-        "Text, encoded by its character n-grams": [shown_name(column.name) for column in used if column.kind == "text"],
-        "Dates and times": [shown_name(c.name) for c in used if c.kind in ("date", "time", "duration")],
-        "Columns with missing cells": [f"{shown_name(name)} ({count:,})" for name, count in gaps.items() if count],
-        "Left out": [f"{shown_name(c.name)} ({c.kind}: {c.reason})" for c in survey.columns if c.kind not in KINDS],
+        "Categories, one-hot encoded": [f"{c.shown} ({len(c.categories) + c.other + c.missing})" for c in categories],
+        "Rare categories are merged into one": [column.shown for column in categories if column.other],
+        "Text, encoded by its character n-grams": [column.shown for column in used if column.kind == "text"],
+        "Dates and times": [column.shown for column in used if column.kind in ("date", "time", "duration")],
+        "Columns with missing cells": [f"{name} ({count:,})" for name, count in gaps.items() if count],
+        "Left out": [f"{c.shown} ({c.kind}: {c.reason})" for c in survey.columns if c.kind not in KINDS],
     }
     messages = [f"{subject}: {', '.join(names)}." for subject, names in subjects.items() if names]
     if survey.n_without_target:
@@ -132,7 +129,7 @@ def table_warnings(survey: Survey) -> list[str]:
     """Return what may be wrong with a table: identifiers, equal rows, and columns that predict the target alone."""
     messages = []
     n_sampled, leaks = len(survey.sample.keys), possible_leaks(survey)
-    identifiers = ", ".join(shown_name(column.name) for column in survey.columns if _is_identifier(column, survey))
+    identifiers = ", ".join(column.shown for column in survey.columns if _is_identifier(column, survey))
     if identifiers:
         messages.append(f"No value occurs twice: {identifiers}. Drop such a column if it is an identifier.")
     if survey.n_equal:
@@ -141,9 +138,7 @@ def table_warnings(survey: Survey) -> list[str]:
         messages.append(f"{share} are equal to an earlier one; {remark}.")
     if leaks:
         remark = "Drop it if it is not known when predictions are made"
-        messages.append(
-            f"Nearly all targets follow from a single column: {', '.join(map(shown_name, leaks))}. {remark}."
-        )
+        messages.append(f"Nearly all targets follow from a single column: {', '.join(leaks)}. {remark}.")
     return messages
 
 
@@ -169,5 +164,5 @@ def possible_leaks(survey: Survey) -> list[str]:
         return []
     tree = (DecisionTreeClassifier if is_class else DecisionTreeRegressor)(min_samples_leaf=2, random_state=0)
     origins, smallest = np.array(encoding.origins), LEAK_ACCURACY if is_class else LEAK_R2
-    names = [column.name for column in encoding.columns]
-    return [name for name in names if cross_val_score(tree, X[:, origins == name], y, cv=3).mean() > smallest]
+    scores = {c.shown: cross_val_score(tree, X[:, origins == c.name], y, cv=3).mean() for c in encoding.columns}
+    return [name for name, score in scores.items() if score > smallest]

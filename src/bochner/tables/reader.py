@@ -221,7 +221,7 @@ class CsvFile(Source):
             return ValueError(f"{place}: the cell contains {NOT_UTF8}; {ENCODING_REMEDY}.")
         if isinstance(error, UnicodeError):
             is_utf16 = getattr(error, "object", b"")[:2] in (BOM_UTF16_LE, BOM_UTF16_BE)
-            remedy = ENCODING_REMEDY.replace("cp1252", "utf-16" if is_utf16 else "cp1252")
+            remedy = ENCODING_REMEDY.replace("cp1252", "utf-16") if is_utf16 else ENCODING_REMEDY
             return ValueError(f"{self.label} cannot be read as {self._encoding} text; {remedy}.")
         return super().read_error(error)
 
@@ -279,18 +279,15 @@ def frame_of_columns(names: Sequence[str], columns: Iterable[Any], label: str) -
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             gaps = values.isna() if hasattr(values, "isna") else [value is None or value != value for value in values]
             texts = [None if is_gap else str(value) for value, is_gap in zip(values, gaps, strict=True)]
-            try:
-                arrays.append(pa.array(texts, pa.string()))
-            except UnicodeEncodeError as error:
-                place = f"{label}: row {texts.index(error.object) + 1}, column {name!r}"
-                problem = f"the text {error.object!r:.60} is not valid Unicode"
-                raise ValueError(f"{place}: {problem}; correct it, or drop the row or the column.") from None
+            # Surrogates outside of pairs, which no file can have, become question marks.
+            texts = [text and text.encode(errors="replace").decode() for text in texts]
+            arrays.append(pa.array(texts, pa.string()))
             mixed.add(name)
     return Frame(pa.table(arrays, list(names)), label, mixed)
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Return quoted column names as a list for a message."""
+    """Return quoted column names as a list for an error message."""
     return join_words([repr(name) for name in names])
 
 
@@ -299,11 +296,6 @@ def join_words(words: Sequence[str]) -> str:
     joined = ", ".join(words[:MAX_JOINED_NAMES])
     n_more = len(words) - MAX_JOINED_NAMES
     return f"{joined} and {n_more} more" if n_more > 0 else joined
-
-
-def shown_name(name: str) -> str:
-    """Return the name of a column for a line of text, in quotes if it would not be seen."""
-    return name if name.strip() and name.isprintable() else repr(name)
 
 
 class Table:
@@ -371,8 +363,8 @@ class Table:
         # The text columns of a CSV file are guessed from its first block.
         self.text_columns = {name for name in columns if storages[name] in ("text", "dictionary")}
         self.storages: dict[str, Any] = storages | dict.fromkeys(untyped, "untyped")
-        plain_types = {field.name: plain_type(field.type) for field in self.schema}
-        self._plain_types = plain_types | dict.fromkeys(untyped, pa.string())
+        types = {field.name: plain_type(field.type) for field in self.schema}
+        self._plain_types = types | dict.fromkeys(untyped, pa.string())
         # Text makes several encoded columns; 16 is a guess that bounds the memory of a batch.
         width = len(columns) + 15 * len(self.text_columns)
         self.batch_rows = max(1024, min(2**17, BATCH_BYTES // (8 * max(1, width))))

@@ -295,9 +295,8 @@ def cell_problem(name: str, tally: ColumnTally, *, is_target: bool = False) -> t
     if is_number or (is_target and not kind and recognize_target(name, tally).kind == "number"):
         row, value = tally.first_text
         found = f"{tally.n_numbers:,} of {tally.n_values:,} cells are numbers{style_words(tally.style)}"
-        remedy = (
-            f"give missing=[{value!r}] if it means that there is no value" if tally.n_numbers else "give another kind"
-        )
+        is_mark = f"give missing=[{value!r}] if it means that there is no value"
+        remedy = is_mark if tally.n_numbers else "give another kind"
         other = "" if kind or is_target else f", or kinds={{{name!r}: 'category'}}"
         return row, f"invalid value {value!r:.60}, expected a number ({found}); correct it, {remedy}{other}"
     return None, ""

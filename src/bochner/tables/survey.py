@@ -13,7 +13,7 @@ from bochner.rows import Mask
 from bochner.scaling.robust_standardizer import RobustStandardizer
 from bochner.tables.columns import KINDS, CellError, Column, cell_targets, missing_targets
 from bochner.tables.encoding import Encoding
-from bochner.tables.reader import Table, join_names, join_words, raise_problems, shown_name
+from bochner.tables.reader import Table, join_names, join_words, raise_problems
 from bochner.tables.recognition import ColumnTally, cell_problem, recognize, recognize_target
 
 Standardization = Literal["robust", "none"]
@@ -134,9 +134,7 @@ class Survey:
 
     def problems(self) -> list[str]:
         """Return messages about all that keeps a model from being fitted on the table."""
-        table, path = self.table, self.table.path
-        kinds: dict[str, str] = {name: "dropped" for name in table.names if name != table.target}
-        kinds |= {column.name: column.kind for column in self.columns}
+        table, path, columns = self.table, self.table.path, self.columns  # which finds the misfits
         problems = []
         for name in self.tallies:
             row, message = self.cell_problem(name)
@@ -146,16 +144,16 @@ class Survey:
         problems += [table.unsupported_problem(name) for name in table.unsupported if name not in table.drop]
         if problems:
             return problems
-        if self.columns and not self.n_cells:
+        if columns and not self.n_cells:
             return [f"{path} has no rows; its columns are {join_names(table.names)}."]
-        if self.columns and self.n_cells == 1:
+        if columns and self.n_cells == 1:
             return [f"{path} has 1 sample, in which every column is constant; give more rows."]
         if self.n_cells and not self.n_rows:
             return [f"{path}: column {table.target!r} has no values, so there is nothing to predict."]
-        if any(kind in KINDS for kind in kinds.values()):
+        if any(column.kind in KINDS for column in columns):
             return []
-        found = join_words([f"{shown_name(name)} ({kind})" for name, kind in kinds.items()])
-        return [f"{path} has no columns to predict from{': ' * bool(kinds)}{found}."]
+        found = self.left_out + [f"{name} (dropped)" for name in table.drop]
+        return [f"{path} has no columns to predict from{': ' * bool(found)}{join_words(found)}."]
 
     def cell_problem(self, name: str) -> tuple[int | None, str]:
         """Return the row, if known, and the problem of the first cell that does not have its column's kind."""
@@ -164,16 +162,17 @@ class Survey:
 
     def warn(self, stacklevel: int) -> None:
         """Warn of rows without a target, and of columns that are left out."""
-        if self.n_without_target:
-            message = f"{self.n_without_target:,} rows have no {self.table.target!r} and are left out."
-            warnings.warn(message, stacklevel=stacklevel)
-        for kind, keep in (("constant", "give its kind in `kinds` to keep one, or"), ("empty", "give")):
-            names = [column.name for column in self.columns if column.kind == kind]
-            if names:
-                remedy = f"{keep} drop={names} to omit this warning"
-                warnings.warn(
-                    f"{kind.title()} columns are left out: {join_names(names)}; {remedy}.", stacklevel=stacklevel
-                )
+        n_rows, target, found = self.n_without_target, self.table.target, join_words(self.left_out)
+        if n_rows:
+            warnings.warn(f"{n_rows:,} rows have no {target!r} and are left out.", stacklevel=stacklevel)
+        if found:
+            remedy = "give constant ones a kind in `kinds` to keep them, or name all in `drop` to omit this warning"
+            warnings.warn(f"Columns are left out: {found}; {remedy}.", stacklevel=stacklevel)
+
+    @property
+    def left_out(self) -> list[str]:
+        """The columns that are not encoded, with the reason."""
+        return [f"{column.shown} ({column.kind})" for column in self.columns if column.kind not in KINDS]
 
     @cached_property
     def columns(self) -> list[Column]:

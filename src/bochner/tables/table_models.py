@@ -111,8 +111,7 @@ class TableModel(Parametrized):
             The fitted model.
         """
         if isinstance(sample_weight, str):
-            remedy = "give the values of the column, and drop it"
-            raise ValueError(f"`sample_weight` must be one number per row. Got {sample_weight!r}; {remedy}.")
+            raise ValueError(f"`sample_weight` must be one number per row. Got the text {sample_weight!r} instead.")
         name = y if isinstance(y, str) else None
         self.target_name_ = getattr(y, "name", None) if name is None else name
         self.encoder_ = TableEncoder(random_state=self.random_state) if self.encoder is None else clone(self.encoder)
@@ -194,8 +193,7 @@ class TableModel(Parametrized):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None; give y.")
         is_class = isinstance(self, ClassifierMixin)
         dtype = None if is_class else "numeric"
-        cells = np.asarray(y)
-        n_missing = _are_missing(cells).sum() if cells.ndim == 1 else 0
+        n_missing = _are_missing(y).sum()
         if n_missing:
             raise ValueError(f"`y` has missing values in {n_missing:,} rows; leave these rows out.")
         y = column_or_1d(check_array(y, ensure_2d=False, dtype=dtype, input_name="y", estimator=self), warn=True)
@@ -239,9 +237,7 @@ class TableModel(Parametrized):
         if not is_path(X):
             return function(self._rows(self.encoder_.transform(X)))
         if not isinstance(self.encoder_, TableEncoder):
-            raise ValueError(
-                f"A {type(self.encoder_).__name__} reads no files, and X is {str(X)!r}; give a data frame."
-            )
+            raise ValueError(f"A {type(self.encoder_).__name__} reads no files; give the rows of {X} as a data frame.")
         source = self.encoder_.open(X)
         parts = [function(batch.X) for batch in source.batches() if len(batch.X)]
         source.unseen.warn()
@@ -552,4 +548,4 @@ def _split_target(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
 
 def _are_missing(y: Any) -> Mask:
     """Return which targets are missing."""
-    return np.asarray(frame_of_columns(["y"], [y], "y").table.column(0).is_null())
+    return np.asarray(frame_of_columns(["y"], [np.ravel(np.asarray(y))], "`y`").table.column(0).is_null())
