@@ -7,7 +7,7 @@ from stat import S_IMODE
 
 import pytest
 
-from bochner.atomic_files import replaced_file
+from bochner.atomic_files import check_writable, replaced_file
 
 
 def contents(folder):
@@ -91,6 +91,10 @@ class TestPermissions:
         finally:
             os.umask(before)
         assert S_IMODE((tmp_path / "a.txt").stat().st_mode) == 0o666 & ~mask
+
+    def test_folder_that_does_not_exist_is_named(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match=r"none/a\.txt is in a folder that does not exist; make the folder"):
+            check_writable(tmp_path / "none" / "a.txt")
 
     def test_read_only_file_is_refused(self, tmp_path):
         path = tmp_path / "a.txt"

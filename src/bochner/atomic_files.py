@@ -51,13 +51,15 @@ def replaced_file(path: Path) -> Iterator[Path]:
 
 
 def check_writable(path: Path) -> None:
-    """Refuse to replace a read-only file, which the permissions of its folder would allow.
+    """Refuse a file in no folder, and to replace a read-only one, which the permissions of its folder would allow.
 
     Parameters
     ----------
     path : Path
         The file to write, whether it exists or not.
     """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path} is in a folder that does not exist; make the folder, or give another name.")
     # Root may write to every file, but whoever made one read-only wants to keep it.
     if path.exists() and not (os.access(path, os.W_OK) and path.stat().st_mode & 0o222):
         raise PermissionError(f"{path} is read-only; make it writable, or give another name.")

@@ -18,7 +18,7 @@ TEXT_FILES = {
     "bom.csv": ("﻿" + PLAIN, "number number category"),
     "utf-16.csv": (
         PLAIN.encode("utf-16"),
-        " cannot be read as utf-8 text; give its encoding, such as --encoding latin-1.",
+        " cannot be read as utf-8 text; give its encoding, such as --encoding utf-16.",
     ),
     "latin-1.csv": (
         "a,b\nü,1\né,2\n".encode("latin-1"),
@@ -30,7 +30,7 @@ TEXT_FILES = {
     ),
     "latin-1-header.csv": (
         "à,b\n1,2\n".encode("latin-1"),
-        " cannot be read as utf-8 text; give its encoding, such as --encoding latin-1.",
+        " cannot be read as utf-8 text; give its encoding, such as --encoding cp1252.",
     ),
     "binary.csv": (bytes(range(256)) * 8, ""),
     "nul.csv": ("a,b\nx\0y,1\nz,2\n", "category number"),

@@ -136,7 +136,7 @@ def test_a_european_table_with_rare_classes(tmp_path, rng):
         lines.append(f"{i};{shown};1.{i % 900 + 100},50 EUR;0{1000 + i % 7};{date};{job} {i};{word};{word}")
     path = tmp_path / "a.csv"
     path.write_bytes("\n".join([*lines, ""]).encode("latin-1"))
-    assert "give its encoding, such as --encoding latin-1" in error_message("describe", path)
+    assert "give its encoding, such as --encoding cp1252" in error_message("describe", path)
     message = error_message("fit", path, "--target", "kauf", "--encoding", "latin-1", "--output", tmp_path / "m.skops")
     assert "(380 of 400 cells are numbers with a decimal ','); correct it, give --missing k.A. if it" in message
     options = ("--encoding", "latin-1", "--missing", "k.A.", "--target", "kauf")
@@ -165,7 +165,10 @@ class TestInvalidInput:
         [
             (["--target", "cost"], "has no column 'cost'; its columns are 'a', 'b'"),
             (["--target", "y", "--drop", "nix"], "has no column 'nix'"),
-            (["--target", "kind", "--task", "regression"], "column 'kind' contains text; use `TableClassifier` for"),
+            (
+                ["--target", "kind", "--task", "regression"],
+                "column 'kind' contains text; give --task classification for classes",
+            ),
             (
                 ["--target", "y", "--task", "classification"],
                 "column 'y' has 500 distinct values in 500 rows, too many",
@@ -180,6 +183,11 @@ class TestInvalidInput:
         monkeypatch.chdir(tmp_path)
         assert message in error_message("fit", table_file, *options)
         assert not list(tmp_path.iterdir())
+
+    def test_more_folds_than_rows_name_an_option(self, tmp_path):
+        path = write_table(tmp_path / "a.csv", {"x": [1, 2], "y": [2.5, 3.5]})
+        message = error_message("fit", path, "--target", "y", "--model", "features", "--output", tmp_path / "m.skops")
+        assert message == "Error: `cv`=5 is more folds than the 2 rows; omit --model features.\n"
 
     def test_invalid_cell_is_located(self, tmp_path):
         heights = TABLE["b"].to_pylist()
@@ -340,6 +348,31 @@ class TestDescribe:
         assert "row 11, column 'x': invalid value 'many', expected a number" in problems[0]
         assert "row 12, column 'y': the value is inf" in problems[1]
 
+    @pytest.mark.parametrize(
+        ("cells", "options", "message"),
+        [
+            ([f"{i} of 9" for i in range(60)], [], "column 'y' has 60 distinct values in 60 rows, too many for classi"),
+            (["a"] * 60, [], "column 'y' has one class, 'a'; give rows of two or more"),
+            (
+                ["a", "b"] * 30,
+                ["--as", "ch=date"],
+                "column 'ch': invalid value 'p', expected a date of the format iso;",
+            ),
+            (["a", "b"] * 30, ["--as", "y=boolean"], "column 'y': invalid value 'a', expected true or false; correct"),
+            (["a", "b"] * 30, ["--drop", "y"], "column 'y' is the target; omit it from --drop y."),
+        ],
+    )
+    def test_what_fit_refuses_is_refused(self, tmp_path, cells, options, message):
+        path = write_table(tmp_path / "a.csv", {"x": np.arange(60.0) ** 2, "ch": ["p", "q", "r"] * 20, "y": cells})
+        options = (path, "--target", "y", *options)
+        assert message in error_message("fit", *options, "--output", tmp_path / "m.skops")
+        for json_option in ([], ["--json"]):
+            result = run("describe", *options, *json_option)
+            assert result.exit_code == 2
+            assert message in result.stderr
+        if result.stdout:
+            assert message in json.loads(result.stdout)["problems"][0]
+
     def test_kinds_can_be_given(self, tmp_path):
         path = tmp_path / "a.csv"
         lines = [f"{1000 + i % 7},{i % 28 + 1}/{i % 12 + 1}/2020,{i}" for i in range(50)]
@@ -360,6 +393,7 @@ class TestDescribe:
                 ["--as", "color=words"],
                 "cannot be of the kind 'words'; give one of number, boolean, category, text, date",
             ),
+            (["--as", "a=id"], "time, duration, or --drop a to leave it out."),
             (["--as", "color=number"], "has no column 'color'"),
             (["--decimal", "^"], "'^' is not one of '.', ','."),
         ],

@@ -6,6 +6,7 @@ import pytest
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, PredefinedSplit, ShuffleSplit, StratifiedKFold
 
 import bochner.rows.sources
+from bochner import FeatureClassifier, FeatureRegressor
 from bochner.feature_models.folds import (
     ClassCounts,
     GivenFolds,
@@ -177,8 +178,11 @@ class TestErrors:
     def test_more_folds_than_rows_are_refused(self):
         with pytest.raises(ValueError, match="`cv`=5 is more folds than the 3 rows; give fewer folds"):
             KFolds(5, 3)
-        with pytest.raises(ValueError, match="`cv`=5 is more folds than any class of y has rows; give fewer folds"):
+        with pytest.raises(ValueError, match="`cv`=5 is more folds than the 2 rows of any class; give fewer folds"):
             StratifiedFolds.from_counts(5, [ClassCounts.from_labels(np.array([0, 0, 1, 1]), None)])
+        for model, found in ((FeatureRegressor(), "the 4 rows"), (FeatureClassifier(), "the 2 rows of any class")):
+            with pytest.raises(ValueError, match=f"`cv`=5 is more folds than {found}; give fewer folds, or `cv`=None"):
+                model.fit(np.eye(4), [0, 0, 1, 1])
 
     def test_rare_class_gives_a_warning(self):
         with pytest.warns(UserWarning, match="The least populated class in y has 2 rows, fewer than the 3 folds"):

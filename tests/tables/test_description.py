@@ -91,6 +91,13 @@ def test_leaks_are_named():
     assert possible_leaks(Survey(Table(copied, "label"))) == ["copy"]
 
 
+def test_empty_names_are_quoted():
+    survey = Survey(
+        Table(pa.table({"": range(60), "x": [i % 7 for i in range(60)], "y": [i % 7 for i in range(60)]}), "y")
+    )
+    assert table_warnings(survey)[0] == "No value occurs twice: ''. Drop such a column if it is an identifier."
+
+
 def test_identifiers_are_named():
     columns = {"id": range(500, 600), "key": [f"K{i}" for i in range(100)], "size": [i * i for i in range(100)]}
     survey = Survey(Table(pd.DataFrame(columns | {"color": ["red", "blue"] * 50})))

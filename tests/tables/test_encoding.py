@@ -25,6 +25,11 @@ def test_text_is_one_hot_encoded(table_files, columns, suffix):
     assert encoding.origins == ["height", "count", "color", "color", "color"]
 
 
+def test_names_of_encoded_columns_are_unique(tmp_path):
+    path = write_table(tmp_path / "a.csv", {"c": ["a", "b"] * 5, "c=a": range(10), "c=b": ["x", "y"] * 5})
+    assert survey_file(path, None).encoding().names == ["c=a", "c=a (2)", "c=b", "c=b=x", "c=b=y"]
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_numbers_are_standardized_robustly_by_default(table_files, columns, suffix):
     path = table_files[suffix]

@@ -106,9 +106,10 @@ class TestInvalidInput:
             (
                 "a.csv",
                 b"\xff,y\n1,2\n",
-                "cannot be read as utf-8 text; give its encoding, such as file_encoding='latin-1'",
+                "cannot be read as utf-8 text; give its encoding, such as file_encoding='cp1252'",
             ),
             ("a.csv", b"x,y\n\xff,2\n", "cannot be read as utf-8 text; give its encoding"),
+            ("a.csv", "x,y\n1,2\n".encode("utf-16"), "give its encoding, such as file_encoding='utf-16'"),
             ("a.parquet", b"PAR1", "cannot be read as parquet"),
             ("a.txt", b"x", "has an unsupported file type; give a .parquet, .csv or .csv.gz file"),
         ],
@@ -193,6 +194,11 @@ def test_mixed_objects_become_text():
     assert [row["x"] for row in cells_of(pd.DataFrame({"x": ["1", 2, None, 3.5]}))] == ["1", "2", None, "3.5"]
 
 
+def test_surrogates_outside_of_pairs_are_replaced():
+    frame = pd.DataFrame({"x": pd.Series(["a", "\ud800", None], dtype=object)})
+    assert [row["x"] for row in cells_of(frame)] == ["a", "?", None]
+
+
 def test_names_of_pandas_columns_may_be_numbers():
     assert Table(pd.DataFrame(np.ones((2, 2)))).names == ["0", "1"]
 
@@ -243,7 +249,7 @@ class TestCsvFile:
         content = "größe;x\nweiß;1\n".encode("latin-1")
         (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
         assert cells_of(tmp_path / name, reading=Reading(encoding="latin-1")) == [{"größe": "weiß", "x": "1"}]
-        with pytest.raises(ValueError, match="give its encoding, such as file_encoding='latin-1'"):
+        with pytest.raises(ValueError, match="give its encoding, such as file_encoding='cp1252'"):
             cells_of(tmp_path / name)
         with pytest.raises(ValueError, match="unknown encoding: no-such; give its encoding"):
             cells_of(tmp_path / name, reading=Reading(encoding="no-such"))
@@ -252,7 +258,7 @@ class TestCsvFile:
     def test_latin_1_with_an_ascii_header(self, tmp_path, monkeypatch, block_bytes):
         monkeypatch.setattr("bochner.tables.reader.CSV_BLOCK_BYTES", block_bytes)
         (tmp_path / "a.csv").write_bytes(b"x,word\n" + b"1,plain\n" * 2000 + "2,weiß\n".encode("latin-1"))
-        with pytest.raises(ValueError, match=r"column 'word'.* give its encoding, such as file_encoding='latin-1'"):
+        with pytest.raises(ValueError, match=r"column 'word'.* give its encoding, such as file_encoding='cp1252'"):
             survey_file(tmp_path / "a.csv", None).check()
 
     def test_marks_of_missing_values(self, tmp_path):

@@ -13,15 +13,25 @@ from bochner.tables.recognition import ColumnTally
 from bochner.tables.survey import Survey
 
 
+def table_of(data, columns):
+    """Return the path of a CSV file in a folder, or a table in memory."""
+    if data is None:
+        return pa.table(columns)
+    pd.DataFrame(columns).to_csv(data / "a.csv", index=False)
+    return data / "a.csv"
+
+
 def columns_of(data, kinds=None, **columns):
     """Return what columns are taken for, by name; `data` is a folder for a CSV file, or None for rows in memory."""
-    table = pa.table(columns)
-    if data is not None:
-        pd.DataFrame(columns).to_csv(data / "a.csv", index=False)
-        table = data / "a.csv"
-    opened = Table(table, kinds=kinds)
-    survey = Survey(opened)
+    survey = Survey(Table(table_of(data, columns), kinds=kinds))
     return {column.name: column for column in survey.columns}
+
+
+def checked_columns(data, **columns):
+    """Return what columns are taken for, or raise the problems of the table."""
+    survey = Survey(Table(table_of(data, columns)))
+    survey.check()
+    return survey.columns
 
 
 @pytest.fixture(params=["csv", "memory"])
@@ -99,6 +109,19 @@ class TestKinds:
         assert [column.kind for column in found.values()] == ["number"] * 3
         assert [column.fill for column in found.values()] == [1.75, 620.75, 7.5]
 
+    def test_typographic_separators_and_signs(self, source):
+        found = columns_of(source, a=["1\u2019234.5", "2\u2019000.0"] * 50, b=["\u22121,5 €", "2 €"] * 50)
+        assert [(column.kind, column.fill) for column in found.values()] == [("number", 1617.25), ("number", 0.25)]
+
+    def test_any_column_can_be_text(self, source):
+        values = {"rooms": list(range(30)), "ok": [True, False] * 15, "day": [date(2020, 1, 1 + i) for i in range(30)]}
+        found = columns_of(source, dict.fromkeys(values, "text"), **values)
+        assert [column.kind for column in found.values()] == ["text"] * 3
+
+    def test_text_among_numbers_is_refused(self, source):
+        with pytest.raises(ValueError, match=r"'k\.A\.', expected a number \(257 of 300 .* give missing=\['k\.A\.'\]"):
+            checked_columns(source, x=[f"{7 * i}.5" if i % 7 else "k.A." for i in range(300)])
+
     def test_codes_of_a_typed_table_are_categories(self):
         found = columns_of(None, code=["01", "02", "03", "04"] * 25)
         assert found["code"].kind == "category"
@@ -128,6 +151,7 @@ class TestKinds:
             "row 3, column 'a': invalid value 'x', expected a number (2 of 3 cells are numbers); correct it, give "
             "missing=['x'] if it means",
         ),
+        (["red", "x"], "duration", "expected a number (0 of 2 cells are numbers); correct it, give another kind."),
         (["yes", "maybe"], "boolean", "column 'a': invalid value 'maybe', expected true or false; correct it, or give"),
         (["2020-01-01", "soon"], "date", "invalid value 'soon', expected a date of the format iso; correct it"),
         (["1/2/2020", "2020-2-1"], "date:%d/%m/%Y", "invalid value '2020-2-1', expected a date of the format %d/%m/%Y"),

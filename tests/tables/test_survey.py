@@ -2,6 +2,7 @@
 from datetime import date, timedelta
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import bochner.tables.survey
@@ -83,6 +84,10 @@ class TestClasses:
         with pytest.raises(ValueError, match=f"column 'y' {message}"):
             self.survey(tmp_path, values).check_target(is_classifier=True)
 
+    def test_a_single_class_is_refused(self, tmp_path):
+        with pytest.raises(ValueError, match="column 'y' has one class, 'a'; give rows of two or more"):
+            self.survey(tmp_path, ["a"] * 10).check_target(is_classifier=True)
+
     def test_numbers_with_units_are_a_regression(self, tmp_path):
         survey = self.survey(tmp_path, [f"{i},5 EUR" for i in range(100)])
         assert survey.task == "regression"
@@ -117,6 +122,35 @@ def test_targets_may_be_missing(tmp_path, suffix):
     assert survey.encoding().targets(survey.sample.cells).tolist() == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("columns", "drop", "message"),
+    [
+        (
+            {"a": [1, 1], "b": ["x", "x"], "id": [1, 2], "y": [1, 2]},
+            ["id"],
+            ": a (constant), b (constant), id (dropped).",
+        ),
+        ({"a": [1, 2], "y": [1, 2]}, ["a"], ": a (dropped)."),
+        ({"": [None, None], "y": [1, 2]}, [], ": '' (empty)."),
+        ({"y": [1, 2]}, [], "."),
+    ],
+)
+def test_columns_that_are_left_out_are_named_with_the_reason(columns, drop, message):
+    for table in (pa.table(columns), pa.table(columns)[:0] if drop == ["a"] else pa.table(columns)):
+        with pytest.raises(ValueError, match="has no columns to predict from") as error:
+            Survey(Table(table, "y", drop)).check()
+        assert str(error.value) == f"the table has no columns to predict from{message}"
+    if drop == ["a"]:
+        with pytest.raises(ValueError, match=r"no columns to predict from: a \(dropped\), y \(dropped\)\."):
+            Survey(Table(pa.table(columns), drop=["a", "y"])).check()
+
+
+def test_the_target_cannot_be_dropped(tmp_path):
+    path = write_table(tmp_path / "a.csv", {"x": [0.5, 1.5], "y": [1, 2]})
+    with pytest.raises(ValueError, match=r"a\.csv: column 'y' is the target; omit it from drop=\['y'\]\."):
+        survey_file(path, drop=["y"])
+
+
 def test_target_without_values_is_refused(tmp_path):
     path = write_table(tmp_path / "a.csv", {"x": [0.5, 1.5], "y": [None, None]})
     with pytest.raises(ValueError, match="column 'y' has no values, so there is nothing to predict"):
@@ -139,6 +173,14 @@ def test_spelled_booleans_keep_their_labels(tmp_path):
     survey = survey_file(path, kinds={"y": "boolean"})
     assert survey.target_values == [False, True]
     assert survey.encoding().targets(survey.sample.cells).tolist() == [True, False, True]
+
+
+def test_target_that_is_not_of_the_given_kind(tmp_path):
+    path = write_table(tmp_path / "a.csv", {"x": [0.5, 1.5, 2.0], "y": ["a", "b", "a"]})
+    with pytest.raises(
+        ValueError, match=r"a\.csv, column 'y': invalid value 'a', expected true or false; correct it, or"
+    ):
+        survey_file(path, kinds={"y": "boolean"}).check()
 
 
 @pytest.mark.parametrize("values", [[date(2020, 1, 1), date(2020, 1, 2)], [timedelta(1), timedelta(2)]])

@@ -105,6 +105,23 @@ def test_names_of_new_columns_are_checked(frame):
         encoder.transform(frame.drop(columns="color"))
 
 
+def test_repeated_names_are_refused(frame):
+    with pytest.raises(ValueError, match="the table has more than one column named 'size'; rename one of them"):
+        TableEncoder().fit(frame[["size", "size", "ok"]])
+
+
+def test_columns_that_are_left_out_are_named_once():
+    table = pd.DataFrame({"a": [1.0] * 9, "b": ["x"] * 9, "c": [None] * 9, "d": range(9)})
+    with pytest.warns(UserWarning) as caught:  # noqa: PT030
+        TableEncoder().fit(table)
+    assert [str(warning.message) for warning in caught] == [
+        "Columns are left out: a (constant), b (constant), c (empty); give constant ones a kind in `kinds` to keep "
+        "them, or name all in `drop` to omit this warning."
+    ]
+    kept = TableEncoder(kinds={"a": "number"}, drop=["b", "c"]).fit(table)
+    assert kept.get_feature_names_out().tolist() == ["a", "d"]
+
+
 def test_columns_of_an_array_have_no_names(rng):
     X = rng.normal(size=(50, 3)).astype(np.float32)
     encoder = TableEncoder().fit(X)

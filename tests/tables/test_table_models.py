@@ -4,6 +4,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -220,6 +221,42 @@ class TestEstimatorsAndEncoders:
         with pytest.raises(ValueError, match=r"A target given by its name \('target'\) needs a data frame"):
             clone(model).fit("a.csv", "target")
 
+    @pytest.mark.parametrize("estimator", [Ridge(), FeatureRegressor(random_state=0)])
+    def test_encoders_may_return_sparse_rows(self, estimator):
+        encoder = make_column_transformer((OneHotEncoder(), ["color", "ok"]), sparse_threshold=1.0)
+        model = TableRegressor(estimator, encoder=encoder).fit(FRAME, Y)
+        dense = clone(encoder).set_params(onehotencoder__sparse_output=False, sparse_threshold=0.0)
+        expected = TableRegressor(estimator, encoder=dense).fit(FRAME, Y)
+        np.testing.assert_allclose(model.predict(NEW), expected.predict(NEW), atol=1e-8)
+        with pytest.raises(TypeError, match="KernelRegressor needs dense rows, and X is sparse; use FeatureRegressor"):
+            TableRegressor(encoder=encoder).fit(FRAME, np.exp(3 * Y))
+
+    @pytest.mark.parametrize("estimator", [None, FeatureRegressor(random_state=0)])
+    def test_encoders_may_return_data_frames(self, estimator):
+        encoder = make_column_transformer((OneHotEncoder(sparse_output=False), ["color", "ok"]))
+        model = TableRegressor(estimator, encoder=encoder, effort="fast", random_state=0)
+        frames = clone(model).set_params(encoder=clone(encoder).set_output(transform="pandas"))
+        y = np.exp(3 * Y[:60])
+        found, expected = (other.fit(FRAME[:60], y).predict_interval(NEW) for other in (frames, model))
+        np.testing.assert_array_equal(found, expected)
+
+    @pytest.mark.parametrize("convert", [lambda frame: frame, pl.from_pandas])
+    def test_named_targets_of_any_encoder(self, convert):
+        encoder = make_column_transformer((OneHotEncoder(sparse_output=False), ["color", "ok"]))
+        model, weights = TableRegressor(Ridge(), encoder=encoder), np.arange(300) + 1.0
+        kept = np.arange(300) % 5 != 0
+        table, new = convert(FRAME.assign(target=np.where(kept, Y, np.nan))), convert(NEW)
+        with pytest.warns(UserWarning, match="60 rows have no 'target' and are left out"):
+            found = clone(model).fit(table, "target", weights).predict(new)
+        expected = clone(model).fit(FRAME[kept], Y[kept], weights[kept]).predict(NEW)
+        np.testing.assert_allclose(found, expected)
+        with pytest.raises(ValueError, match="the table has no column 'rnt'; its columns are 'size', 'color', 'day'"):
+            clone(model).fit(table, "rnt")
+        with pytest.raises(
+            ValueError, match=r"A ColumnTransformer reads no files; give the rows of a\.csv as a data frame"
+        ):
+            model.fit(FRAME, Y).predict("a.csv")
+
     def test_estimators_of_the_other_task_are_refused(self):
         with pytest.raises(ValueError, match=r"of TableClassifier must be a classifier. Got the regressor Ridge\(\)"):
             TableClassifier(Ridge()).fit(FRAME, LABELS)
@@ -294,6 +331,25 @@ class TestErrors:
         with pytest.raises(ValueError, match="`sample_weight` needs rows in memory"):
             quick_regressor().fit(tmp_path / "a.csv", "y", sample_weight=np.ones(300))
 
+    @pytest.mark.parametrize("X", [FRAME.assign(y=Y), pl.from_pandas(FRAME.assign(y=Y)).lazy()], ids=["pandas", "lazy"])
+    def test_sample_weights_are_checked_before_the_table_is_read(self, X, monkeypatch):
+        monkeypatch.setattr(TableEncoder, "survey", None)
+        with pytest.raises(ValueError, match=r"sample_weight.shape == \(299,\), expected \(300,\)"):
+            quick_regressor().fit(X, "y", sample_weight=np.ones(299))
+        with pytest.raises(ValueError, match=r"`sample_weight` must be one number per row\. Got the text 'w' instead"):
+            quick_regressor().fit(X, "y", sample_weight="w")
+
+    @pytest.mark.parametrize("dtype", [object, "string", "category"])
+    def test_missing_targets_are_counted(self, dtype):
+        y = pd.Series(np.where(Y > 0, "a", None), dtype=dtype)
+        with pytest.raises(ValueError, match=f"`y` has missing values in {(Y <= 0).sum()} rows; leave these rows out"):
+            quick_classifier().fit(FRAME, y)
+
+    def test_constant_columns_are_named(self):
+        with pytest.warns(UserWarning, match=r"Columns are left out: one \(constant\); give") as caught:
+            quick_regressor().fit(FRAME.assign(one=1), Y)
+        assert len(caught) == 1
+
     def test_estimators_without_sample_weights(self):
         from sklearn.neighbors import KNeighborsRegressor
 
@@ -303,8 +359,9 @@ class TestErrors:
     def test_parameters_of_intervals(self):
         for model in (TableRegressor(effort="fast", random_state=0), quick_regressor()):
             assert model.fit(FRAME, Y).predict_interval(FRAME[:0]).shape == (0, 2)
-        with pytest.raises(ValueError, match=r"`coverage` must be a share between 0 and 1, such as 0\.9. Got 90"):
-            model.predict_interval(FRAME, 90)
+        for coverage in (90, "0.9"):
+            with pytest.raises(ValueError, match=rf"`coverage` must be a share .*, such as 0\.9. Got {coverage!r}"):
+                model.predict_interval(FRAME, coverage)
 
     def test_score_of_another_column(self):
         model = quick_regressor().fit(FRAME.assign(y=Y), "y")

@@ -41,7 +41,7 @@ Decimal = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines of text.")]
 Missing = Annotated[Texts, typer.Option(metavar="TEXT,...", help="Texts that stand for no value, such as k.A.")]
-FileEncoding = Annotated[str, typer.Option("--encoding", help="Character encoding of a CSV file, such as latin-1.")]
+FileEncoding = Annotated[str, typer.Option("--encoding", help="Character encoding of a CSV file, such as cp1252.")]
 OPTIONS = {"kinds": "as", "file_encoding": "encoding"}  # parameters whose options have other names
 SHORTEST_TASK = 2.0  # seconds; the progress of shorter tasks is not worth a line in a log
 
@@ -196,6 +196,8 @@ def as_options(message: str) -> str:
         text = items if isinstance(items, str) else ",".join(items)
         return f"--{OPTIONS.get(found[1], found[1])} {shlex.quote(text)}"
 
+    message = message.replace("use `TableClassifier`", "give --task classification")
+    message = message.replace("give fewer folds, or `cv`=None", "omit --model features")
     message = re.sub(r"\b(kinds|missing|drop|file_encoding)=(\{[^{}]*\}|\[[^\[\]]*\]|'[^']*')", option, message)
     return re.sub(r"`(interval|proba|keep|output)`", r"--\1", message)
 

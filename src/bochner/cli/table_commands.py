@@ -22,6 +22,7 @@ from bochner.tables.description import column_messages, describe, table_warnings
 from bochner.tables.evaluation import evaluate, held_out, write_predictions
 from bochner.tables.model_files import load, save
 from bochner.tables.model_page import write_model_page
+from bochner.tables.reader import raise_problems
 from bochner.tables.table_models import TableClassifier, TableRegressor, default_estimator
 
 Data = Annotated[Path, typer.Argument(help="A .csv, .csv.gz or .parquet file, or a folder of .parquet files.")]
@@ -49,7 +50,8 @@ def describe_table(
     and constant, empty and unsupported, which are left out or refused.
     """
     survey = console.table_encoder(kinds, drop, decimal, missing, encoding).survey(data, target)
-    problems, columns = survey.problems(), describe(survey)
+    problems = survey.problems() or survey.target_problems(survey.task == "classification")
+    columns = describe(survey)
     messages = [] if problems else table_warnings(survey)
     if as_json:
         found = {"path": str(data), "rows": survey.n_cells, "columns": columns}
@@ -58,7 +60,7 @@ def describe_table(
         _print_columns(f"{data}: {survey.n_cells:,} rows", columns)
         for message in messages:
             echo(message)
-    survey.check()
+    raise_problems(survey.table.path, problems)
 
 
 def _print_columns(title: str, columns: list[dict[str, Any]]) -> None:

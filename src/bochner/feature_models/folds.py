@@ -108,6 +108,9 @@ class GivenFolds(FoldAssignment):
                 f"`cv`={cv!r} needs groups, which `fit` does not take; give its splits, "
                 f"`list(splitter.split(X, y, groups))`."
             )
+        if isinstance(cv, Integral):
+            n_rows = np.unique(y, return_counts=True)[1].max() if classifier else len(y)
+            check_number(int(cv), n_rows, " of any class" * classifier)
         for fold, (train, test) in enumerate(splitter.split(X, y)):
             trained = np.zeros(len(fold_of), dtype=bool)
             trained[train] = True
@@ -147,8 +150,7 @@ class KFolds(FoldAssignment):
     n_rows: int
 
     def __post_init__(self) -> None:
-        if self.n_folds > self.n_rows:
-            raise ValueError(f"`cv`={self.n_folds} is more folds than the {self.n_rows} rows; give fewer folds.")
+        check_number(self.n_folds, self.n_rows)
 
     def fold_of(self, start: int, y: Array) -> Indices:
         sizes = np.full(self.n_folds, self.n_rows // self.n_folds)
@@ -173,8 +175,7 @@ class StratifiedFolds(FoldAssignment):
     def from_counts(cls, n_folds: int, parts: list[ClassCounts]) -> tuple["StratifiedFolds", list[Indices]]:
         """Return the assignment for consecutive parts of the rows, and the start of each part."""
         total = ClassCounts.total(parts)
-        if (total.counts < n_folds).all():
-            raise ValueError(f"`cv`={n_folds} is more folds than any class of y has rows; give fewer folds.")
+        check_number(n_folds, total.counts.max(), " of any class")
         if total.counts.min() < n_folds:
             warnings.warn(
                 f"The least populated class in y has {total.counts.min()} rows, fewer than the {n_folds} folds.",
@@ -233,6 +234,12 @@ def assign_folds(
         return KFolds(n_folds, source.shape[0]), None
     assignment, starts = StratifiedFolds.from_counts(n_folds, class_counts)
     return assignment, dict(zip(source.partition_numbers, starts, strict=True))
+
+
+def check_number(n_folds: int, n_rows: int, kind: str = "") -> None:
+    """Refuse more folds than rows."""
+    if n_folds > n_rows:
+        raise ValueError(f"`cv`={n_folds} is more folds than the {n_rows} rows{kind}; give fewer folds, or `cv`=None.")
 
 
 def count_folds(cv: Any) -> int:

@@ -35,7 +35,8 @@ MICROSECONDS_PER_DAY = 86_400_000_000
 DAYS_PER_YEAR = 365.25
 # Decimal and thousands separators in the order in which ambiguous numbers are read: 1,234 has thousands.
 SEPARATORS = ((".", ""), (".", ","), (",", ""), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'"))
-SPACES = "[\u00a0\u2009\u202f]"  # that separate thousands without a line break
+# Spaces that separate thousands without a line break, and typographic apostrophes and minus signs.
+TYPOGRAPHY = {"[\u00a0\u2009\u202f]": " ", "\u2019": "'", "\u2212": "-"}
 CURRENCY = r"[$€£¥₹]|(?:EUR|USD|GBP|CHF|JPY|SEK|NOK|DKK|PLN|CZK)\b"
 UNIT = rf"{CURRENCY}|%|°?[A-Za-zµ°²³/]{{1,8}}"
 WITH_UNIT = re.compile(rf"\s*({CURRENCY})?\s*[-+]?[\d.,'\s]*\d[.,]?(?:[eE][-+]?\d+)?\s*({UNIT})?\s*")
@@ -94,8 +95,7 @@ class Reading:
 
     def guess_style(self, texts: pa.Array) -> NumberStyle:
         """Return the style that most of the cells of a column have as numbers; the first one if none has."""
-        found = [cell for cell in texts[:STYLE_CELLS].to_pylist() if cell is not None]
-        cells = [re.sub(SPACES, " ", cell) for cell in found if cell.strip().lower() not in MISSING_MARKS]
+        cells = without_marks(plain_typography(texts[:STYLE_CELLS])).drop_null().to_pylist()
         matches = [WITH_UNIT.fullmatch(cell) for cell in cells]
         units = Counter(match[1] or match[2] or "" for match in matches if match is not None)
         unit = max(units, key=units.__getitem__, default="")
@@ -153,6 +153,11 @@ class Column:
     reason: str = ""
 
     @property
+    def shown(self) -> str:
+        """The name in a line of text, in quotes if it would not be seen."""
+        return self.name if self.name.strip() and self.name.isprintable() else repr(self.name)
+
+    @property
     def has_number(self) -> bool:
         """Whether the column has a number that is standardized; that of a date is its linear trend."""
         return self.kind in ("number", "boolean", "duration", "date")
@@ -199,15 +204,22 @@ def parse_numbers(values: pa.Array, style: NumberStyle) -> pa.Array | None:
         found = _first_cast(values, (pa.int64(), pa.uint64(), pa.float64()))
         if found is not None:
             return found
-    values = pc.utf8_trim_whitespace(pc.replace_substring_regex(values, SPACES, " "))
-    values = without_marks(values)
     for part in (values[:FIRST_LOOK], values):
-        if pc.all(pc.match_substring_regex(part, style.pattern)).as_py() is False:
+        plain = without_marks(pc.utf8_trim_whitespace(plain_typography(part)))
+        if pc.all(pc.match_substring_regex(plain, style.pattern)).as_py() is False:
             return None
+    values = plain
     for separator, replacement in ((style.unit, ""), (style.thousands, ""), (style.decimal, ".")):
         values = pc.replace_substring(values, separator, replacement) if separator else values
     values = pc.replace_substring_regex(pc.utf8_trim_whitespace(values), r"^\+", "")
     return _first_cast(values, (pa.int64(), pa.uint64(), pa.float64()))
+
+
+def plain_typography(texts: pa.Array) -> pa.Array:
+    """Return text in which the separators and signs of numbers are those of a keyboard."""
+    for pattern, plain in TYPOGRAPHY.items():
+        texts = pc.replace_substring_regex(texts, pattern, plain)
+    return texts
 
 
 def _first_cast(values: pa.Array, column_types: Iterable[pa.DataType]) -> pa.Array | None:

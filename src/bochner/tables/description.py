@@ -8,7 +8,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from bochner.tables.columns import KINDS, Column, cell_numbers
-from bochner.tables.recognition import ColumnTally, cell_problem, style_words
+from bochner.tables.recognition import ColumnTally, style_words
 from bochner.tables.survey import Survey
 
 N_EXAMPLES = 3
@@ -29,6 +29,8 @@ def describe(survey: Survey) -> list[dict[str, Any]]:
             found = _described(columns[name], survey)
         elif name in table.drop:
             found |= {"kind": "dropped", "treatment": "left out: as requested"}
+        elif name in survey.misfits:
+            found |= {"kind": table.kinds[name], "treatment": f"refused: {survey.misfits[name]}"}
         else:
             reason = f"refused: it contains {table.unsupported[name]}; drop it"
             found |= {"kind": "unsupported", "treatment": reason}
@@ -39,7 +41,7 @@ def describe(survey: Survey) -> list[dict[str, Any]]:
 def _described(column: Column, survey: Survey) -> dict[str, Any]:
     """Describe a column that is read."""
     tally, is_target = survey.tallies[column.name], column.name == survey.table.target
-    row, problem = cell_problem(column.name, tally, is_target=is_target)
+    row, problem = survey.cell_problem(column.name)
     treatment = _treatment(column, tally, is_target)
     if problem:
         treatment = f"refused: {problem}" if row is None else f"refused: row {row + 1}: {problem}"
@@ -108,14 +110,14 @@ def column_messages(survey: Survey) -> list[str]:
     """Return what a user should know about the columns before a fit, one line per subject."""
     used = [column for column in survey.columns if column.kind in KINDS]
     categories = [column for column in used if column.kind == "category"]
-    gaps = {column.name: _n_missing(column, survey.tallies[column.name]) for column in used}
+    gaps = {column.shown: _n_missing(column, survey.tallies[column.name]) for column in used}
     subjects = {
-        "Categories, one-hot encoded": [f"{c.name} ({len(c.categories) + c.other + c.missing})" for c in categories],
-        "Rare categories are merged into one": [column.name for column in categories if column.other],
-        "Text, encoded by its character n-grams": [column.name for column in used if column.kind == "text"],
-        "Dates and times": [column.name for column in used if column.kind in ("date", "time", "duration")],
+        "Categories, one-hot encoded": [f"{c.shown} ({len(c.categories) + c.other + c.missing})" for c in categories],
+        "Rare categories are merged into one": [column.shown for column in categories if column.other],
+        "Text, encoded by its character n-grams": [column.shown for column in used if column.kind == "text"],
+        "Dates and times": [column.shown for column in used if column.kind in ("date", "time", "duration")],
         "Columns with missing cells": [f"{name} ({count:,})" for name, count in gaps.items() if count],
-        "Left out": [f"{c.name} ({c.kind}: {c.reason})" for c in survey.columns if c.kind not in KINDS],
+        "Left out": [f"{c.shown} ({c.kind}: {c.reason})" for c in survey.columns if c.kind not in KINDS],
     }
     messages = [f"{subject}: {', '.join(names)}." for subject, names in subjects.items() if names]
     if survey.n_without_target:
@@ -127,7 +129,7 @@ def table_warnings(survey: Survey) -> list[str]:
     """Return what may be wrong with a table: identifiers, equal rows, and columns that predict the target alone."""
     messages = []
     n_sampled, leaks = len(survey.sample.keys), possible_leaks(survey)
-    identifiers = ", ".join(column.name for column in survey.columns if _is_identifier(column, survey))
+    identifiers = ", ".join(column.shown for column in survey.columns if _is_identifier(column, survey))
     if identifiers:
         messages.append(f"No value occurs twice: {identifiers}. Drop such a column if it is an identifier.")
     if survey.n_equal:
@@ -162,5 +164,5 @@ def possible_leaks(survey: Survey) -> list[str]:
         return []
     tree = (DecisionTreeClassifier if is_class else DecisionTreeRegressor)(min_samples_leaf=2, random_state=0)
     origins, smallest = np.array(encoding.origins), LEAK_ACCURACY if is_class else LEAK_R2
-    names = [column.name for column in encoding.columns]
-    return [name for name in names if cross_val_score(tree, X[:, origins == name], y, cv=3).mean() > smallest]
+    scores = {c.shown: cross_val_score(tree, X[:, origins == c.name], y, cv=3).mean() for c in encoding.columns}
+    return [name for name, score in scores.items() if score > smallest]

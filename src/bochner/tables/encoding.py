@@ -105,9 +105,14 @@ class Encoding:
 
     @property
     def names(self) -> list[str]:
-        """Names of the encoded columns."""
+        """Names of the encoded columns, with a number where two would be the same."""
         numbers = [f"{column.name}{': days' * (column.kind == 'date')}" for column in self.columns if column.has_number]
-        return numbers + [name for column in self.columns for name in column.other_names]
+        unique: dict[str, None] = {}
+        for name in numbers + [name for column in self.columns for name in column.other_names]:
+            while name in unique:
+                name += " (2)"
+            unique[name] = None
+        return list(unique)
 
     @property
     def origins(self) -> list[str]:

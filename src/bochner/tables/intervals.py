@@ -26,7 +26,7 @@ def studentized_residuals(model: FeatureRegressor, rows: Array, targets: Floats)
     h_i})`, so that no model is fitted again. With few rows per feature, the features depend on each row too, and models
     are fitted on other folds. Of more than `MOST_RESIDUALS`, evenly spaced ones are returned.
     """
-    if len(rows) < ROWS_PER_FEATURE * np.size(model.coef_):
+    if rows.shape[0] < ROWS_PER_FEATURE * np.size(model.coef_):
         scaled = _held_out_residuals(model, rows, targets)
     else:
         predictions, deviations = (column.astype(np.float64) for column in model.predict(rows, return_std=True))
@@ -41,10 +41,10 @@ def studentized_residuals(model: FeatureRegressor, rows: Array, targets: Floats)
 
 def _held_out_residuals(model: FeatureRegressor, rows: Array, targets: Floats) -> Floats:
     """Return the studentized residuals of models that were fitted on the other folds."""
-    scaled = np.zeros(len(rows))
-    if len(rows) < 3:
+    scaled = np.zeros(len(targets))
+    if len(targets) < 3:
         return scaled
-    for train, test in KFold(min(N_FOLDS, len(rows)), shuffle=True, random_state=0).split(rows):
+    for train, test in KFold(min(N_FOLDS, len(targets)), shuffle=True, random_state=0).split(rows):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # those of the fit on all rows
             predictions, deviations = clone(model).fit(rows[train], targets[train]).predict(rows[test], return_std=True)

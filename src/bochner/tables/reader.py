@@ -9,6 +9,7 @@ import gzip
 import os
 import re
 from abc import ABC, abstractmethod
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from bochner.tables.columns import KINDS, Reading, plain_type, storage_of, witho
 CSV_BLOCK_BYTES = 1 << 22
 MAX_JOINED_NAMES = 20
 NOT_UTF8 = "bytes that are not UTF-8 text"
-ENCODING_REMEDY = "give its encoding, such as file_encoding='latin-1'"
+ENCODING_REMEDY = "give its encoding, such as file_encoding='cp1252'"
 PLAIN_READING = Reading()
 BATCH_BYTES = 1 << 25  # of encoded rows per batch
 MAX_PROBLEMS = 20
@@ -219,7 +220,9 @@ class CsvFile(Source):
             place = f"{self.place(int(cell[2]) - 2)}, column {self.schema.names[int(cell[1])]!r}"
             return ValueError(f"{place}: the cell contains {NOT_UTF8}; {ENCODING_REMEDY}.")
         if isinstance(error, UnicodeError):
-            return ValueError(f"{self.label} cannot be read as {self._encoding} text; {ENCODING_REMEDY}.")
+            is_utf16 = getattr(error, "object", b"")[:2] in (BOM_UTF16_LE, BOM_UTF16_BE)
+            remedy = ENCODING_REMEDY.replace("cp1252", "utf-16") if is_utf16 else ENCODING_REMEDY
+            return ValueError(f"{self.label} cannot be read as {self._encoding} text; {remedy}.")
         return super().read_error(error)
 
     def _open(self, columns: list[str] | None = None) -> Any:
@@ -276,15 +279,22 @@ def frame_of_columns(names: Sequence[str], columns: Iterable[Any], label: str) -
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             gaps = values.isna() if hasattr(values, "isna") else [value is None or value != value for value in values]
             texts = [None if is_gap else str(value) for value, is_gap in zip(values, gaps, strict=True)]
+            # Surrogates outside of pairs, which no file can have, become question marks.
+            texts = [text and text.encode(errors="replace").decode() for text in texts]
             arrays.append(pa.array(texts, pa.string()))
             mixed.add(name)
     return Frame(pa.table(arrays, list(names)), label, mixed)
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Return column names as a list for an error message, shortened if there are many."""
-    joined = ", ".join(map(repr, names[:MAX_JOINED_NAMES]))
-    n_more = len(names) - MAX_JOINED_NAMES
+    """Return quoted column names as a list for an error message."""
+    return join_words([repr(name) for name in names])
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Return words as a list for a message, shortened if there are many."""
+    joined = ", ".join(words[:MAX_JOINED_NAMES])
+    n_more = len(words) - MAX_JOINED_NAMES
     return f"{joined} and {n_more} more" if n_more > 0 else joined
 
 
@@ -353,8 +363,8 @@ class Table:
         # The text columns of a CSV file are guessed from its first block.
         self.text_columns = {name for name in columns if storages[name] in ("text", "dictionary")}
         self.storages: dict[str, Any] = storages | dict.fromkeys(untyped, "untyped")
-        plain_types = {field.name: plain_type(field.type) for field in self.schema}
-        self._plain_types = plain_types | dict.fromkeys(untyped, pa.string())
+        types = {field.name: plain_type(field.type) for field in self.schema}
+        self._plain_types = types | dict.fromkeys(untyped, pa.string())
         # Text makes several encoded columns; 16 is a guess that bounds the memory of a batch.
         width = len(columns) + 15 * len(self.text_columns)
         self.batch_rows = max(1024, min(2**17, BATCH_BYTES // (8 * max(1, width))))
@@ -401,7 +411,10 @@ class Table:
                 problems.append(f"{self.path} has no column {name!r}; its columns are {join_names(self.names)}.")
         for name, kind in self.kinds.items():
             if kind.partition(":")[0] not in KINDS:
-                problems.append(f"Column {name!r} cannot be of the kind {kind!r}; give one of {', '.join(KINDS)}.")
+                remedy = f"give one of {', '.join(KINDS)}, or drop=[{name!r}] to leave it out"
+                problems.append(f"Column {name!r} cannot be of the kind {kind!r}; {remedy}.")
+        if self.target in self.drop:
+            problems.append(f"{self.path}: column {self.target!r} is the target; omit it from drop={self.drop}.")
         return problems
 
 

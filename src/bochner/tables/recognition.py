@@ -102,12 +102,12 @@ class ColumnTally:
 
     @property
     def is_number_text(self) -> bool:
-        """Whether text is numbers; those with leading zeros, and in a typed table a few distinct ones, are codes."""
+        """Whether most text is numbers; leading zeros, and few distinct numbers in a typed table, make codes."""
         if self.storage == "dictionary" or not self.n_numbers or self.is_code:
             return False
-        if self.storage == "untyped":
-            return self.first_text is None or 2 * self.n_numbers > self.n_values
-        return self.first_text is None and not (self.has_few_values and self.style == NumberStyle())
+        if self.storage == "text" and self.has_few_values and self.style == NumberStyle():
+            return False
+        return self.first_text is None or 2 * self.n_numbers > self.n_values
 
     def add(self, values: pa.Array, first_row: int, reading: Reading) -> None:
         """Add the cells of a batch, whose first row has an index in the table."""
@@ -145,7 +145,7 @@ class ColumnTally:
             self.counts, self.is_complete = Counter(), False
         distinct, counts = (texts, np.empty(0)) if self.counts is None else self._count(texts)
         if numbers is None:
-            is_number = np.asarray(pc.match_substring_regex(distinct, style.pattern))
+            is_number = np.asarray(pc.match_substring_regex(cells.plain_typography(distinct), style.pattern))
             self.n_numbers += int(counts[is_number].sum())
             self.n_marks += int(counts[np.asarray(cells.are_marks(distinct))].sum())
         else:
@@ -183,7 +183,7 @@ def recognize(name: str, tally: ColumnTally, sampled: pa.Array) -> Column:
     column = Column(name, kind, _format(tally, kind), style or NumberStyle(), reason=reason)
     has_gaps = tally.n_missing > 0
     if kind == "text":
-        return replace(column, components=fit_text(sampled), missing=has_gaps, gaps=has_gaps)
+        return replace(column, components=fit_text(cells.cell_text(sampled)), missing=has_gaps, gaps=has_gaps)
     if kind == "category":
         counts: dict[Any, int] = tally.counts or {}
         categories = tuple(sorted(counts if tally.has_few_values else _frequent(counts)))
@@ -295,7 +295,8 @@ def cell_problem(name: str, tally: ColumnTally, *, is_target: bool = False) -> t
     if is_number or (is_target and not kind and recognize_target(name, tally).kind == "number"):
         row, value = tally.first_text
         found = f"{tally.n_numbers:,} of {tally.n_values:,} cells are numbers{style_words(tally.style)}"
-        remedy = f"give missing=[{value!r}] if it means that there is no value"
+        is_mark = f"give missing=[{value!r}] if it means that there is no value"
+        remedy = is_mark if tally.n_numbers else "give another kind"
         other = "" if kind or is_target else f", or kinds={{{name!r}: 'category'}}"
         return row, f"invalid value {value!r:.60}, expected a number ({found}); correct it, {remedy}{other}"
     return None, ""

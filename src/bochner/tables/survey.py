@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One pass over a table that collects what a model needs beforehand: kinds of columns, categories, a sample of rows."""
 
+import warnings
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
@@ -12,7 +13,7 @@ from bochner.rows import Mask
 from bochner.scaling.robust_standardizer import RobustStandardizer
 from bochner.tables.columns import KINDS, CellError, Column, cell_targets, missing_targets
 from bochner.tables.encoding import Encoding
-from bochner.tables.reader import Table, join_names, raise_problems
+from bochner.tables.reader import Table, join_names, join_words, raise_problems
 from bochner.tables.recognition import ColumnTally, cell_problem, recognize, recognize_target
 
 Standardization = Literal["robust", "none"]
@@ -92,6 +93,7 @@ class Survey:
 
     def __init__(self, table: Table, seed: int = 0) -> None:
         self.table = table
+        self.misfits: dict[str, str] = {}  # sampled cells that cannot be what their column is given as
         self.tallies = {name: ColumnTally(table.storages[name], table.kinds.get(name, "")) for name in table.columns}
         self.sample, self.n_cells = Sample(table, seed), 0
         lengths: dict[str, list[int]] = {"category": [], "number": []}
@@ -132,34 +134,59 @@ class Survey:
 
     def problems(self) -> list[str]:
         """Return messages about all that keeps a model from being fitted on the table."""
-        table, path = self.table, self.table.path
+        table, path, columns = self.table, self.table.path, self.columns  # which finds the misfits
         problems = []
-        for name, tally in self.tallies.items():
-            row, message = cell_problem(name, tally, is_target=name == table.target)
+        for name in self.tallies:
+            row, message = self.cell_problem(name)
             if message:
                 place = path if row is None else table.source.place(row)
                 problems.append(f"{place}, column {name!r}: {message}.")
         problems += [table.unsupported_problem(name) for name in table.unsupported if name not in table.drop]
         if problems:
             return problems
-        if not self.n_cells:
+        if columns and not self.n_cells:
             return [f"{path} has no rows; its columns are {join_names(table.names)}."]
-        if not self.n_rows:
+        if columns and self.n_cells == 1:
+            return [f"{path} has 1 sample, in which every column is constant; give more rows."]
+        if self.n_cells and not self.n_rows:
             return [f"{path}: column {table.target!r} has no values, so there is nothing to predict."]
-        try:
-            if any(column.kind in KINDS for column in self.columns):
-                return []
-        except CellError as error:
-            return [f"{path}, column {error.name!r}: {error}; correct it, or give another kind."]
-        needed = f"besides the target and the columns that are left out, at least one of {join_names(table.names)}"
-        return [f"{path} has no columns to predict from; {needed} is needed."]
+        if any(column.kind in KINDS for column in columns):
+            return []
+        found = self.left_out + [f"{name} (dropped)" for name in table.drop]
+        return [f"{path} has no columns to predict from{': ' * bool(found)}{join_words(found)}."]
+
+    def cell_problem(self, name: str) -> tuple[int | None, str]:
+        """Return the row, if known, and the problem of the first cell that does not have its column's kind."""
+        row, message = cell_problem(name, self.tallies[name], is_target=name == self.table.target)
+        return row, message or self.misfits.get(name, "")
+
+    def warn(self, stacklevel: int) -> None:
+        """Warn of rows without a target, and of columns that are left out."""
+        n_rows, target, found = self.n_without_target, self.table.target, join_words(self.left_out)
+        if n_rows:
+            warnings.warn(f"{n_rows:,} rows have no {target!r} and are left out.", stacklevel=stacklevel)
+        if found:
+            remedy = "give constant ones a kind in `kinds` to keep them, or name all in `drop` to omit this warning"
+            warnings.warn(f"Columns are left out: {found}; {remedy}.", stacklevel=stacklevel)
+
+    @property
+    def left_out(self) -> list[str]:
+        """The columns that are not encoded, with the reason."""
+        return [f"{column.shown} ({column.kind})" for column in self.columns if column.kind not in KINDS]
 
     @cached_property
     def columns(self) -> list[Column]:
         """What the columns are taken for, without the target."""
-        names = [name for name in self.tallies if name != self.table.target]
-        columns = [recognize(name, self.tallies[name], self.sampled(name)) for name in names]
+        columns: list[Column] = []
         seen: set[bytes] = set()
+        for name, tally in self.tallies.items():
+            try:
+                if name == self.table.target:
+                    cell_targets(self.sampled(name), recognize_target(name, tally))
+                else:
+                    columns.append(recognize(name, tally, self.sampled(name)))
+            except CellError as error:
+                self.misfits[name] = f"{error}; correct it, or give another kind"
         for index, column in enumerate(columns):
             if column.missing and column.kind not in ("category", "text"):
                 # Cells that are always missing together need one indicator.
@@ -194,16 +221,23 @@ class Survey:
 
     def check_target(self, is_classifier: bool) -> None:
         """Refuse a column that cannot be the target of a regression, or of a classification."""
+        raise_problems(self.table.path, self.target_problems(is_classifier))
+
+    def target_problems(self, is_classifier: bool) -> list[str]:
+        """Return what keeps the target from being that of a regression, or of a classification."""
         target, values = f"{self.table.path}: column {self.table.target!r}", self.target_values
         if not is_classifier:
             if self.target_column is not None and self.target_column.kind == "category":
                 remedy = "use `TableClassifier` for classes, or convert it to numbers"
-                raise ValueError(f"{target} contains text; {remedy}.")
+                return [f"{target} contains text; {remedy}."]
         elif len(values) > min(MAX_CLASSES, max(2, MAX_CLASS_SHARE * self.n_rows)):
             found = f"{len(values):,} distinct values in {len(self.sample.keys):,} rows, too many for classification"
-            raise ValueError(f"{target} has {found}; fit a regression if they are numbers.")
+            return [f"{target} has {found}; fit a regression if they are numbers."]
+        elif len(values) == 1 and self.sample.cells.num_rows == self.n_rows:
+            return [f"{target} has one class, {values[0]!r}; give rows of two or more."]
         elif any(isinstance(value, float) and not value.is_integer() for value in values):
-            raise ValueError(f"{target} contains fractional numbers, which cannot be classes; fit a regression.")
+            return [f"{target} contains fractional numbers, which cannot be classes; fit a regression."]
+        return []
 
     def encoding(self, standardization: Standardization = "robust") -> Encoding:
         """Return the encoding of the rows; numbers are standardized as by `RobustStandardizer` on the sampled rows."""

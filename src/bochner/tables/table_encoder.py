@@ -50,7 +50,7 @@ class TableEncoder(TransformerMixin, Parametrized):
     missing : sequence of str, default=()
         Texts that mean that there is no value, such as "k.A.", in all columns.
     file_encoding : str, default="utf-8"
-        The character encoding of CSV files, such as "latin-1".
+        The character encoding of CSV files, such as "cp1252".
     standardize : {"robust", "none"}, default="robust"
         Whether numbers are standardized as by `RobustStandardizer`, or not at all.
     random_state : int, RandomState instance or None, default=None
@@ -133,7 +133,10 @@ class TableEncoder(TransformerMixin, Parametrized):
         self
             The fitted transformer.
         """
-        return self.fit_survey(self.survey(X))
+        survey = self.survey(X)
+        self.fit_survey(survey)
+        survey.warn(stacklevel=3)
+        return self
 
     def survey(self, X: Any, target: str | None = None) -> Survey:
         """Read all rows of a table once and count its cells; `target` is a column that is not encoded."""
@@ -150,8 +153,6 @@ class TableEncoder(TransformerMixin, Parametrized):
         self._names = [name for name in table.names if name != table.target]
         if table.source.path is not None or not hasattr(self, "n_features_in_"):  # those of a frame are known
             self.n_features_in_, self.feature_names_in_ = len(self._names), np.array(self._names, dtype=object)
-        if survey.n_cells == 1:
-            raise ValueError(f"{table.path} has 1 sample, in which every column is constant; give more rows.")
         survey.check()
         self.encoding_ = survey.encoding(self.standardize)
         return self
@@ -206,6 +207,7 @@ class TableEncoder(TransformerMixin, Parametrized):
             names = [f"x{i}" for i in range(X.shape[1])] if reset else self._names
             return frame_of_columns(names, map(np.ascontiguousarray, X.T), "X")
         frame = open_frame(X)
+        Table(frame)  # refuses repeated names, which scikit-learn reports without a remedy
         names = [name for name in frame.schema.names if name != target]
         checked = X.iloc[:, [frame.schema.names.index(name) for name in names]] if hasattr(X, "iloc") else None
         validate_data(

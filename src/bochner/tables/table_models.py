@@ -6,10 +6,12 @@
 
 import warnings
 from collections.abc import Callable
+from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin, RegressorMixin, clone
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_array, column_or_1d, get_tags
@@ -23,10 +25,10 @@ from bochner.feature_models.regressor import FeatureRegressor
 from bochner.features.landmark_features import LandmarkFeatures
 from bochner.kernel_models import KernelClassifier, KernelRegressor
 from bochner.parameters import Parametrized
-from bochner.rows import Array, Floats
+from bochner.rows import Array, Floats, Mask
 from bochner.tables.encoding import EncodedTable, TableRows, load_rows
 from bochner.tables.intervals import prediction_intervals, studentized_residuals
-from bochner.tables.reader import is_frame, is_path
+from bochner.tables.reader import Table, frame_of_columns, is_frame, is_path
 from bochner.tables.survey import Survey
 from bochner.tables.table_encoder import TableEncoder, with_cells
 from bochner.validation import HasMethods, StrOptions, available_if, check_weights, fit_context
@@ -108,15 +110,21 @@ class TableModel(Parametrized):
         self
             The fitted model.
         """
+        if isinstance(sample_weight, str):
+            raise ValueError(f"`sample_weight` must be one number per row. Got the text {sample_weight!r} instead.")
         name = y if isinstance(y, str) else None
         self.target_name_ = getattr(y, "name", None) if name is None else name
         self.encoder_ = TableEncoder(random_state=self.random_state) if self.encoder is None else clone(self.encoder)
         if not isinstance(self.encoder_, TableEncoder):
-            X, y = _split_target(X, y)
+            X, y, sample_weight = _split_target(X, y, sample_weight)
             y = self._check_targets(y)
-            return self._fit_estimator(self.encoder_.fit_transform(X, y), y, sample_weight)
+            return self._fit_estimator(self._rows(self.encoder_.fit_transform(X, y)), y, sample_weight)
         if name is None and is_path(X):
             raise ValueError(f"`y` must be the name of a column of {X}. Got {type(y).__name__} instead.")
+        if sample_weight is not None and is_path(X):
+            raise ValueError("`sample_weight` needs rows in memory; read the file into a data frame.")
+        X = X.collect() if hasattr(X, "collect") else X
+        sample_weight = check_weights(sample_weight, X)
 
         # Read and survey: one pass counts the cells of every column and samples rows.
         survey = X if isinstance(X, Survey) else self.encoder_.survey(X, name)
@@ -124,13 +132,11 @@ class TableModel(Parametrized):
         # Encode: recognize the columns, and turn their cells into rows of numbers.
         encoding = self.encoder_.fit_survey(survey).encoding_
         source = EncodedTable(survey.table, encoding)
+        if survey is not X:
+            survey.warn(stacklevel=4)
         if name is None:
             return self._fit_estimator(load_rows(source).X, self._check_targets(y), sample_weight)
         survey.check_target(is_classifier=isinstance(self, ClassifierMixin))
-        if survey.n_without_target and survey is not X:
-            warnings.warn(f"{survey.n_without_target:,} rows have no {name!r} and are left out.", stacklevel=3)
-        if sample_weight is not None and survey.table.source.path is not None:
-            raise ValueError("`sample_weight` needs rows in memory; read the file into a data frame.")
 
         # Fit: feature models read many rows batch by batch, other estimators get all rows.
         is_streamed = survey.n_rows > MEMORY_ROWS and isinstance(self._new_estimator(survey.n_rows), FeatureModel)
@@ -139,20 +145,22 @@ class TableModel(Parametrized):
             y = self._check_targets(encoding.targets(cells))
             return self._fit_estimator(encoding.encode(cells), y, None, TableRows(source, survey.lengths))
         rows = load_rows(source)
-        weights = None if sample_weight is None else np.asarray(sample_weight)[rows.is_used]
+        weights = None if sample_weight is None else sample_weight[rows.is_used]
         return self._fit_estimator(rows.X, self._check_targets(rows.y), weights)
 
     def _fit_estimator(self, X: Array, y: Array, sample_weight: Any, rows: TableRows | None = None) -> Self:
         """Fit the estimator on encoded rows, or on a row source from which they are a sample."""
         check_consistent_length(X, y, sample_weight)
-        self.n_rows_ = len(X) if rows is None else rows.shape[0]
+        self.n_rows_ = X.shape[0] if rows is None else rows.shape[0]
         self.__dict__.pop("feature_names_in_", None)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.encoder_, name):
                 setattr(self, name, getattr(self.encoder_, name))
         estimator, weights = self._new_estimator(self.n_rows_), check_weights(sample_weight, X)
         if isinstance(self, RegressorMixin):
-            self.log_factor_ = 1.0 if self.estimator is None and is_better_on_log_scale(X, y) else None
+            is_dense = not issparse(X)
+            is_logarithmic = self.estimator is None and is_dense and is_better_on_log_scale(np.asarray(X), y)
+            self.log_factor_ = 1.0 if is_logarithmic else None
         if rows is not None:
             if self.class_weight is not None:
                 estimator.set_params(class_weight=self.class_weight)
@@ -190,10 +198,18 @@ class TableModel(Parametrized):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None; give y.")
         is_class = isinstance(self, ClassifierMixin)
         dtype = None if is_class else "numeric"
+        n_missing = _are_missing(y).sum()
+        if n_missing:
+            raise ValueError(f"`y` has missing values in {n_missing:,} rows; leave these rows out.")
         y = column_or_1d(check_array(y, ensure_2d=False, dtype=dtype, input_name="y", estimator=self), warn=True)
         if is_class:
             check_classification_targets(y)
         return np.asarray(y) if is_class else np.asarray(y, dtype=np.float64)
+
+    def _rows(self, encoded: Any) -> Any:
+        """Return encoded rows, as an array where an estimator of bochner would get a data frame."""
+        is_own = self.estimator is None or isinstance(self.estimator, FeatureModel)
+        return np.asarray(encoded) if is_own and is_frame(encoded) else encoded
 
     def _scaled_targets(self, y: Any) -> Array:
         """Return targets, or their logarithms, as the estimator is fitted to them."""
@@ -223,8 +239,10 @@ class TableModel(Parametrized):
     def _map(self, X: Any, function: Callable[[Array], Array]) -> Array:
         """Apply a function to the encoded rows of a table, batch by batch for a file."""
         check_is_fitted(self, "estimator_")
-        if not is_path(X) or not isinstance(self.encoder_, TableEncoder):
-            return function(self.encoder_.transform(X))
+        if not is_path(X):
+            return function(self._rows(self.encoder_.transform(X)))
+        if not isinstance(self.encoder_, TableEncoder):
+            raise ValueError(f"A {type(self.encoder_).__name__} reads no files; give the rows of {X} as a data frame.")
         source = self.encoder_.open(X)
         parts = [function(batch.X) for batch in source.batches() if len(batch.X)]
         source.unseen.warn()
@@ -256,7 +274,7 @@ class TableModel(Parametrized):
             parts = [(self.predict_rows(batch.X), batch.y) for batch in batches]
             predicted, y = (np.concatenate(values) for values in zip(*parts, strict=True))
         else:
-            X, y = _split_target(X, y)
+            X, y, sample_weight = _split_target(X, y, sample_weight)
             predicted = self.predict(X)
         measure = accuracy_score if isinstance(self, ClassifierMixin) else r2_score
         return float(measure(self._check_targets(y), predicted, sample_weight=sample_weight))
@@ -370,13 +388,13 @@ class TableRegressor(TableModel, RegressorMixin, Parametrized):
         ndarray of shape (n_samples, 2)
             The lower and the upper bound.
         """
-        if not 0.0 < coverage < 1.0:
+        if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
             raise ValueError(f"`coverage` must be a share between 0 and 1, such as 0.9. Got {coverage!r}.")
         return self._map(X, lambda rows: self.interval_rows(rows, coverage))
 
     def interval_rows(self, rows: Array, coverage: float) -> Floats:
         """Predict the bounds of encoded rows."""
-        if not len(rows):
+        if not rows.shape[0]:
             return np.empty((0, 2))
         if _has_closed_form(self.estimator_):
             predicted, deviations = self.estimator_.predict(rows, return_std=True)
@@ -525,11 +543,24 @@ def log_factor(logs: Floats, y: Floats, sample_weight: Floats | None = None) -> 
     return float(np.exp(np.log(np.average(y[known], weights=w)) - shift - np.log(mean)))
 
 
-def _split_target(X: Any, y: Any) -> tuple[Any, Any]:
-    """Return a data frame without its target, and the target, if that is given by name."""
+def _split_target(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Return the rows of a data frame that have a target, without it, with their targets and weights."""
     if not isinstance(y, str):
-        return X, y
+        return X, y, sample_weight
     if is_path(X) or not is_frame(X):
         raise ValueError(f"A target given by its name ({y!r}) needs a data frame here. Got {type(X).__name__} instead.")
     X = X.collect() if hasattr(X, "collect") else X
-    return (X.drop(columns=y) if hasattr(X, "iloc") else X.drop(y)), np.asarray(X[y])
+    Table(X[:0], y)  # refuses the name of a column that the table does not have
+    name, y, weights, is_pandas = y, np.asarray(X[y]), check_weights(sample_weight, X), hasattr(X, "iloc")
+    X = X.drop(columns=name) if is_pandas else X.drop(name)
+    is_used = ~_are_missing(y)
+    if is_used.all():
+        return X, y, weights
+    warnings.warn(f"{len(y) - is_used.sum():,} rows have no {name!r} and are left out.", stacklevel=4)
+    X = X[is_used] if is_pandas else X.filter(is_used)
+    return X, y[is_used], None if weights is None else weights[is_used]
+
+
+def _are_missing(y: Any) -> Mask:
+    """Return which targets are missing."""
+    return np.asarray(frame_of_columns(["y"], [np.ravel(np.asarray(y))], "`y`").table.column(0).is_null())
