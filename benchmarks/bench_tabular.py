@@ -135,11 +135,11 @@ def main() -> None:
             file.write(json.dumps(result) + "\n")
         shown = ("method", "fold", "table", "error", "fit_seconds", "failure")
         print(*(result.get(name, "") for name in shown), flush=True)
+    summary = summarize(results)
+    (options.output / "tabular.json").write_text(json.dumps(summary, indent=1) + "\n")
     if all(result["method"] != REFERENCE for result in results):
         print(f"Wrote {path}; ratings are relative to the random forest: add `--methods {REFERENCE}` for the page.")
         return
-    summary = summarize(results)
-    (options.output / "tabular.json").write_text(json.dumps(summary, indent=1) + "\n")
     write_page(options.output / "index.html", summary)
     print(f"Wrote {path}, tabular.json and index.html")
 

@@ -52,6 +52,8 @@ def summarize(results: list[Row]) -> dict[str, Any]:
 def _filled(frame: pd.DataFrame, column: str, methods: list[str]) -> pd.DataFrame:
     """Return errors by table and fold, and by method; those of the reference stand in for failed fits."""
     errors = frame.pivot(index=["table", "fold"], columns="method", values=column)[methods]
+    if REFERENCE not in methods:
+        return errors.clip(lower=SMALLEST)
     failed = frame.assign(failed=frame["failure"].notna()).pivot(
         index=["table", "fold"], columns="method", values="failed"
     )[methods]
@@ -59,9 +61,13 @@ def _filled(frame: pd.DataFrame, column: str, methods: list[str]) -> pd.DataFram
 
 
 def _leaderboard(frame: pd.DataFrame, errors: pd.DataFrame, methods: list[str]) -> list[Row]:
-    """Return one row per method, the best one first; only methods with all fits have ratings and ranks."""
+    """Return one row per method, the best one first; only methods with all fits have ratings and ranks.
+
+    Ratings are relative to the reference; without it there are none.
+    """
     complete = errors.loc[:, errors.notna().all()]
-    ratings = _elo(complete).join(_ranks(complete)).reindex(methods).astype(object)
+    elo = _elo(complete) if REFERENCE in complete else pd.DataFrame(columns=["elo", "elo+", "elo-"], index=methods)
+    ratings = elo.join(_ranks(complete)).reindex(methods).astype(object)
     ratings = ratings.where(ratings.notna(), None)
     means = frame[frame["failure"].isna()].groupby(["method", "table"])[["fit_seconds", "seconds_of_10000_predictions"]]
     seconds = means.mean().groupby("method").median()
@@ -78,7 +84,7 @@ def _leaderboard(frame: pd.DataFrame, errors: pd.DataFrame, methods: list[str]) 
         }
         for method in methods
     ]
-    return sorted(rows, key=lambda row: -(row["elo"] or 0.0))
+    return sorted(rows, key=lambda row: (-(row["elo"] or 0.0), row["rank"] or np.inf))
 
 
 def _elo(errors: pd.DataFrame) -> pd.DataFrame:
