@@ -122,9 +122,9 @@ def leaderboard() -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def n_behind(rival: str) -> str:
+def n_behind(rival: str, file: str = "tabular") -> str:
     """Return the number of public tables on which another method has a lower error than ours."""
-    return str(sum(row[rival] < row["tables"] for row in rows("tabular/tables")))
+    return str(sum(row[rival] < row["tables"] for row in rows(f"{file}/tables")))
 
 
 def by_kind() -> str:
