@@ -187,7 +187,7 @@ class TestInvalidInput:
     def test_more_folds_than_rows_name_an_option(self, tmp_path):
         path = write_table(tmp_path / "a.csv", {"x": [1, 2], "y": [2.5, 3.5]})
         message = error_message("fit", path, "--target", "y", "--model", "features", "--output", tmp_path / "m.skops")
-        assert message == "Error: `cv`=5 is more folds than the 2 rows; omit --model features.\n"
+        assert message == "Error: `cv`=5 is more folds than the 2 samples; omit --model features.\n"
 
     def test_invalid_cell_is_located(self, tmp_path):
         heights = TABLE["b"].to_pylist()

@@ -42,6 +42,7 @@ def convert_days(encoder, n_columns=1):
     return skl2onnx.convert_sklearn(encoder, initial_types=types)
 
 
+@pytest.mark.filterwarnings("ignore:Columns are left out:UserWarning")
 @pytest.mark.parametrize("standardize", ["robust", "none"])
 def test_encoder_equals_transform(standardize):
     encoder = TableEncoder(standardize=standardize).fit(TABLE)
@@ -49,6 +50,7 @@ def test_encoder_equals_transform(standardize):
     np.testing.assert_allclose(found, encoder.transform(TABLE), atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:Columns are left out:UserWarning")
 def test_encoder_in_a_pipeline():
     pipeline = make_pipeline(TableEncoder(), FeatureRegressor(random_state=0)).fit(TABLE, TARGET)
     exported = to_onnx(pipeline, TABLE[:1])

@@ -176,11 +176,14 @@ class TestErrors:
             count_folds(1)
 
     def test_more_folds_than_rows_are_refused(self):
-        with pytest.raises(ValueError, match="`cv`=5 is more folds than the 3 rows; give fewer folds"):
+        with pytest.raises(ValueError, match="`cv`=5 is more folds than the 3 samples; give fewer folds"):
             KFolds(5, 3)
-        with pytest.raises(ValueError, match="`cv`=5 is more folds than the 2 rows of any class; give fewer folds"):
+        with pytest.raises(ValueError, match="`cv`=5 is more folds than the 2 samples of any class; give fewer folds"):
             StratifiedFolds.from_counts(5, [ClassCounts.from_labels(np.array([0, 0, 1, 1]), None)])
-        for model, found in ((FeatureRegressor(), "the 4 rows"), (FeatureClassifier(), "the 2 rows of any class")):
+        for model, found in (
+            (FeatureRegressor(), "the 4 samples"),
+            (FeatureClassifier(), "the 2 samples of any class"),
+        ):
             with pytest.raises(ValueError, match=f"`cv`=5 is more folds than {found}; give fewer folds, or `cv`=None"):
                 model.fit(np.eye(4), [0, 0, 1, 1])
 

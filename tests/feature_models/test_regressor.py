@@ -661,7 +661,7 @@ class TestErrors:
             ({"length_scale_factors": [-1.0]}, "`length_scale_factors` must be"),
             ({"kernels": "exponential"}, "The 'kernels' parameter of FeatureRegressor must be an instance of 'list'"),
             ({"cv": ShuffleSplit(3)}, "`cv` must test every row at most once"),
-            ({"cv": 301}, "n_splits=301"),
+            ({"cv": 301}, "`cv`=301 is more folds than the 300 samples"),
         ],
     )
     def test_invalid_parameters(self, regression, parameters, message):

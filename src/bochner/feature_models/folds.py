@@ -239,7 +239,9 @@ def assign_folds(
 def check_number(n_folds: int, n_rows: int, kind: str = "") -> None:
     """Refuse more folds than rows."""
     if n_folds > n_rows:
-        raise ValueError(f"`cv`={n_folds} is more folds than the {n_rows} rows{kind}; give fewer folds, or `cv`=None.")
+        raise ValueError(
+            f"`cv`={n_folds} is more folds than the {n_rows} samples{kind}; give fewer folds, or `cv`=None."
+        )
 
 
 def count_folds(cv: Any) -> int:
