@@ -70,14 +70,14 @@ def measure(folder: Path, source: str) -> None:
 def main() -> None:
     """Measure all sources, or the one of the command line."""
     if len(sys.argv) == 3:
-        measure(Path(sys.argv[1]), sys.argv[2])
+        folder, task = Path(sys.argv[1]), sys.argv[2]
+        write(folder) if task == "write" else measure(folder, task)
         return
     with TemporaryDirectory() as name:
-        folder = Path(name)
-        write(folder)
-        sources = ("csv", "parquet", "frame")
-        for source in sources:
-            subprocess.run([sys.executable, __file__, name, source], check=True)
+        folder, sources = Path(name), ("csv", "parquet", "frame")
+        # The rows are written by a process of their own, because processes inherit the peak memory of their parent.
+        for task in ("write", *sources):
+            subprocess.run([sys.executable, __file__, name, task], check=True)
         predictions = [np.load(folder / f"{source}.npy") for source in sources]
         print("largest difference", max(np.abs(other - predictions[0]).max() for other in predictions))
 

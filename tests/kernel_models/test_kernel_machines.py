@@ -181,7 +181,7 @@ def test_intervals_cover_and_deviations_grow_away_from_the_rows(rng):
         assert ((lower < y[800:]) & (y[800:] < upper)).mean() == pytest.approx(coverage, abs=0.05)
     deviations = model.predict(np.array([X.mean(axis=0), X.mean(axis=0) + 5]), return_std=True)[1]
     assert 0.7 < deviations[0] < 1.5 < deviations[1]
-    with pytest.raises(ValueError, match=r"`coverage` must be between 0 and 1. Got 90"):
+    with pytest.raises(ValueError, match=r"`coverage` must be a number between 0 and 1. Got 90"):
         model.predict_interval(X, 90)
 
 
@@ -234,6 +234,14 @@ def test_rare_classes_are_learned(rng):
     probabilities = model.predict_proba(X[3000:])[:, 1]
     assert roc_auc_score(y[3000:], probabilities) > 0.99  # boosting: 0.988
     assert brier_score_loss(y[3000:], probabilities) < 0.6 * y.mean()
+
+
+def test_few_rows_and_wrong_shares_are_refused(rng):
+    model = KernelRegressor(effort="fast", random_state=0).fit(rng.normal(size=(5, 2)), rng.normal(size=5))
+    with pytest.raises(ValueError, match=r"`to_features` needs 10 rows or more. Got 5; give more rows"):
+        model.to_features(rng.normal(size=(5, 2)))
+    with pytest.raises(ValueError, match=r"`coverage` must be a number between 0 and 1. Got '0.9' instead"):
+        model.predict_interval(rng.normal(size=(5, 2)), "0.9")
 
 
 def test_negative_class_weights_and_extreme_numbers_are_refused(rng):

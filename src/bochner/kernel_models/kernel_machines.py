@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """KernelRegressor and KernelClassifier: exact kernel methods whose defaults are meant for tables of numbers."""
 
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,6 +31,7 @@ __all__ = ["KernelClassifier", "KernelRegressor"]
 
 MAX_MEMBERS = {10_000: 3, 100_000: 2}  # of more rows than these: the leaves of further members would take too long
 MAX_TARGET = 1e120
+LEAST_IMITATED_ROWS = 10  # one fifth is held out, and the others are divided into five folds
 MAX_RESIDUALS = 2_000  # order statistics that prediction intervals are computed from
 SELECTION_ROWS = 6.0  # residuals of n rows are multiplied by 1 + SELECTION_ROWS / n
 
@@ -100,6 +102,8 @@ class _KernelMachine(Parametrized):
         from bochner.features.landmark_features import LandmarkFeatures
 
         X = self._validate_rows(X)
+        if len(X) < LEAST_IMITATED_ROWS:
+            raise ValueError(f"`to_features` needs {LEAST_IMITATED_ROWS} rows or more. Got {len(X)}; give more rows.")
         y = self.predict(X)
         is_test = np.arange(len(X)) % 5 == 4
         member = next((member for member in self.members_ if member.scales.ndim == 1), self.members_[0])
@@ -314,8 +318,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, _KernelMachine):
         ndarray of shape (n_samples, 2) or (n_samples, n_targets, 2)
             Lower and upper bounds.
         """
-        if not 0.0 < coverage < 1.0:
-            raise ValueError(f"`coverage` must be between 0 and 1. Got {coverage!r} instead.")
+        if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
+            raise ValueError(f"`coverage` must be a number between 0 and 1. Got {coverage!r} instead.")
         X = self._validate_rows(X)
         predictions = mean_prediction(self.members_, X)
         deviations = np.sqrt(predictive_variance(self.members_[0], X))[:, None]
