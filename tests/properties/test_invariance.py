@@ -64,6 +64,14 @@ def assert_same(found, expected, X, tolerance=0.0):
         assert_near(one, other, tolerance)
 
 
+def shortest_scale(estimator):
+    """Return the product of the shortest length scale and the smallest factor of it, where they are numbers below 1."""
+    given = [estimator.get_params().get(name) for name in ("length_scale", "features__length_scale")]
+    given.append(estimator.get_params().get("length_scale_factors"))
+    shortest = [np.min(value) for value in given if isinstance(value, float | list | np.ndarray)]
+    return np.prod(np.minimum(shortest, 1.0))
+
+
 def fit_or_refuse(estimator, *arguments):
     """Return the fitted estimator; None if validation refuses its parameters or data."""
     with one_message():
@@ -104,12 +112,13 @@ def test_rows_in_other_containers(kind, n_examples, tmp_path):
         assert_same(clone(estimator).fit(mapped, y), expected, X)
         assert_near(outputs(expected, mapped)[0], outputs(expected, X)[0], 0.0)
         rows = sparse.csr_array(X)
-        assert_near(outputs(expected, rows)[0], outputs(expected, X)[0], 1e-9)
+        # Products are summed in another order; their rounding errors grow with one over the length scale.
+        assert_near(outputs(expected, rows)[0], outputs(expected, X)[0], max(1e-9, 1e-15 / shortest_scale(estimator)))
         first = data.draw(st.integers(1, len(X) - 1))
         chunks = (first, len(X) - first)
         with dask.config.set(scheduler="synchronous"):
             lazy = da.from_array(X, chunks=(chunks, X.shape[1]))
-            assert_near(outputs(expected, lazy)[0].compute(), outputs(expected, X)[0], 1e-12)
+            assert_near(outputs(expected, lazy)[0].compute(), outputs(expected, X)[0], 1e-9)
 
 
 @LANES
@@ -122,9 +131,9 @@ def test_transform_of_blocks_is_that_of_all_rows(kind, n_examples):
             return
         whole = features.transform(X)
         bound = data.draw(st.integers(1, len(X) - 1))
-        assert_near(np.vstack([features.transform(X[:bound]), features.transform(X[bound:])]), whole, 1e-12)
+        assert_near(np.vstack([features.transform(X[:bound]), features.transform(X[bound:])]), whole, 1e-9)
         order = data.draw(st.permutations(range(len(X))))
-        assert_near(features.transform(X[order]), whole[order], 1e-12)
+        assert_near(features.transform(X[order]), whole[order], 1e-9)
 
 
 @LANES
